@@ -1,0 +1,50 @@
+# `make demo` and `make test` are all that a newcomer needs: each sets up what it uses in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint types imports unit benchmarks wheel clean
+
+demo: .venv/core.stamp
+	$(BIN)/coresift demo
+
+test: lint types imports unit
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/dev.stamp
+	$(BIN)/mypy
+
+imports: .venv/dev.stamp
+	$(BIN)/lint-imports
+
+unit: .venv/dev.stamp
+	$(BIN)/python -m pytest
+
+# Slow studies; each writes its figures to benchmarks/results/.
+benchmarks: .venv/benchmarks.stamp
+	$(BIN)/python -m benchmarks.estimation
+	$(BIN)/python -m benchmarks.memory
+
+wheel: .venv/dev.stamp
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/python.stamp:
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/core.stamp: .venv/python.stamp pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/dev.stamp: .venv/core.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+.venv/benchmarks.stamp: .venv/core.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[benchmarks]"
+	touch $@

@@ -1,0 +1,109 @@
+"""Input checks, and the one form of an error sentence: what is wrong, what is allowed, what came."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class CoresiftError(Exception):
+    """Anything that coresift itself reports to its user; the message is a full sentence."""
+
+
+class InputError(CoresiftError, ValueError):
+    """An argument, file or row that cannot be used."""
+
+
+class LossError(CoresiftError, RuntimeError):
+    """The source of losses failed, or answered with something that is not a loss."""
+
+
+class CoresiftWarning(UserWarning):
+    """The result is usable, with the stated reservation."""
+
+
+def refuse(argument: str, allowed: str, came: object) -> NoReturn:
+    """Raise the one form of sentence for a bad argument."""
+    raise InputError(f"{argument} must be {allowed}; got {came}.")
+
+
+def whole(argument: str, value: Any, *, least: int = 1) -> int:
+    """Return a whole number that is at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        refuse(argument, f"a whole number of at least {least}", repr(value))
+    return int(value)
+
+
+def positive(argument: str, value: Any, *, zero: bool = False) -> float:
+    """Return a finite number above zero (or from zero on)."""
+    allowed = "a finite number of at least 0" if zero else "a finite number above 0"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        refuse(argument, allowed, repr(value))
+    if isinstance(value, bool) or not math.isfinite(number) or number < 0 or (number == 0 and not zero):
+        refuse(argument, allowed, repr(value))
+    return number
+
+
+def share(argument: str, value: Any, *, ends: bool = False) -> float:
+    """Return a number strictly between 0 and 1 (or with both ends)."""
+    number = positive(argument, value, zero=ends)
+    if number > 1 or (number == 1 and not ends):
+        refuse(argument, "a number from 0 to 1" if ends else "a number between 0 and 1", repr(value))
+    return number
+
+
+def row_numbers(argument: str, value: Any, count: int) -> NDArray[np.int64]:
+    """Return distinct row numbers below `count`, sorted."""
+    ids = np.asarray(value if value is not None else [])
+    if ids.size == 0:
+        return np.zeros(0, np.int64)
+    if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+        refuse(argument, "a list of row numbers", f"an array of {ids.dtype} with shape {ids.shape}")
+    unique, first = np.unique(ids, return_index=True)
+    if unique.size < ids.size:
+        again = np.setdiff1d(np.arange(ids.size), first)[0]
+        refuse(argument, "distinct row numbers", f"row {ids[again]} twice")
+    if unique[0] < 0 or unique[-1] >= count:
+        bad = unique[0] if unique[0] < 0 else unique[-1]
+        refuse(argument, f"row numbers from 0 to {count - 1}", bad)
+    return unique.astype(np.int64)
+
+
+def loss_vector(
+    values: Any, ids: NDArray[np.int64], *, source: str = "losses", names: Sequence[Any] | None = None
+) -> NDArray[np.float64]:
+    """Return one finite, nonnegative loss for each of `ids`, or name the first row that has none."""
+    try:
+        losses = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise LossError(f"{source} must be numbers, one a row; got {type(values).__name__}.") from None
+    if losses.shape != ids.shape:
+        raise LossError(f"{source} must be one number for each of {ids.size} rows; got shape {losses.shape}.")
+    bad = np.flatnonzero(~(np.isfinite(losses) & (losses >= 0)))
+    if bad.size:
+        row = ids[bad[0]] if names is None else names[bad[0]]
+        raise LossError(
+            f"{source} must be finite and at least 0; row {row} has {losses[bad[0]]} "
+            f"({bad.size} of {ids.size} rows are like that)."
+        )
+    return losses
+
+
+def real_vector(argument: str, values: Any, count: int) -> NDArray[np.float64]:
+    """Return `count` finite real numbers."""
+    try:
+        vector = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        refuse(argument, f"{count} numbers", type(values).__name__)
+    if vector.shape != (count,):
+        refuse(argument, f"{count} numbers, one a row", f"shape {vector.shape}")
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if bad.size:
+        refuse(argument, "finite numbers", f"{vector[bad[0]]} at position {bad[0]}")
+    return vector

@@ -1,0 +1,92 @@
+"""Progress of the long steps: a bar on a terminal after a second, silence everywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+
+class Progress:
+    """Receives how far a stage has come; this one says nothing."""
+
+    def start(self, stage: str, total: int) -> None:
+        """Open a stage of `total` units."""
+
+    def advance(self, amount: int) -> None:
+        """Count `amount` more units as done."""
+
+    def finish(self) -> None:
+        """Close the stage."""
+
+
+class Bar(Progress):
+    """A bar on standard error with stage, rate and time left, shown once a stage has taken a second."""
+
+    patience = 1.0
+
+    def __init__(self) -> None:
+        self._bar: RichProgress | None = None
+
+    def start(self, stage: str, total: int) -> None:
+        """Open a stage of `total` units."""
+        self._stage, self._total, self._done, self._begun = stage, total, 0, time.monotonic()
+
+    def advance(self, amount: int) -> None:
+        """Count `amount` more units as done; the bar appears when the stage proves slow."""
+        self._done += amount
+        elapsed = time.monotonic() - self._begun
+        if elapsed < self.patience:
+            return
+        if self._bar is None:
+            self._bar = _rich_bar(self._stage, self._total)
+        rate = f"{self._done / elapsed:,.0f}/s"
+        self._bar.update(self._bar.task_ids[0], completed=self._done, rate=rate)
+
+    def finish(self) -> None:
+        """Close the stage and wipe its bar."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = None
+
+
+def _rich_bar(stage: str, total: int) -> RichProgress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task(stage, total=total, rate="")
+    bar.start()
+    return bar
+
+
+def choose(progress: bool | Progress | None) -> Progress:
+    """Return the progress to use: by default a bar when standard error is a terminal."""
+    if progress is None:
+        progress = sys.stderr.isatty()
+    if isinstance(progress, bool):
+        return Bar() if progress else Progress()
+    return progress
+
+
+@contextmanager
+def stage(progress: Progress, name: str, total: int) -> Iterator[Progress]:
+    """Open a stage and close it whatever happens inside."""
+    progress.start(name, total)
+    try:
+        yield progress
+    finally:
+        progress.finish()

@@ -1,0 +1,322 @@
+"""What flows from step to step: small immutable values over read-only arrays, checked when made."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.checks import InputError
+
+Floats: TypeAlias = NDArray[np.float64]
+Singles: TypeAlias = NDArray[np.float32]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+ORIGINS = ("given", "center", "pilot", "drawn")
+
+
+class Value:
+    """Equality by content, for dataclasses that hold arrays."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        names = [f.name for f in fields(self) if f.compare]  # type: ignore[arg-type]
+        return all(_same(getattr(self, name), getattr(other, name)) for name in names)
+
+
+class Strategy(Value):
+    """An exchangeable part of the flow: a frozen dataclass whose fields are its options.
+
+    Its `repr` is what manifests hold and what the command line takes; an array shows as shape and digest.
+    """
+
+    def __repr__(self) -> str:
+        options = [f"{f.name}={_show(getattr(self, f.name))}" for f in fields(self)]  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(options)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Clustering(Value):
+    """k rows of the data as centers, and for every row its center and the distance to it.
+
+    `centers[j]` is the row number of the center cᵢ of cluster j, a member of that cluster; `labels[e]` is the
+    cluster of row e; `distances[e]` = ‖e − c(e)‖ is measured to the snapped center. `free_centers` are the
+    points in space that the rows were assigned to. Costs are Φ_z: the sum of the z-th powers of the distances.
+    """
+
+    centers: Ints
+    labels: NDArray[np.int32]
+    distances: Singles
+    free_centers: Singles
+    z: float
+    free_cost: float
+    snapped_cost: float
+    seed: int
+    normalized: bool
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        _freeze(self, centers=np.int64, labels=np.int32, distances=np.float32, free_centers=np.float32)
+        k, n = self.centers.size, self.labels.size
+        if self.labels.shape != self.distances.shape or self.free_centers.shape[:1] != (k,):
+            raise InputError("A clustering needs one label and one distance a row, and one free center a center.")
+        if k == 0 or len(np.unique(self.centers)) < k or self.centers.min() < 0 or self.centers.max() >= n:
+            raise InputError("A clustering's centers must be distinct rows, at least one.")
+        if not np.array_equal(self.labels[self.centers], np.arange(k)):
+            raise InputError("Each center of a clustering must be a row of its own cluster.")
+        if self.labels.min() < 0 or self.labels.max() >= k:
+            raise InputError("A clustering's labels must be numbers of its centers.")
+
+    @property
+    def k(self) -> int:
+        """How many clusters there are."""
+        return self.centers.size
+
+    @property
+    def n(self) -> int:
+        """How many rows were clustered."""
+        return self.labels.size
+
+    @property
+    def sizes(self) -> Ints:
+        """How many rows each cluster has."""
+        return np.bincount(self.labels, minlength=self.k)
+
+    @property
+    def powers(self) -> Floats:
+        """v(e) = ‖e − c(e)‖^z, a number a row."""
+        return self.distances.astype(np.float64) ** self.z
+
+    def digest(self) -> str:
+        """A short fingerprint of the whole content."""
+        return digest(self.centers, self.labels, self.distances, np.array([self.z]))
+
+    def __repr__(self) -> str:
+        return f"Clustering(rows={self.n}, clusters={self.k}, z={self.z:g}, cost={self.snapped_cost:.6g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Frame(Value):
+    """Which of n rows may come out: `given` ones always do, with weight 1; `excluded` ones never do."""
+
+    n: int
+    given: Ints
+    excluded: Ints
+
+    def __post_init__(self) -> None:
+        _freeze(self, given=np.int64, excluded=np.int64)
+        both = np.intersect1d(self.given, self.excluded)
+        if both.size:
+            raise InputError(f"Row {both[0]} is both given and excluded; it can be only one of the two.")
+
+    @property
+    def population(self) -> int:
+        """How many rows the totals are about: all but the excluded ones."""
+        return self.n - self.excluded.size
+
+    def open(self) -> Bools:
+        """True for the rows that are left to chance."""
+        mask = np.ones(self.n, np.bool_)
+        mask[self.given] = False
+        mask[self.excluded] = False
+        return mask
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot(Value):
+    """The rows that are asked first.
+
+    `inclusion` is π₁ of each of `ids`, which stand in draw order. `share` is α of every row of the data, the
+    part of each total that the pilot's rows carry; it was fixed before any loss was seen. `keep`: the rows are
+    part of the selection.
+    """
+
+    ids: Ints
+    inclusion: Floats
+    share: Floats
+    keep: bool
+    origin: str
+    design: str = ""
+
+    def __post_init__(self) -> None:
+        _freeze(self, ids=np.int64, inclusion=np.float64, share=np.float64)
+        if self.ids.shape != self.inclusion.shape:
+            raise InputError("A pilot needs one inclusion probability for each of its rows.")
+        if self.origin not in ORIGINS:
+            raise InputError(f"A pilot's origin must be one of {', '.join(ORIGINS)}; got {self.origin}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence(Value):
+    """All that is known when the rows are scored: clusters, pilot, and the pilot's losses (empty: none asked)."""
+
+    clustering: Clustering
+    frame: Frame
+    pilot: Pilot
+    losses: Floats
+
+    def __post_init__(self) -> None:
+        _freeze(self, losses=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(Value):
+    """How much each row is worth drawing, and where it stands in the sorted order of the draw.
+
+    `sizes` are proportional to the wished inclusion probabilities; rows are drawn in the order of `key`, then
+    distance. `holder` is the Λ that was used, if any.
+    """
+
+    sizes: Floats
+    key: Floats
+    holder: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        _freeze(self, sizes=np.float64, key=np.float64, holder=np.float64)
+        if not np.all(np.isfinite(self.sizes)) or np.any(self.sizes < 0):
+            raise InputError("Scores must be finite and at least 0.")
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """How many losses were asked: (round, reason, rows) a line, whoever answered them."""
+
+    entries: tuple[tuple[int, str, int], ...] = ()
+
+    @property
+    def asked(self) -> int:
+        """How many distinct rows' losses were asked in all."""
+        return sum(rows for _, _, rows in self.entries)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection(Value):
+    """Rows that stand for all rows, and the weights that keep totals unbiased: E[Σ_S w y] = Σ y for any fixed y.
+
+    Rows stand in the order of their numbers. For each: `inclusion`, the conditional probability with which its
+    phase drew it (expected count for `Independent`); `share`, its α; the `cluster` and `distance`; `origin`
+    (a code into `ORIGINS`); `phase` (0 certain, 1 pilot, 2 draw); `order`, its place in its phase's draw;
+    `multiplicity`; `losses`, where its loss was asked (else NaN). `weights` is None for methods that define none.
+    """
+
+    ids: Ints
+    weights: Floats | None
+    inclusion: Floats
+    share: Floats
+    clusters: NDArray[np.int32]
+    distances: Singles
+    origin: NDArray[np.uint8]
+    phase: NDArray[np.uint8]
+    order: Ints
+    multiplicity: Ints
+    losses: Floats
+    n: int
+    population: int
+    seed: int
+    z: float
+    designs: tuple[str, str]
+    recipe: Mapping[str, str]
+    ledger: Ledger
+    holder: Floats = field(default_factory=lambda: np.zeros(0))
+    names: tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _freeze(self, ids=np.int64, inclusion=np.float64, share=np.float64, clusters=np.int32)
+        _freeze(self, distances=np.float32, origin=np.uint8, phase=np.uint8, order=np.int64)
+        _freeze(self, multiplicity=np.int64, losses=np.float64, holder=np.float64)
+        if self.weights is not None:
+            _freeze(self, weights=np.float64)
+            if not np.all(np.isfinite(self.weights)) or np.any(self.weights <= 0):
+                raise InputError("A selection's weights must be finite and above 0.")
+        if np.any(np.diff(self.ids) <= 0) or (self.ids.size and (self.ids[0] < 0 or self.ids[-1] >= self.n)):
+            raise InputError(f"A selection's rows must be distinct, sorted and below {self.n}.")
+        lengths = {getattr(self, name).size for name in self.columns()}
+        if lengths - {self.ids.size}:
+            raise InputError("A selection needs one entry a row in each of its columns.")
+        if self.origin.size and self.origin.max() >= len(ORIGINS):
+            raise InputError("A selection's origins must be known ones.")
+
+    @staticmethod
+    def columns() -> tuple[str, ...]:
+        """Names of the per-row arrays besides ids and weights."""
+        return (
+            "inclusion",
+            "share",
+            "clusters",
+            "distances",
+            "origin",
+            "phase",
+            "order",
+            "multiplicity",
+            "losses",
+        )
+
+    def __len__(self) -> int:
+        return self.ids.size
+
+    def __repr__(self) -> str:
+        weighted = "" if self.weights is not None else ", no weights"
+        return f"Selection({len(self)} of {self.n} rows, {self.ledger.asked} losses asked, seed={self.seed}{weighted})"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its standard error and confidence interval."""
+
+    value: float
+    low: float
+    high: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:,.6g} [{self.low:,.6g}, {self.high:,.6g}]"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A total and a mean over all rows, with intervals, how they were made and what they rest on."""
+
+    total: Interval
+    mean: Interval
+    confidence: float
+    effective_size: float
+    method: str
+    assumption: str
+    warnings: tuple[str, ...] = ()
+
+
+def digest(*arrays: NDArray[Any]) -> str:
+    """Return a short fingerprint of arrays: shape, type and bytes."""
+    state = hashlib.blake2b(digest_size=12)
+    for array in arrays:
+        state.update(f"{array.shape}{array.dtype.str}".encode())
+        state.update(np.ascontiguousarray(array).data)
+    return state.hexdigest()
+
+
+def _freeze(value: Any, **dtypes: Any) -> None:
+    for name, dtype in dtypes.items():
+        array = np.array(getattr(value, name), dtype=dtype)
+        array.setflags(write=False)
+        object.__setattr__(value, name, array)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        floating = np.issubdtype(one.dtype, np.floating)
+        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=floating)
+    return bool(one == other)
+
+
+def _show(option: Any) -> str:
+    if isinstance(option, np.ndarray):
+        return f"array(shape={option.shape}, digest={digest(option)!r})"
+    return repr(option)
