@@ -1,8 +1,9 @@
-"""Estimation problems: rows with a known loss each, so that an estimated total can be held against the true one.
+"""Estimation problems: rows with a known loss each, so that an estimated total can be held against the truth.
 
-Real problems carry the losses and squared gradient norms of small models that saw a small part of the data, with the
-model's own last hidden layer as rows; synthetic ones each break, or satisfy, one assumption. Everything is seeded, and
-what takes time is kept in `.cache` beside this file (plain arrays; delete the folder to build it again).
+Real problems carry the losses and squared gradient norms of small models that saw a small part of the data,
+with the model's own last hidden layer as rows; synthetic ones each break, or satisfy, one assumption.
+Everything is seeded, and what takes time is kept in `.cache` beside this file (plain arrays; delete the folder
+to build them again).
 
     python benchmarks/problems.py        builds all problems and prints a line about each
 """
@@ -14,7 +15,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ from sklearn.preprocessing import normalize
 Floats: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int64]
-Arrays: TypeAlias = dict[str, NDArray[np.generic]]
+Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 ROOT = Path(__file__).resolve().parent
 CACHE = ROOT / ".cache"
@@ -64,7 +65,7 @@ def cross_entropy(probabilities: Floats, labels: Labels) -> Floats:
 
 
 def squared_gradient_norms(model: MLPClassifier, pixels: Matrix, hidden: Floats, labels: Labels) -> Floats:
-    """The squared norm of each row's cross-entropy gradient in all parameters of a one-hidden-layer ReLU network."""
+    """Each row's squared gradient norm, in all parameters of a network with one hidden ReLU layer."""
     output_error = model.predict_proba(pixels).astype(np.float64)
     output_error[np.arange(len(labels)), labels] -= 1.0
     hidden_error = (output_error @ model.coefs_[1].T) * (hidden > 0)
@@ -106,15 +107,17 @@ def mnist_like(folder: str) -> Arrays:
 def digits() -> Arrays:
     """The arrays of the 1,797 digits that come with scikit-learn: a network that saw 300 of them."""
     pixels, labels = load_digits(return_X_y=True)
-    return image_arrays((pixels / 16.0).astype(np.float32), labels.astype(np.int64), seen=300, width=64, epochs=40)
+    pixels = (pixels / 16.0).astype(np.float32)
+    return image_arrays(pixels, labels.astype(np.int64), seen=300, width=64, epochs=40)
 
 
 def banking() -> Arrays:
-    """Banking77's 10,003 questions: latent semantic vectors, and a linear classifier that saw a tenth of them."""
+    """Banking77's 10,003 questions: latent semantic vectors, a linear classifier that saw a tenth of them."""
     with gzip.open(data_folder() / "banking77" / "train.tsv.gz", "rt", encoding="utf-8") as file:
         pairs = [line.rstrip("\n").split("\t", 1) for line in file][1:]
     _, labels = np.unique([label for label, _ in pairs], return_inverse=True)
-    words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2).fit_transform(text for _, text in pairs)
+    vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2)
+    words = vectorizer.fit_transform(text for _, text in pairs)
     rows = normalize(TruncatedSVD(64, random_state=12).fit_transform(words))
     part = np.random.default_rng(12).permutation(len(rows))[: len(rows) // 10]
     part = np.union1d(part, np.unique(labels, return_index=True)[1])  # the classifier must know every class
@@ -123,7 +126,7 @@ def banking() -> Arrays:
 
 
 def gas() -> Arrays:
-    """Gas sensors: the rows whose concentration is known, features standardized and cut at five deviations."""
+    """Gas sensors: the rows whose concentration is known, features standardized, cut at five deviations."""
     with np.load(data_folder() / "gas_drift" / "gas_drift.npz", allow_pickle=False) as file:
         features, concentration = file["X"], file["concentration"]
     known = np.isfinite(concentration)
@@ -200,7 +203,7 @@ def zero_inflated() -> Arrays:
 
 
 def no_signal() -> Arrays:
-    """Losses that have nothing to do with the rows: no method can beat a uniform sample, but many can lose to it."""
+    """Losses that have nothing to do with the rows: no method beats a uniform sample, but many lose to it."""
     rng = np.random.default_rng(26)
     rows, _ = gaussian_clusters(rng, random_sizes(rng, 20_000, 40), 24)
     return {"rows": rows, "losses": rng.gamma(1.5, size=len(rows))}
@@ -257,7 +260,7 @@ def cached(build: Callable[[], Arrays]) -> Arrays:
     arrays = build()
     CACHE.mkdir(exist_ok=True)
     aside = path.with_suffix(".part.npz")
-    np.savez(aside, **arrays)
+    np.savez(aside, allow_pickle=False, **arrays)
     aside.replace(path)
     return arrays
 

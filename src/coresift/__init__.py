@@ -1,1 +1,53 @@
-"""x"""
+"""Pick the few rows of a large data set that stand for all of it, with weights that keep every total unbiased."""
+
+from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
+from coresift.clustering import cluster
+from coresift.design import Independent, Pivotal, Poisson, Systematic
+from coresift.engine import Local
+from coresift.estimation import estimate
+from coresift.oracle import Oracle
+from coresift.pilot import Centers, Representatives
+from coresift.pipeline import ask, paper_size, select
+from coresift.planning import Plan, plan
+from coresift.rows import Rows, open_rows
+from coresift.score import Distance, Learned, Mixture, Proxy, Sensitivity
+from coresift.storage import load, save
+from coresift.types import Clustering, Estimate, Interval, Ledger, Selection
+from coresift.version import __version__
+
+__all__ = [
+    "Centers",
+    "Clustering",
+    "CoresiftError",
+    "CoresiftWarning",
+    "Distance",
+    "Estimate",
+    "Independent",
+    "InputError",
+    "Interval",
+    "Learned",
+    "Ledger",
+    "Local",
+    "LossError",
+    "Mixture",
+    "Oracle",
+    "Pivotal",
+    "Plan",
+    "Poisson",
+    "Proxy",
+    "Representatives",
+    "Rows",
+    "Selection",
+    "Sensitivity",
+    "Systematic",
+    "__version__",
+    "ask",
+    "cluster",
+    "estimate",
+    "load",
+    "open_rows",
+    "paper_size",
+    "plan",
+    "save",
+    "select",
+]

@@ -131,27 +131,41 @@ class Frame(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Pilot(Value):
-    """The rows that are asked first.
+class PilotPlan(Value):
+    """How the rows that are asked first will be drawn; all of it fixed before any loss is seen.
 
-    `inclusion` is π₁ of each of `ids`, which stand in draw order. `share` is α of every row of the data, the
-    part of each total that the pilot's rows carry; it was fixed before any loss was seen. `keep`: the rows are
-    part of the selection.
+    For every row: `inclusion`, π₁; `share`, α, the part of each total that pilot rows carry; `key`, its place in
+    the sorted order of the draw. `keep`: the pilot's rows are part of the selection, as `origin`.
     """
 
-    ids: Ints
     inclusion: Floats
     share: Floats
+    key: Floats
     keep: bool
     origin: str
-    design: str = ""
 
     def __post_init__(self) -> None:
-        _freeze(self, ids=np.int64, inclusion=np.float64, share=np.float64)
-        if self.ids.shape != self.inclusion.shape:
-            raise InputError("A pilot needs one inclusion probability for each of its rows.")
+        _freeze(self, inclusion=np.float64, share=np.float64, key=np.float64)
+        if not self.inclusion.shape == self.share.shape == self.key.shape:
+            raise InputError("A pilot plan needs an inclusion probability, a share and a key for every row.")
         if self.origin not in ORIGINS:
             raise InputError(f"A pilot's origin must be one of {', '.join(ORIGINS)}; got {self.origin}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot(Value):
+    """The rows that are asked first, in the order they were drawn, and the plan that drew them."""
+
+    ids: Ints
+    plan: PilotPlan
+
+    def __post_init__(self) -> None:
+        _freeze(self, ids=np.int64)
+
+    @property
+    def inclusion(self) -> Floats:
+        """π₁ of the pilot's rows."""
+        return self.plan.inclusion[self.ids]
 
 
 @dataclass(frozen=True, eq=False)

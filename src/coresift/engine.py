@@ -1,0 +1,99 @@
+"""Run a function over row blocks: a thread pool here, and a seam where another engine can stand.
+
+A block function sees one block of rows and knows nothing of threads. Blocks are computed alone, with
+single-threaded linear algebra, and come back in row order, so a result never depends on how many run at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from coresift.checks import whole
+from coresift.progress import Progress, stage
+from coresift.rows import Rows
+from coresift.types import Singles, Strategy
+
+T = TypeVar("T")
+BlockFunction = Callable[[int, Singles], T]
+
+
+class Workers(Protocol):
+    """Whoever runs block functions while an engine is open."""
+
+    def map(self, rows: Rows, function: BlockFunction[T], *, name: str = "") -> Iterator[T]:
+        """Yield function(start, block) for every block of rows, in row order."""
+        ...
+
+
+class Engine(Protocol):
+    """Opens workers for the length of one computation."""
+
+    def open(self, progress: Progress) -> AbstractContextManager[Workers]:
+        """Return the workers; on leaving, nothing of them stays behind."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Local(Strategy):
+    """Threads of this process (`threads`: as many as this process may use cores).
+
+    >>> Local(threads=2)
+    Local(threads=2)
+    """
+
+    threads: int | None = None
+
+    @contextmanager
+    def open(self, progress: Progress) -> Iterator[Workers]:
+        """Start the pool, and hold linear algebra to one thread inside each task."""
+        count = available_cores() if self.threads is None else whole("threads", self.threads)
+        pool = ThreadPoolExecutor(count, thread_name_prefix="coresift")
+        with threadpool_limits(1, user_api="blas"):
+            try:
+                yield _Pool(pool, count, progress)
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Pool:
+    def __init__(self, pool: ThreadPoolExecutor, count: int, progress: Progress) -> None:
+        self._pool, self._count, self._progress = pool, count, progress
+
+    def map(self, rows: Rows, function: BlockFunction[T], *, name: str = "") -> Iterator[T]:
+        waiting: deque[tuple[int, Future[T]]] = deque()
+        progress = self._progress if name else Progress()
+        with stage(progress, name, rows.n):
+            for start, read in rows.blocks():
+                size = min(rows.block_rows, rows.n - start)
+                waiting.append((size, self._pool.submit(_run, function, start, read)))
+                # A short queue keeps every thread busy and bounds how many blocks are in memory.
+                if len(waiting) > 2 * self._count:
+                    yield _collect(waiting, progress)
+            while waiting:
+                yield _collect(waiting, progress)
+
+
+def _run(function: BlockFunction[T], start: int, read: Callable[[], Singles]) -> T:
+    return function(start, read())
+
+
+def _collect(waiting: deque[tuple[int, Future[T]]], progress: Progress) -> T:
+    size, future = waiting.popleft()
+    result = future.result()
+    progress.advance(size)
+    return result
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

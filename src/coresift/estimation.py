@@ -1,0 +1,150 @@
+"""Totals and means over all rows from the selected ones, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from coresift.checks import InputError, real_vector, share
+from coresift.types import Bools, Estimate, Floats, Interval, Selection
+
+ASSUMPTION = "the drawn rows show what the others are like: what no draw saw cannot be covered"
+FEW_ROWS = 40
+
+
+def estimate(selection: Selection, values: Any, *, groups: Any = None, confidence: float = 0.95) -> Any:
+    """Estimate the total and the mean of `values` over all rows that were not excluded.
+
+    `values` is one real number for each of `selection.ids`, in that order, and gives an Estimate; a mapping of
+    names to such vectors gives a dict. With `groups`, one label a selected row, there is a dict of group to that;
+    a group's mean is a ratio of two totals, since nobody knows how many rows the group has.
+
+    >>> import numpy as np, coresift as cs
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+    >>> loss = rows[:, 0] ** 2
+    >>> picked = cs.select(rows, losses=loss, budget=200, seed=0)
+    >>> found = cs.estimate(picked, loss[picked.ids])
+    >>> found.total.low < loss.sum() < found.total.high
+    True
+    """
+    if selection.weights is None:
+        raise InputError(
+            "This selection has no weights (its method defines none), so no total can be estimated from it."
+        )
+    share("confidence", confidence)
+    if isinstance(values, Mapping):
+        return {name: estimate(selection, v, groups=groups, confidence=confidence) for name, v in values.items()}
+    vector = real_vector("values", values, len(selection))
+    if groups is None:
+        total = _interval(selection, vector, confidence)
+        return _estimate(selection, vector, total, _scaled(total, 1 / selection.population), confidence)
+    labels = np.asarray(groups)
+    if labels.shape != vector.shape:
+        raise InputError(
+            f"groups must be one label for each of {len(selection)} selected rows; got shape {labels.shape}."
+        )
+    return {group.item(): _group(selection, vector, labels == group, confidence) for group in np.unique(labels)}
+
+
+def _group(selection: Selection, values: Floats, member: Bools, confidence: float) -> Estimate:
+    assert selection.weights is not None
+    total = _interval(selection, np.where(member, values, 0.0), confidence)
+    size = float(selection.weights[member].sum())
+    mean = total.value / size
+    # The error of a ratio is, to first order, that of the total of the residuals.
+    residual = _interval(selection, np.where(member, values - mean, 0.0), confidence)
+    around = Interval(mean, mean + residual.low / size, mean + residual.high / size, residual.standard_error / size)
+    return _estimate(selection, np.where(member, values, 0.0), total, around, confidence)
+
+
+def _estimate(selection: Selection, values: Floats, total: Interval, mean: Interval, confidence: float) -> Estimate:
+    weights = selection.weights
+    assert weights is not None
+    return Estimate(
+        total=total,
+        mean=mean,
+        confidence=confidence,
+        effective_size=float(weights.sum() ** 2 / (weights**2).sum()),
+        method=_method(selection),
+        assumption=ASSUMPTION,
+        warnings=_warnings(selection, values),
+    )
+
+
+def _interval(selection: Selection, values: Floats, confidence: float) -> Interval:
+    from scipy.special import ndtri
+
+    assert selection.weights is not None
+    total = float(selection.weights @ values)
+    moments = [_moments(selection, values, phase) for phase in (1, 2)]
+    variance = sum(second for second, _ in moments)
+    third = sum(third for _, third in moments)
+    error = float(np.sqrt(variance))
+    if not 0 < error < np.inf:
+        return Interval(total, total - error, total + error, error)
+    quantile = float(ndtri(0.5 + confidence / 2))
+    low, high = (_unskew(q, third / error**3) for q in (quantile, -quantile))
+    return Interval(total, total - error * low, total - error * high, error)
+
+
+def _moments(selection: Selection, values: Floats, phase: int) -> tuple[float, float]:
+    """Return estimates of variance and third moment of one phase's part of the total."""
+    member = np.flatnonzero(selection.phase == phase)
+    if not member.size:
+        return 0.0, 0.0
+    member = member[np.argsort(selection.order[member], kind="stable")]
+    part = selection.share[member] if phase == 1 else 1 - selection.share[member]
+    inclusion = selection.inclusion[member]
+    expanded = part * values[member] / inclusion
+    design = selection.designs[phase - 1]
+    if design == "Independent":
+        return _independent(expanded, selection.multiplicity[member])
+    chance = 1 - inclusion
+    if design == "Poisson":
+        return float((chance * expanded**2).sum()), float((chance * (1 - 2 * inclusion) * expanded**3).sum())
+    return _successive(expanded[chance > 0], chance[chance > 0])
+
+
+def _independent(expanded: Floats, multiplicity: Any) -> tuple[float, float]:
+    draws = multiplicity.sum()
+    if draws < 2:
+        return np.inf, 0.0
+    residual = expanded - (multiplicity @ expanded) / draws
+    return float(draws / (draws - 1) * (multiplicity @ residual**2)), float(multiplicity @ residual**3)
+
+
+def _successive(expanded: Floats, chance: Floats) -> tuple[float, float]:
+    """Successive differences: each row against the next in draw order, the last against the first."""
+    if not expanded.size:
+        return 0.0, 0.0
+    if expanded.size == 1:
+        return np.inf, 0.0
+    difference = expanded - np.roll(expanded, -1)
+    pair_chance = np.sqrt(chance * np.roll(chance, -1))
+    residual = expanded - expanded.mean()
+    return float(0.5 * (pair_chance * difference**2).sum()), float((chance * residual**3).sum())
+
+
+def _unskew(quantile: float, skewness: float) -> float:
+    """Hall's cubic transformation, inverted: the quantile of a studentized sum with this skewness."""
+    if abs(skewness) < 1e-8:
+        return quantile
+    return float(3 / skewness * (np.cbrt(1 + skewness * (quantile - skewness / 6)) - 1))
+
+
+def _scaled(interval: Interval, factor: float) -> Interval:
+    return Interval(
+        interval.value * factor, interval.low * factor, interval.high * factor, interval.standard_error * factor
+    )
+
+
+def _method(selection: Selection) -> str:
+    names = {"Independent": "sample variance of the draws", "Poisson": "Poisson variance"}
+    used = [names.get(name, "successive differences in draw order") for name in selection.designs if name]
+    return " + ".join(dict.fromkeys(used)) + ", corrected for skewness" if used else "all rows are certain"
+
+
+def _warnings(selection: Selection, values: Floats) -> tuple[str, ...]:
+    return ()

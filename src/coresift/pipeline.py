@@ -1,0 +1,389 @@
+"""The whole flow: rows → clustering → pilot → scores → design → selection. Only this module knows every step."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+
+from coresift.checks import CoresiftWarning, InputError, positive, refuse, row_numbers, share, whole
+from coresift.clustering import cluster
+from coresift.design import Design, Independent, Pivotal
+from coresift.engine import Engine
+from coresift.inclusion import parts
+from coresift.oracle import as_oracle
+from coresift.pilot import Centers, PilotStrategy, Representatives, nobody
+from coresift.progress import Progress, choose
+from coresift.rows import Rows, open_rows
+from coresift.score import Distance, Learned, Score, Sensitivity
+from coresift.types import (
+    ORIGINS,
+    Bools,
+    Clustering,
+    Evidence,
+    Floats,
+    Frame,
+    Ints,
+    Ledger,
+    Pilot,
+    Scores,
+    Selection,
+    digest,
+)
+
+# Whatever draws the rows that follow, the pilot is a fixed number of distinct rows spread along their order.
+PILOT_DESIGN = Pivotal()
+
+
+class Options(TypedDict, total=False):
+    """What `select` takes besides rows, losses, budget and seed; `ask` and `plan` take the same."""
+
+    clusters: int | Clustering | None
+    z: float | None
+    pilot: PilotStrategy | None
+    score: Score | None
+    design: Design | None
+    given: Any
+    exclude: Any
+    normalize: bool
+    epsilon: float | None
+    delta: float | None
+
+
+def select(
+    rows: Any,
+    losses: Any = None,
+    budget: int | None = None,
+    seed: int = 0,
+    *,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+    **options: Unpack[Options],
+) -> Selection:
+    """Select `budget` weighted rows that stand for all rows.
+
+    rows: a matrix of embeddings: array, `.npy`, folder of shards, Parquet/Arrow, `datasets.Dataset`, or `Rows`.
+    losses: a callable of row numbers, an array of n, a file of (id, loss), an `Oracle` for more options, or None:
+        then nobody is asked and distances decide. Only the pilot's losses are asked, never more than `budget`.
+    budget: rows out (`Poisson`: on average; `Independent`: draws).
+    clusters: how many (by default a tenth of the budget), or a `Clustering` made before.
+    z: the power of the distances, 2 (k-means) unless said or unless the `Clustering` has another.
+    pilot, score, design: the parts of the flow; by default `Representatives`, `Learned` and `Pivotal`, and
+        `Distance` when there are no losses.
+    given: rows that come out in any case, with weight 1, counted in the budget.
+    exclude: rows that never come out and are never asked; totals are then about the other rows.
+    normalize: give rows length 1 first, for embeddings that are compared by cosine.
+    epsilon, delta: in paper mode, instead of a budget: as many draws as the theorem takes for an error of at most
+        ε(Σℓ + 2Φ^Λ); with `delta`, as many as make that fail with at most that probability.
+    engine, progress: who runs the row blocks, and whether a bar shows (by default on a terminal).
+
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+    >>> select(rows, losses=lambda ids: rows[ids, 0] ** 2, budget=50, seed=0)
+    Selection(50 of 1000 rows, 15 losses asked, seed=0)
+    """
+    oracle = as_oracle(losses)
+    settled = settle(rows, budget, seed, asking=oracle is not None, **options)
+    progress = choose(progress)
+    prepared = prepare(settled, engine, progress)
+    if oracle is None or not prepared.pilot.ids.size:
+        return _finish(prepared, np.zeros(0), Ledger())
+    rows = settled.rows
+    with oracle.session(rows.n, prepared.fingerprint(), settled.budget, progress, rows.names) as session:
+        answers = session.ask(prepared.pilot.ids, round=1, reason="pilot")
+    return _finish(prepared, answers, session.ledger)
+
+
+def ask(
+    rows: Any,
+    budget: int | None = None,
+    seed: int = 0,
+    *,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+    **options: Unpack[Options],
+) -> Ints:
+    """Return the numbers of the rows whose losses `select` with the same arguments will need.
+
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+    >>> ask(rows, budget=50).size
+    15
+    """
+    return prepare(settle(rows, budget, seed, asking=True, **options), engine, choose(progress)).pilot.ids
+
+
+def paper_size(epsilon: float, delta: float | None = None) -> int:
+    """Return how many draws Algorithm 1 takes: ⌈ε⁻²(2 + 2ε/3)⌉, and times ln(2/δ) for a stated failure probability.
+
+    >>> paper_size(0.1), paper_size(0.1, delta=0.05)
+    (207, 763)
+    """
+    epsilon = positive("epsilon", epsilon)
+    size = (2 + 2 * epsilon / 3) / epsilon**2
+    if delta is not None:
+        size *= math.log(2 / share("delta", delta))
+    return math.ceil(size)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The arguments, checked and completed; nothing has been computed yet."""
+
+    rows: Rows
+    frame: Frame
+    clusters: int | Clustering
+    z: float
+    normalize: bool
+    pilot: PilotStrategy | None
+    score: Score
+    design: Design
+    budget: int
+    seed: int
+
+
+def settle(
+    rows: Any,
+    budget: int | None,
+    seed: int,
+    *,
+    asking: bool,
+    clusters: int | Clustering | None = None,
+    z: float | None = None,
+    pilot: PilotStrategy | None = None,
+    score: Score | None = None,
+    design: Design | None = None,
+    given: Any = None,
+    exclude: Any = None,
+    normalize: bool = False,
+    epsilon: float | None = None,
+    delta: float | None = None,
+) -> Settled:
+    """Check the arguments of `select` and fill in what was left to us."""
+    rows, seed = open_rows(rows), whole("seed", seed, least=0)
+    frame = Frame(rows.n, row_numbers("given", given, rows.n), row_numbers("exclude", exclude, rows.n))
+    score, pilot = _parts(score, pilot, asking)
+    design = design or Pivotal()
+    budget = _budget(budget, epsilon, delta, (pilot, score, design), frame)
+    if isinstance(clusters, Clustering):
+        _check_clustering(clusters, rows, z, normalize)
+        z, normalize = clusters.z, clusters.normalized
+    elif clusters is None:
+        clusters = min(max(1, budget // 10), rows.n)
+    else:
+        clusters = whole("clusters", clusters)
+    if design.distinct and budget >= frame.population:
+        score, pilot = Distance(floor=1.0), None  # every row comes out, so there is nothing to learn
+    z = 2.0 if z is None else positive("z", z)
+    return Settled(rows, frame, clusters, z, bool(normalize), pilot, score, design, budget, seed)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything up to the first loss: the clusters, and which rows will be asked."""
+
+    settled: Settled
+    clustering: Clustering
+    pilot: Pilot
+    recipe: dict[str, str]
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what a journal of this run's losses is good for, by part."""
+        arguments = json.dumps({**self.recipe, "seed": self.settled.seed}, sort_keys=True)
+        rows = self.settled.rows.fingerprint()
+        return {"rows": rows, "clustering": self.clustering.digest(), "arguments": arguments}
+
+
+def prepare(settled: Settled, engine: Engine | None, progress: Progress) -> Prepared:
+    """Cluster, unless that was done before, and draw the pilot."""
+    clustering = settled.clusters
+    if not isinstance(clustering, Clustering):
+        clustering = cluster(
+            settled.rows,
+            clustering,
+            z=settled.z,
+            seed=settled.seed,
+            normalize=settled.normalize,
+            engine=engine,
+            progress=progress,
+        )
+    recipe = {
+        "budget": str(settled.budget),
+        "clusters": f"{clustering.k}, seed {clustering.seed}",
+        "z": repr(clustering.z),
+        "normalize": repr(clustering.normalized),
+        "pilot": repr(settled.pilot),
+        "score": repr(settled.score),
+        "design": repr(settled.design),
+        "given": _shown(settled.frame.given),
+        "exclude": _shown(settled.frame.excluded),
+    }
+    return Prepared(settled, clustering, _draw_pilot(settled, clustering), recipe)
+
+
+def _parts(score: Score | None, pilot: PilotStrategy | None, asking: bool) -> tuple[Score, PilotStrategy | None]:
+    if score is None:
+        score = Learned() if asking else Distance()
+    if not asking and (score.asks or pilot is not None):
+        part = f"score={score!r}" if score.asks else f"pilot={pilot!r}"
+        raise InputError(f"{part} asks for losses, and there are none; give losses, or leave it out.")
+    if pilot is None and score.asks:
+        pilot = Representatives()
+    return score, pilot
+
+
+def _budget(
+    budget: int | None, epsilon: float | None, delta: float | None, strategies: tuple[Any, Any, Any], frame: Frame
+) -> int:
+    if epsilon is not None:
+        pilot, score, design = strategies
+        paper = isinstance(pilot, Centers) and not pilot.keep and isinstance(score, Sensitivity)
+        if budget is not None or not (paper and isinstance(design, Independent)):
+            raise InputError(
+                "epsilon stands instead of a budget in paper mode only: "
+                "pilot=Centers(keep=False), score=Sensitivity(...), design=Independent()."
+            )
+        return paper_size(epsilon, delta)
+    if delta is not None:
+        raise InputError("delta goes with epsilon; give both, or a budget alone.")
+    if budget is None:
+        raise InputError("budget must say how many rows to select; got none.")
+    whole("budget", budget)
+    if frame.population == 0:
+        raise InputError("exclude leaves no row to select.")
+    if budget <= frame.given.size < frame.population:
+        refuse("budget", f"more than the {frame.given.size} given rows, which count in it", budget)
+    return int(budget)
+
+
+def _check_clustering(clustering: Clustering, rows: Rows, z: float | None, normalize: bool) -> None:
+    if clustering.n != rows.n or clustering.fingerprint != rows.fingerprint():
+        raise InputError(
+            f"The clustering is of other rows ({clustering.n} of them) than these {rows.n}; cluster these rows anew."
+        )
+    if z is not None and z != clustering.z:
+        raise InputError(f"z must be that of the clustering, {clustering.z:g}; got {z}.")
+    if normalize and not clustering.normalized:
+        raise InputError("normalize=True needs a clustering of normalized rows; this one is not.")
+
+
+def _shown(ids: Ints) -> str:
+    return f"{ids.size} rows, digest {digest(ids)}" if ids.size else "no rows"
+
+
+def _draw_pilot(settled: Settled, clustering: Clustering) -> Pilot:
+    pilot, frame = settled.pilot, settled.frame
+    if pilot is None:
+        return Pilot(np.zeros(0, np.int64), nobody(frame))
+    room = settled.budget - frame.given.size
+    plan = pilot.plan(clustering, frame, room)
+    order = sorted_rows(clustering, plan.key, plan.inclusion > 0)
+    drawn, _ = PILOT_DESIGN.draw(plan.inclusion[order], np.random.default_rng([settled.seed, 2]))
+    ids = order[drawn]
+    kept = np.setdiff1d(ids, frame.given).size if plan.keep else 0
+    if ids.size > settled.budget or kept > room:
+        raise InputError(
+            f"{pilot!r} asks {ids.size} rows, more than the budget of {settled.budget} leaves; "
+            "take fewer clusters or a larger budget."
+        )
+    return Pilot(ids, plan)
+
+
+def sorted_rows(clustering: Clustering, key: Floats, mask: Bools) -> Ints:
+    """Return the masked rows in the order of the key, then of the cluster, then of the distance to its center."""
+    ids = np.flatnonzero(mask)
+    return ids[np.lexsort((clustering.distances[ids], clustering.labels[ids], key[ids]))]
+
+
+def _finish(prepared: Prepared, answers: Floats, ledger: Ledger) -> Selection:
+    clustering, frame, pilot = prepared.clustering, prepared.settled.frame, prepared.pilot
+    scores = prepared.settled.score.scores(Evidence(clustering, frame, pilot, answers))
+    kept = np.setdiff1d(pilot.ids, frame.given, assume_unique=True) if pilot.plan.keep else pilot.ids[:0]
+    left = frame.open()
+    left[kept] = False
+    count = prepared.settled.budget - frame.given.size - kept.size
+    drawn = _draw(prepared, scores, left, count)
+    losses = np.full(frame.n, np.nan)
+    losses[pilot.ids] = answers
+    return _assemble(prepared, kept, drawn, losses, ledger, scores.holder)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Rows in draw order, with the probability that each had and how often it came."""
+
+    ids: Ints
+    inclusion: Floats
+    multiplicity: Ints
+
+
+def _draw(prepared: Prepared, scores: Scores, left: Bools, count: int) -> _Drawn:
+    order = sorted_rows(prepared.clustering, scores.key, left)
+    if count == 0 or order.size == 0:
+        return _Drawn(order[:0], np.zeros(0), np.zeros(0, np.int64))
+    # The second draw is to estimate what the pilot leaves of each total.
+    sizes = parts(scores.sizes[order] * (1 - prepared.pilot.plan.share[order]))
+    unreachable = np.count_nonzero(sizes == 0)
+    if unreachable:
+        warnings.warn(
+            f"{unreachable} of {order.size} rows have probability 0 under {prepared.settled.score!r} and can never come "
+            "out: totals are unbiased only for values that are 0 there.",
+            CoresiftWarning,
+            stacklevel=4,
+        )
+    inclusion = prepared.settled.design.inclusion(sizes, count)
+    drawn, multiplicity = prepared.settled.design.draw(inclusion, np.random.default_rng([prepared.settled.seed, 3]))
+    return _Drawn(order[drawn], inclusion[drawn], multiplicity)
+
+
+def _assemble(
+    prepared: Prepared, kept: Ints, drawn: _Drawn, losses: Floats, ledger: Ledger, holder: Floats
+) -> Selection:
+    clustering, frame, plan = prepared.clustering, prepared.settled.frame, prepared.pilot.plan
+    sources = (frame.given, kept, drawn.ids)
+    ids = np.concatenate(sources)
+    phase = np.repeat([0, 1, 2], [part.size for part in sources])
+    inclusion = np.concatenate([np.ones(frame.given.size), plan.inclusion[kept], drawn.inclusion])
+    multiplicity = np.concatenate([np.ones(frame.given.size + kept.size, np.int64), drawn.multiplicity])
+    place = np.concatenate([np.arange(part.size) for part in sources])
+    origins = np.array([ORIGINS.index(name) for name in ("given", plan.origin, "drawn")])
+    sort = np.argsort(ids, kind="stable")
+    ids, phase, inclusion, multiplicity = ids[sort], phase[sort], inclusion[sort], multiplicity[sort]
+    names = prepared.settled.rows.names(ids)
+    return Selection(
+        ids=ids,
+        weights=weigh(phase, inclusion, plan.share[ids], multiplicity),
+        inclusion=inclusion,
+        share=plan.share[ids],
+        clusters=clustering.labels[ids],
+        distances=clustering.distances[ids],
+        origin=origins[phase],
+        phase=phase,
+        order=place[sort],
+        multiplicity=multiplicity,
+        losses=losses[ids],
+        n=frame.n,
+        population=frame.population,
+        seed=prepared.settled.seed,
+        z=clustering.z,
+        designs=(_name(PILOT_DESIGN, kept), _name(prepared.settled.design, drawn.ids)),
+        recipe=prepared.recipe,
+        ledger=ledger,
+        holder=holder,
+        names=None if names is None else tuple(names),
+    )
+
+
+def _name(design: Design, ids: Ints) -> str:
+    return type(design).__name__ if ids.size else ""
+
+
+def weigh(phase: Ints, inclusion: Floats, share: Floats, multiplicity: Ints) -> Floats:
+    """Return the one law of weights: 1 for given rows, 1 − α + α/π₁ in the pilot, count·(1 − α)/π₂ in the draw."""
+    pilot = 1 - share + share / inclusion
+    drawn = multiplicity * (1 - share) / inclusion
+    return np.select([phase == 0, phase == 1], [np.ones(phase.size), pilot], drawn)

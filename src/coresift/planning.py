@@ -1,0 +1,62 @@
+"""What a selection will cost, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from coresift.clustering import passes, sample_size
+from coresift.pipeline import Options, settle
+from coresift.types import Clustering
+
+# What the steps after the clustering keep of every row: labels, distances, probabilities, keys, orders.
+BYTES_A_ROW = 120
+BYTES_OF_LIBRARIES = 120e6
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be asked, read and computed.
+
+    `losses_for_estimate` counts the distinct rows whose loss is needed for an estimate of the total loss
+    afterwards. `passes` are full readings of the rows; `arithmetic` is in floating-point operations; `memory`
+    in bytes, besides pages of mapped files.
+    """
+
+    rows: int
+    dimension: int
+    budget: int
+    clusters: int
+    losses_asked: int
+    losses_for_estimate: int
+    passes: int
+    arithmetic: float
+    memory: float
+
+
+def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[Options]) -> Plan:
+    """Say what `select` with the same arguments will cost; `losses` are taken to be there.
+
+    >>> import numpy as np
+    >>> plan(np.zeros((100_000, 64), np.float32), budget=2_000).losses_asked
+    600
+    """
+    settled = settle(rows, budget, seed, asking=True, **options)
+    n, d = settled.rows.n, settled.rows.d
+    done = isinstance(settled.clusters, Clustering)
+    k = settled.clusters.k if isinstance(settled.clusters, Clustering) else min(settled.clusters, n)
+    room = settled.budget - settled.frame.given.size
+    asked = settled.pilot.size(k, room) if settled.pilot else 0
+    beside = 0 if getattr(settled.pilot, "keep", True) else asked
+    sample = sample_size(n, k)
+    return Plan(
+        rows=n,
+        dimension=d,
+        budget=settled.budget,
+        clusters=k,
+        losses_asked=asked,
+        losses_for_estimate=min(settled.budget + beside, n),
+        passes=0 if done else passes(n, k),
+        arithmetic=0.0 if done else 2.0 * k * d * (n * (passes(n, k) - 1) + 12.0 * sample),
+        memory=BYTES_OF_LIBRARIES + BYTES_A_ROW * n + (0.0 if done else 4.0 * d * (2 * sample + 3 * k)),
+    )

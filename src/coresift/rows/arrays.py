@@ -1,0 +1,90 @@
+"""Rows in numpy arrays and .npy files, whole or in shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.checks import refuse
+from coresift.rows.base import Block, Rows, bounds_of, by_part, to_single
+from coresift.types import Ints, Singles
+
+Opener: TypeAlias = Callable[[], NDArray[Any]]
+
+
+class ArrayRows(Rows):
+    """Rows of one array after the other, each opened anew for every block.
+
+    A file that is mapped for one block only neither stays in the resident memory of the process nor keeps a
+    descriptor open, so neither n nor the number of shards matters.
+    """
+
+    def __init__(self, openers: Sequence[Opener], counts: list[int], d: int) -> None:
+        super().__init__(sum(counts), d)
+        self._openers, self._bounds = openers, bounds_of(counts)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield blocks that are cut out only when their function runs."""
+        for start in range(0, self.n, self.block_rows):
+            yield start, partial(self._block, start, min(start + self.block_rows, self.n))
+
+    def _block(self, start: int, stop: int) -> Singles:
+        first = np.searchsorted(self._bounds, start, side="right") - 1
+        last = np.searchsorted(self._bounds, stop, side="left")
+        parts = range(int(first), int(last))
+        pieces = [self._openers[i]()[max(start - self._bounds[i], 0) : stop - self._bounds[i]] for i in parts]
+        if len(pieces) > 1:
+            return np.concatenate([to_single(piece) for piece in pieces])
+        block = to_single(pieces[0])
+        block.flags.writeable = False
+        return block
+
+    def _pick(self, ids: Ints) -> Iterator[Singles]:
+        for at in range(0, ids.size, self.block_rows):
+            for part, numbers in by_part(ids[at : at + self.block_rows], self._bounds):
+                yield to_single(self._openers[part]()[numbers])
+
+
+def rows_of_array(array: NDArray[Any]) -> ArrayRows:
+    """Return rows over an array in memory."""
+    if isinstance(array, np.ma.MaskedArray):
+        refuse("rows", "an array without a mask", "a masked array")
+    plain = np.asarray(array)
+    _check("an array", plain)
+    return ArrayRows([lambda: plain], [len(plain)], plain.shape[1])
+
+
+def rows_of_npy(paths: list[Path]) -> ArrayRows:
+    """Return rows over .npy files, which are only ever mapped, in the order given."""
+    shapes = [_shape(path) for path in paths]
+    width = next((d for count, d in shapes if count), shapes[0][1])
+    for path, (count, d) in zip(paths, shapes, strict=True):
+        if count and d != width:
+            refuse("rows", f"shards of the same width ({width} as in the first)", f"{d} in {path}")
+    return ArrayRows([partial(_map, path) for path in paths], [count for count, _ in shapes], width)
+
+
+def _shape(path: Path) -> tuple[int, int]:
+    array = _map(path)
+    _check(str(path), array)
+    return array.shape[0], array.shape[1]
+
+
+def _map(path: Path) -> NDArray[Any]:
+    try:
+        # Unlike np.load this never looks for a pickle or an archive, so the message fits what is wrong.
+        return np.asarray(np.lib.format.open_memmap(path, mode="r"))
+    except (ValueError, OSError, EOFError, OverflowError) as error:
+        refuse("rows", "readable .npy files of numbers", f"{path} ({error})")
+
+
+def _check(what: str, array: NDArray[Any]) -> None:
+    if array.ndim != 2:
+        refuse("rows", "a 2-D array, one row an item", f"{what} with {array.ndim} dimension(s), shape {array.shape}")
+    if array.dtype.kind not in "fiub":
+        refuse("rows", "real numbers", f"{what} of {array.dtype}")

@@ -1,0 +1,196 @@
+"""What every kind of rows can do: fixed-size blocks in order, single rows by number, unit length, a fingerprint."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coresift.checks import InputError, refuse
+from coresift.types import Ints, Singles, digest
+
+Block: TypeAlias = tuple[int, Callable[[], Singles]]
+
+# Two rows of this length are at most 2e18 apart, so squared distances stay far from the end of float32 (3.4e38).
+LONGEST = 1e18
+
+CHANGED = "rows must stay as they are while they are used; a file has changed since it was opened."
+
+
+class Rows(ABC):
+    """A read-only n×d matrix that hands out blocks of float32 and single rows by number, never all of it at once.
+
+    `block_rows` depends on d only, so that what is computed block by block does not depend on where the numbers
+    lie. `id_name` is the name of the table's own id column, if one travels along.
+
+    >>> import numpy as np
+    >>> from coresift.rows import open_rows
+    >>> rows = open_rows(np.arange(6).reshape(3, 2))
+    >>> rows.n, rows.d, rows.id_name
+    (3, 2, None)
+    >>> [(start, block().tolist()) for start, block in rows.blocks()]
+    [(0, [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])]
+    >>> rows.take([2, 0]).tolist()
+    [[4.0, 5.0], [0.0, 1.0]]
+    """
+
+    def __init__(self, n: int, d: int, id_name: str | None = None) -> None:
+        if n == 0 or d == 0:
+            refuse("rows", "at least one row of at least one number", f"{n} rows of {d} numbers")
+        self.n, self.d, self.id_name = n, d, id_name
+        self.block_rows = block_length(d)
+        self._fingerprint: str | None = None
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Block]:
+        """Yield, in row order, the first row's number and a function that returns the block.
+
+        Every block but the last has `block_rows` rows. The functions may run in other threads, several at a time;
+        what they return is not to be written to, as it may be the data themselves.
+        """
+
+    @abstractmethod
+    def _pick(self, ids: Ints) -> Iterator[Singles]:
+        """Yield the rows of sorted, perhaps repeated, `ids` in pieces of bounded size."""
+
+    def take(self, ids: ArrayLike) -> Singles:
+        """Return rows by number, in the order asked, repeated where a number is."""
+        numbers = self._numbers(ids)
+        order = np.argsort(numbers, kind="stable")
+        result = np.empty((numbers.size, self.d), np.float32)
+        done = 0
+        for piece in self._pick(numbers[order]):
+            result[order[done : done + len(piece)]] = piece
+            done += len(piece)
+        if done < numbers.size:
+            raise InputError(CHANGED)
+        return result
+
+    def names(self, ids: ArrayLike) -> list[Any] | None:
+        """Return the values of the own id column for these rows; None if there is no such column."""
+        self._numbers(ids)
+        return None
+
+    def normalized(self) -> Rows:
+        """Return a view whose rows have Euclidean length 1; a row of zeros stays one."""
+        return _Normalized(self)
+
+    def fingerprint(self) -> str:
+        """Return a digest of n, d and up to 1,024 evenly spread rows: the same for the same float32 values."""
+        if self._fingerprint is None:
+            spread = np.linspace(0, self.n - 1, min(self.n, 1024)).round().astype(np.int64)
+            self._fingerprint = digest(np.array([self.n, self.d], np.int64), self.take(spread))
+        return self._fingerprint
+
+    def _numbers(self, ids: ArrayLike) -> Ints:
+        numbers = np.asarray(ids)
+        if numbers.size == 0:
+            return np.zeros(0, np.int64)
+        if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
+            refuse("ids", "a list of row numbers", f"an array of {numbers.dtype} with shape {numbers.shape}")
+        if numbers.min() < 0 or numbers.max() >= self.n:
+            bad = numbers.min() if numbers.min() < 0 else numbers.max()
+            refuse("ids", f"row numbers from 0 to {self.n - 1}", bad)
+        return numbers.astype(np.int64)
+
+    def __repr__(self) -> str:
+        return f"Rows(n={self.n}, d={self.d})"
+
+
+class _Normalized(Rows):
+    """Rows scaled to length 1. The fingerprint is that of the raw rows: what is stored, not how it is seen."""
+
+    def __init__(self, raw: Rows) -> None:
+        super().__init__(raw.n, raw.d, raw.id_name)
+        self._raw = raw
+
+    def blocks(self) -> Iterator[Block]:
+        for start, block in self._raw.blocks():
+            yield start, lambda block=block: _unit_length(block())  # type: ignore[misc]
+
+    def _pick(self, ids: Ints) -> Iterator[Singles]:
+        return map(_unit_length, self._raw._pick(ids))
+
+    def names(self, ids: ArrayLike) -> list[Any] | None:
+        return self._raw.names(ids)
+
+    def normalized(self) -> Rows:
+        return self
+
+    def fingerprint(self) -> str:
+        return self._raw.fingerprint()
+
+
+def block_length(d: int) -> int:
+    """Return how many rows of d numbers make a block: a power of two, about 2²¹/d, from 256 to 32,768."""
+    about = max(2**21 // max(d, 1), 1)
+    return int(np.clip(1 << (about.bit_length() - 1), 256, 32_768))
+
+
+def to_single(values: NDArray[Any]) -> Singles:
+    """Return the values as contiguous float32, without a copy where they are; too large ones become infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.ascontiguousarray(values, dtype=np.float32)
+
+
+def by_part(ids: Ints, bounds: Ints) -> Iterator[tuple[int, Ints]]:
+    """Split sorted row numbers over parts that begin at `bounds`: (part, numbers within it), empty parts left out."""
+    cuts = np.searchsorted(ids, bounds)
+    for part in np.flatnonzero(np.diff(cuts)):
+        yield int(part), ids[cuts[part] : cuts[part + 1]] - bounds[part]
+
+
+def bounds_of(counts: list[int]) -> Ints:
+    """Return where each part begins, and the end of the last."""
+    return np.cumsum([0, *counts], dtype=np.int64)
+
+
+def first_bad_row(rows: Rows) -> int | None:
+    """Return the first row that has a NaN or an infinity, or is longer than 1e18; None if all are usable.
+
+    >>> from coresift.rows import open_rows
+    >>> first_bad_row(open_rows(np.array([[1.0, 2.0], [np.nan, 0.0]])))
+    1
+    """
+    for start, block in rows.blocks():
+        values = block()
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.einsum("ij,ij->i", values, values)
+        bad = np.flatnonzero(~(squares <= LONGEST**2))
+        if bad.size:
+            return start + int(bad[0])
+    return None
+
+
+def refuse_bad_row(rows: Rows) -> NoReturn:
+    """Raise the sentence that names the first unusable row and what is wrong with it.
+
+    >>> from coresift.rows import open_rows
+    >>> refuse_bad_row(open_rows(np.array([[1.0, 2.0], [np.nan, 0.0]])))
+    Traceback (most recent call last):
+        ...
+    coresift.checks.InputError: rows must be finite numbers; row 1 has NaN at position 0.
+    """
+    row = first_bad_row(rows)
+    if row is None:
+        raise InputError("rows must be finite numbers; all of them are, yet a distance between two was not.")
+    values = rows.take([row])[0]
+    if np.all(np.isfinite(values)):
+        raise InputError(f"rows must have a length of at most {LONGEST:g}; row {row} is longer.")
+    position = np.flatnonzero(~np.isfinite(values))[0]
+    what = "NaN" if np.isnan(values[position]) else "a number that is infinite or too large for float32"
+    raise InputError(f"rows must be finite numbers; row {row} has {what} at position {position}.")
+
+
+def _unit_length(block: Singles) -> Singles:
+    # In float64 neither the squares of large rows overflow nor those of small ones vanish; the whole block is
+    # converted first because a buffered sum would depend on where in the block a row lies.
+    wide = block.astype(np.float64)
+    lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+    lengths[lengths == 0] = 1
+    with np.errstate(invalid="ignore"):
+        wide /= lengths[:, np.newaxis]
+    return wide.astype(np.float32)
