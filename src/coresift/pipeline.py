@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from dataclasses import dataclass
@@ -193,9 +192,8 @@ class Prepared:
 
     def fingerprint(self) -> dict[str, str]:
         """Return what a journal of this run's losses is good for, by part."""
-        arguments = json.dumps({**self.recipe, "seed": self.settled.seed}, sort_keys=True)
-        rows = self.settled.rows.fingerprint()
-        return {"rows": rows, "clustering": self.clustering.digest(), "arguments": arguments}
+        rows, clusters = self.settled.rows.fingerprint(), self.clustering.digest()
+        return {"rows": rows, "clustering": clusters, **self.recipe, "seed": str(self.settled.seed)}
 
 
 def prepare(settled: Settled, engine: Engine | None, progress: Progress) -> Prepared:

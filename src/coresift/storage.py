@@ -61,9 +61,17 @@ def save(value: Selection | Clustering, path: str | Path) -> Path:
     if path.suffix != ".parquet":
         text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
         _write_aside(_manifest_path(path), lambda aside: _write_text(aside, text))
-    write = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jsonl}[path.suffix]
-    _write_aside(path, lambda aside: write(table, manifest, aside))
+    else:
+        table = table.replace_schema_metadata({MANIFEST_KEY: json.dumps(manifest, sort_keys=True).encode()})
+    write_table(table, path)
     return path
+
+
+def write_table(table: Any, path: str | Path) -> None:
+    """Write an Arrow table to `.parquet`, `.csv` or `.jsonl`, the whole file or nothing."""
+    path = Path(path)
+    _check_suffix(path, SELECTION_SUFFIXES, "a table")
+    _write_aside(path, lambda aside: _WRITERS[path.suffix](table, aside))
 
 
 def load(path: str | Path) -> Any:
@@ -165,22 +173,24 @@ def _plain(name: Any, kind: str) -> Any:
     return name if kind == "int64" else str(name)
 
 
-def _write_parquet(table: Any, manifest: dict[str, Any], path: Path) -> None:
+def _write_parquet(table: Any, path: Path) -> None:
     import pyarrow.parquet as pq
 
-    metadata = {MANIFEST_KEY: json.dumps(manifest, sort_keys=True).encode()}
-    pq.write_table(table.replace_schema_metadata(metadata), path, compression="zstd")
+    pq.write_table(table, path, compression="zstd")
 
 
-def _write_csv(table: Any, _: dict[str, Any], path: Path) -> None:
+def _write_csv(table: Any, path: Path) -> None:
     import pyarrow.csv
 
     pyarrow.csv.write_csv(table, path)
 
 
-def _write_jsonl(table: Any, _: dict[str, Any], path: Path) -> None:
+def _write_jsonl(table: Any, path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in table.to_pylist())
+
+
+_WRITERS = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jsonl}
 
 
 def _read_selection(path: Path) -> Selection:

@@ -16,6 +16,8 @@ from coresift.types import Ints, Singles
 
 Opener: TypeAlias = Callable[[], NDArray[Any]]
 
+STRETCH = 8  # blocks of a file that may be mapped at once while rows are picked
+
 
 class ArrayRows(Rows):
     """Rows of one array after the other, each opened anew for every block.
@@ -45,8 +47,12 @@ class ArrayRows(Rows):
         return block
 
     def _pick(self, ids: Ints) -> Iterator[Singles]:
-        for at in range(0, ids.size, self.block_rows):
-            for part, numbers in by_part(ids[at : at + self.block_rows], self._bounds):
+        # A mapped page brings its neighbors along: rows spread over a file would bring in all of it, were it not
+        # for the mapping that ends with each stretch.
+        stretches = np.flatnonzero(np.diff(ids // (STRETCH * self.block_rows))) + 1
+        cuts = np.union1d(stretches, np.arange(self.block_rows, ids.size, self.block_rows))
+        for some in np.split(ids, cuts):
+            for part, numbers in by_part(some, self._bounds):
                 yield to_single(self._openers[part]()[numbers])
 
 

@@ -1,0 +1,83 @@
+"""Every outcome of a design with its probability, by enumerating the uniform numbers that the real code consumes.
+
+A design maps uniform numbers to a sample, and the map is constant on boxes. `boxes` lists one point of each box
+with the box's volume, so running the real code on all of them gives its exact distribution.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from coresift import Independent, Pivotal, Poisson, Systematic
+
+
+class Script:
+    """Uniform numbers that were decided beforehand."""
+
+    def __init__(self, numbers):
+        self.numbers = np.asarray(numbers, float)
+
+    def random(self, size):
+        assert size == self.numbers.size
+        return self.numbers
+
+
+class Scripted:
+    """A design that draws from a script, and remembers the inclusion probabilities that it was given."""
+
+    def __init__(self, design):
+        self.design, self.distinct, self.script, self.seen = design, design.distinct, None, None
+
+    def inclusion(self, sizes, count):
+        return self.design.inclusion(sizes, count)
+
+    def draw(self, inclusion, uniforms):
+        self.seen = inclusion
+        return self.design.draw(inclusion, uniforms if self.script is None else self.script)
+
+    def __repr__(self):
+        return repr(self.design)
+
+
+def boxes(design, inclusion):
+    """Yield (uniform numbers, probability) for every box."""
+    axes = [_pieces(cuts) for cuts in _axes(design, np.asarray(inclusion, float))]
+    for combination in itertools.product(*axes):
+        yield Script([middle for middle, _ in combination]), float(np.prod([width for _, width in combination]))
+
+
+def distribution(design, inclusion):
+    """Return the probability of every sample, as a dict of {(position, count)}."""
+    found = {}
+    for script, probability in boxes(design, inclusion):
+        positions, counts = design.draw(np.asarray(inclusion, float), script)
+        key = frozenset(zip(positions.tolist(), counts.tolist(), strict=True))
+        found[key] = found.get(key, 0.0) + probability
+    return found
+
+
+def _axes(design, inclusion):
+    rest = inclusion[(inclusion > 0) & (inclusion < 1 - 1e-9)]
+    ends = np.cumsum(rest)
+    count = round(ends[-1]) if rest.size else 0
+    if isinstance(design, Independent):
+        return [np.cumsum(inclusion) / inclusion.sum()] * round(inclusion.sum())
+    if isinstance(design, Poisson):
+        return [[p] for p in inclusion]
+    if isinstance(design, Systematic):
+        return [ends % 1]
+    assert isinstance(design, Pivotal)
+    places, tosses = [], []
+    for step in range(count):
+        crossing = next(i for i, end in enumerate(ends) if end >= step + 1 - 1e-9)
+        filled = 1.0 if step == count - 1 else (ends[crossing - 1] if crossing else 0.0) - step
+        places.append((ends - step) / filled if filled > 0 else [])
+        tosses.append([(1 - rest[crossing]) / (2 - filled - rest[crossing])])
+    return places + tosses
+
+
+def _pieces(cuts):
+    inside = sorted({0.0, 1.0, *(float(cut) for cut in cuts if 1e-12 < cut < 1 - 1e-12)})
+    return [((low + high) / 2, high - low) for low, high in itertools.pairwise(inside)]
