@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -117,7 +118,7 @@ def systematic(inclusion):
         ends.append(total)
     cuts = sorted({Fraction(0), Fraction(1), *(end % 1 for end in ends)})
     probabilities = {}
-    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+    for low, high in itertools.pairwise(cuts):
         start, chosen = (low + high) / 2, set(certain)
         for step in range(round(total)):
             point = start + step

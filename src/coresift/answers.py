@@ -42,11 +42,18 @@ class AnswerFile:
         found: Ints = self._safely(lambda path: self._read(path, self.key, None)["row"].cast("int64").to_numpy())
         return found
 
-    def reader(self, column: str) -> LookUp:
-        """Return a function of row numbers (and the table's own ids, if it has any) that gives the column's values."""
+    def numbers(self, column: str) -> LookUp:
+        """Return a function of row numbers (and the table's own ids, if it has any) that gives the column's numbers."""
+        return self._look_up(column, "double")
+
+    def labels(self, column: str) -> LookUp:
+        """Return such a function for a column of labels, as text."""
+        return self._look_up(column, "string")
+
+    def _look_up(self, column: str, kind: str) -> LookUp:
         if column not in self.columns:
             raise InputError(f"{self.path} must have the column {column}; it has {self._there()}.")
-        ids, values = self._safely(lambda path: self._distinct(path, column))
+        ids, values = self._safely(lambda path: self._distinct(path, column, kind))
 
         def look_up(rows: Ints, names: Sequence[Any] | None) -> NDArray[Any]:
             asked = rows if names is None or self.key == "row" else names
@@ -55,13 +62,13 @@ class AnswerFile:
 
         return look_up
 
-    def _distinct(self, path: Path, column: str) -> tuple[Any, NDArray[Any]]:
+    def _distinct(self, path: Path, column: str, kind: str) -> tuple[Any, NDArray[Any]]:
         """Return the distinct ids as text, and the value of each."""
         import pyarrow.compute as pc
 
         table = self._read(path, self.key, column)
         table = table.filter(pc.is_valid(table[self.key]))
-        values = table[column].to_numpy()
+        values = table[column].cast(kind).to_numpy()
         ids = _as_text(table[self.key].combine_chunks()).dictionary_encode()
         codes = ids.indices.to_numpy(zero_copy_only=False)
         _, first = np.unique(codes, return_index=True)

@@ -229,8 +229,8 @@ def estimate(
         raise InputError(f"{selection} must be a selection; it is a clustering.")
     answers = AnswerFile(values)
     names = column or ["loss"]
-    vectors = {name: answers.reader(name)(picked.ids, picked.names) for name in names}
-    labels = None if group is None else answers.reader(group)(picked.ids, picked.names)
+    vectors = {name: answers.numbers(name)(picked.ids, picked.names) for name in names}
+    labels = None if group is None else answers.labels(group)(picked.ids, picked.names)
     found = cs.estimate(picked, vectors, groups=labels, confidence=confidence)
     table = Table("column", "group", "total", f"{confidence:.0%} interval", "mean", f"{confidence:.0%} interval")
     if group is None:

@@ -26,7 +26,7 @@ def estimate(selection: Selection, values: Any, *, groups: Any = None, confidenc
     >>> loss = rows[:, 0] ** 2
     >>> picked = cs.select(rows, losses=loss, budget=200, seed=0)
     >>> found = cs.estimate(picked, loss[picked.ids])
-    >>> found.total.low < loss.sum() < found.total.high
+    >>> bool(found.total.low < loss.sum() < found.total.high)
     True
     """
     if selection.weights is None:

@@ -328,8 +328,8 @@ def _draw(prepared: Prepared, scores: Scores, left: Bools, count: int) -> _Drawn
     unreachable = np.count_nonzero(sizes == 0)
     if unreachable:
         warnings.warn(
-            f"{unreachable} of {order.size} rows have probability 0 under {prepared.settled.score!r} and can never come "
-            "out: totals are unbiased only for values that are 0 there.",
+            f"{unreachable} of {order.size} rows have probability 0 under {prepared.settled.score!r}, so they can never "
+            "come out: totals are unbiased only for values that are 0 there.",
             CoresiftWarning,
             stacklevel=4,
         )

@@ -105,7 +105,7 @@ class Filed:
     def reader(self, n: int, names: Names | None) -> Reader:
         """Read the file, and return a look-up by row number or by the table's own ids."""
         answers = AnswerFile(self.path)
-        look_up = answers.reader("loss")
+        look_up = answers.numbers("loss")
 
         def losses(rows: Ints) -> Floats:
             named = names(rows) if names and answers.key == "id" else None
