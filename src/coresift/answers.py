@@ -21,6 +21,12 @@ class AnswerFile:
 
     `row` is preferred where both stand. Ids are compared as text, so 7, "7" and the 7.0 of a column with gaps are
     one; rows that nobody asks about are ignored, rows that have no answer are an error with their count.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "answers.csv"
+    >>> _ = path.write_text("row,loss,intent\\n7,0.5,refund\\n3,2.0,top-up\\n")
+    >>> AnswerFile(path).numbers("loss")(np.array([3, 7, 3]), None)
+    array([2. , 0.5, 2. ])
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -39,7 +45,7 @@ class AnswerFile:
         """Return the row numbers that the file lists."""
         if self.key != "row":
             raise InputError(f"{self.path} must have the column row; it has {self._there()}.")
-        found: Ints = self._safely(lambda path: self._read(path, self.key, None)["row"].cast("int64").to_numpy())
+        found: Ints = self._safely(lambda path: _whole(self._read(path, "row", None, None)["row"]).to_numpy())
         return found
 
     def numbers(self, column: str) -> LookUp:
@@ -47,7 +53,7 @@ class AnswerFile:
         return self._look_up(column, "double")
 
     def labels(self, column: str) -> LookUp:
-        """Return such a function for a column of labels, as text."""
+        """Return such a function for a column of labels, as text; no label is an empty one."""
         return self._look_up(column, "string")
 
     def _look_up(self, column: str, kind: str) -> LookUp:
@@ -66,10 +72,12 @@ class AnswerFile:
         """Return the distinct ids as text, and the value of each."""
         import pyarrow.compute as pc
 
-        table = self._read(path, self.key, column)
+        table = self._read(path, self.key, column, kind)
         table = table.filter(pc.is_valid(table[self.key]))
-        values = table[column].cast(kind).to_numpy()
-        ids = _as_text(table[self.key].combine_chunks()).dictionary_encode()
+        values = table[column].cast(kind)
+        values = (values.fill_null("") if kind == "string" else values).to_numpy()
+        key = table[self.key].combine_chunks()
+        ids = _as_text(_whole(key) if self.key == "row" else key).dictionary_encode()
         codes = ids.indices.to_numpy(zero_copy_only=False)
         _, first = np.unique(codes, return_index=True)
         kept = values[first]
@@ -104,7 +112,7 @@ class AnswerFile:
             return read(self.path)
         except InputError:
             raise
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError) as error:
             raise InputError(f"The file {self.path} cannot be read: {_first_line(error)}.") from error
 
     def _there(self) -> str:
@@ -113,6 +121,17 @@ class AnswerFile:
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, np.bool_)
+
+
+def _whole(values: Any) -> Any:
+    """Return row numbers as whole ones; in a text they may be written as 7 or 7.0."""
+    import pyarrow as pa
+
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        with suppress(pa.ArrowInvalid):
+            return values.cast(pa.int64())
+        values = values.cast(pa.float64())
+    return values.cast(pa.int64())
 
 
 def _as_text(values: Any) -> Any:
@@ -133,27 +152,28 @@ def _parquet_columns(path: Path) -> list[str]:
         return list(file.schema_arrow.names)
 
 
-def _parquet(path: Path, key: str, column: str | None) -> Any:
+def _parquet(path: Path, key: str, column: str | None, kind: str | None) -> Any:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        return file.read(columns=[key, *([column] if column else [])])
+        return file.read(columns=_wanted(key, column))
 
 
 def _csv_columns(path: Path) -> list[str]:
     from pyarrow import csv
 
-    with csv.open_csv(path) as file:
+    with csv.open_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True)) as file:
         return list(file.schema.names)
 
 
-def _csv(path: Path, key: str, column: str | None) -> Any:
+def _csv(path: Path, key: str, column: str | None, kind: str | None) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
-    # Ids are read as text: a guess would turn the id 007 into the number 7.
-    options = csv.ConvertOptions(include_columns=[key, *([column] if column else [])], column_types={key: pa.string()})
-    return csv.read_csv(path, convert_options=options)
+    # Ids and labels are read as text: a guess would turn 007 into the number 7.
+    texts = [key, *([column] if kind == "string" else [])]
+    options = csv.ConvertOptions(include_columns=_wanted(key, column), column_types=dict.fromkeys(texts, pa.string()))
+    return csv.read_csv(path, parse_options=csv.ParseOptions(newlines_in_values=True), convert_options=options)
 
 
 def _json_columns(path: Path) -> list[str]:
@@ -166,17 +186,27 @@ def _json_columns(path: Path) -> list[str]:
     return list(first)
 
 
-def _json(path: Path, key: str, column: str | None) -> Any:
-    from pyarrow import json
+def _json(path: Path, key: str, column: str | None, kind: str | None) -> Any:
+    import json
 
-    return json.read_json(path).select([key, *([column] if column else [])])
+    import pyarrow as pa
+
+    # Arrow's own reader takes a text such as 2024-01-31 for a time.
+    with path.open("rb") as file:
+        lines = [json.loads(line) for line in file if line.strip()]
+    return pa.table({name: pa.array([line.get(name) for line in lines]) for name in _wanted(key, column)})
+
+
+def _wanted(key: str, column: str | None) -> list[str]:
+    return [key] if column in (None, key) else [key, str(column)]
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-_KINDS: dict[str, tuple[Callable[[Path], list[str]], Callable[[Path, str, str | None], Any]]] = {
+# Suffix → how to read the names of the columns, and how to read the key and one column as this kind.
+_KINDS: dict[str, tuple[Callable[[Path], list[str]], Callable[[Path, str, str | None, str | None], Any]]] = {
     ".parquet": (_parquet_columns, _parquet),
     ".csv": (_csv_columns, _csv),
     ".jsonl": (_json_columns, _json),

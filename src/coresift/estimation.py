@@ -12,6 +12,7 @@ from coresift.types import Bools, Estimate, Floats, Interval, Selection
 
 ASSUMPTION = "the drawn rows show what the others are like: what no draw saw cannot be covered"
 FEW_ROWS = 40
+MOST_SKEWNESS = 2.0
 
 
 def estimate(selection: Selection, values: Any, *, groups: Any = None, confidence: float = 0.95) -> Any:
@@ -104,7 +105,7 @@ def _moments(selection: Selection, values: Floats, phase: int) -> tuple[float, f
     chance = 1 - inclusion
     if design == "Poisson":
         return float((chance * expanded**2).sum()), float((chance * (1 - 2 * inclusion) * expanded**3).sum())
-    return _successive(expanded[chance > 0], chance[chance > 0])
+    return _local(expanded[chance > 0], chance[chance > 0])
 
 
 def _independent(expanded: Floats, multiplicity: Any) -> tuple[float, float]:
@@ -115,21 +116,22 @@ def _independent(expanded: Floats, multiplicity: Any) -> tuple[float, float]:
     return float(draws / (draws - 1) * (multiplicity @ residual**2)), float(multiplicity @ residual**3)
 
 
-def _successive(expanded: Floats, chance: Floats) -> tuple[float, float]:
-    """Successive differences: each row against the next in draw order, the last against the first."""
-    if not expanded.size:
-        return 0.0, 0.0
-    if expanded.size == 1:
-        return np.inf, 0.0
-    difference = expanded - np.roll(expanded, -1)
-    pair_chance = np.sqrt(chance * np.roll(chance, -1))
-    residual = expanded - expanded.mean()
-    return float(0.5 * (pair_chance * difference**2).sum()), float((chance * residual**3).sum())
+def _local(expanded: Floats, chance: Floats) -> tuple[float, float]:
+    """Each value against the mean of its two neighbors in draw order, or of the two nearest at an end."""
+    if expanded.size < 3:
+        return (0.0, 0.0) if not expanded.size else (np.inf, 0.0)
+    middle = np.clip(np.arange(expanded.size), 1, expanded.size - 2)
+    before, after = middle - 1, middle + 1
+    before[0], before[-1], after[0], after[-1] = 1, -3, 2, -2
+    residual = expanded - (expanded[before] + expanded[after]) / 2
+    # For unrelated values the residual's variance is 3/2, and its third moment 3/4, of the value's own.
+    return float((chance * residual**2).sum() / 1.5), float((chance * (2 * chance - 1) * residual**3).sum() / 0.75)
 
 
 def _unskew(quantile: float, skewness: float) -> float:
     """Hall's cubic transformation, inverted: the quantile of a studentized sum with this skewness."""
-    if abs(skewness) < 1e-8:
+    skewness = min(max(skewness, -MOST_SKEWNESS), MOST_SKEWNESS)
+    if abs(skewness) < 1e-6:
         return quantile
     return float(3 / skewness * (np.cbrt(1 + skewness * (quantile - skewness / 6)) - 1))
 
@@ -142,7 +144,7 @@ def _scaled(interval: Interval, factor: float) -> Interval:
 
 def _method(selection: Selection) -> str:
     names = {"Independent": "sample variance of the draws", "Poisson": "Poisson variance"}
-    used = [names.get(name, "successive differences in draw order") for name in selection.designs if name]
+    used = [names.get(name, "differences from the neighbors in draw order") for name in selection.designs if name]
     return " + ".join(dict.fromkeys(used)) + ", corrected for skewness" if used else "all rows are certain"
 
 

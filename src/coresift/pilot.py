@@ -9,7 +9,8 @@ import numpy as np
 
 from coresift.checks import share
 from coresift.inclusion import fixed_size_inclusion, spread
-from coresift.types import Bools, Clustering, Floats, Frame, Ints, PilotPlan, Singles, Strategy
+from coresift.order import snake
+from coresift.types import Clustering, Floats, Frame, Ints, PilotPlan, Strategy
 
 
 class PilotStrategy(Protocol):
@@ -50,37 +51,45 @@ class Centers(Strategy):
 class Representatives(Strategy):
     """Ask a spread-out random part of the budget, and keep it (our default).
 
-    `part` of the budget is drawn with π₁ ∝ (1 − balance)/n + balance/(k·cluster size), along a tour through the
-    clusters. Row e's share α(e) = π₁(1−π)/(π₁(1−π) + π₀) with π = π₁ + π₀ compares that with the π₀ that the
-    rest of the budget would give it from distances alone. For equal probabilities this is the split of least
-    variance, whatever part of all rows the budget is.
+    `part` of the budget, and at least one row a cluster, is dealt to the clusters in whole numbers near
+    (1 − balance)·size/n + balance/k, so that small clusters are heard too; inside a cluster all rows have the
+    same π₁. A row's share is α = π₁(1−π)/(π₁(1−π) + π₀·b²) with π = π₁ + π₀: π₀ is what the rest of the budget
+    would give it from distances alone, and b ≥ 1 is how many times smaller than the average its cluster is. For
+    equal probabilities this is the split of least variance; b keeps the few pilot rows of a small cluster from
+    carrying it alone, since the second draw can go there in force once their losses are known.
     """
 
-    part: float = 0.3
-    balance: float = 0.3
+    part: float = 0.2
+    balance: float = 0.5
 
     def __post_init__(self) -> None:
         share("part", self.part)
         share("balance", self.balance, ends=True)
 
     def size(self, clusters: int, budget: int) -> int:
-        """Return the first part of the budget."""
-        return round(self.part * budget)
+        """Return the first part of the budget, one row a cluster if half of the budget allows it."""
+        return max(round(self.part * budget), min(clusters, budget // 2))
 
     def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
-        """Spread the first part of the budget over the open rows."""
+        """Deal the first part of the budget out over the open rows."""
         open_rows = frame.open()
-        first = self.size(clustering.k, budget)
-        now = fixed_size_inclusion(self._sizes(clustering, open_rows), first)
-        later = fixed_size_inclusion(spread(clustering.powers, open_rows, floor=0.5), budget - first)
-        key = tour(clustering.free_centers)[clustering.labels]
-        return PilotPlan(now, share=_share(now, later), key=key, keep=True, origin="pilot")
-
-    def _sizes(self, clustering: Clustering, open_rows: Bools) -> Floats:
         members = np.bincount(clustering.labels[open_rows], minlength=clustering.k)
-        occupied = max(np.count_nonzero(members), 1)
-        sizes = (1 - self.balance) / max(members.sum(), 1) + self.balance / (occupied * np.maximum(members, 1))
-        return np.where(open_rows, sizes[clustering.labels], 0.0)
+        occupied = int(np.count_nonzero(members))
+        first = min(self.size(occupied, budget), int(members.sum()))
+        dealt = _deal(self._wishes(members, first), members, first)
+        now = np.where(open_rows, (dealt / np.maximum(members, 1))[clustering.labels], 0.0)
+        later = fixed_size_inclusion(spread(clustering.powers, open_rows, floor=0.5), budget - first)
+        smaller = np.maximum(1.0, members.sum() / (max(occupied, 1) * np.maximum(members, 1)))[clustering.labels]
+        chance = now * (1 - np.minimum(now + later, 1.0))
+        # Where nothing comes later, the first draw carries the row alone.
+        carried = np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
+        return PilotPlan(now, share=carried, key=snake(clustering), keep=True, origin="pilot")
+
+    def _wishes(self, members: Ints, first: int) -> Floats:
+        occupied = members > 0
+        even = occupied / max(int(np.count_nonzero(occupied)), 1)
+        wishes: Floats = first * ((1 - self.balance) * members / max(int(members.sum()), 1) + self.balance * even)
+        return wishes
 
 
 def nobody(frame: Frame) -> PilotPlan:
@@ -89,25 +98,17 @@ def nobody(frame: Frame) -> PilotPlan:
     return PilotPlan(nothing, share=nothing, key=nothing, keep=False, origin="pilot")
 
 
-def tour(points: Singles) -> Floats:
-    """Return each point's place on a walk that always goes to the nearest point not yet seen."""
-    centered = points - points.mean(axis=0)
-    norms = np.einsum("ij,ij->i", centered, centered)
-    place = np.empty(len(points))
-    unseen = np.ones(len(points), np.bool_)
-    here = 0
-    for step in range(len(points)):
-        place[here] = step
-        unseen[here] = False
-        away = norms - 2 * (centered @ centered[here])
-        here = int(np.where(unseen, away, np.inf).argmin())
-    return place
-
-
-def _share(now: Floats, later: Floats) -> Floats:
-    chance = now * (1 - np.minimum(now + later, 1.0))
-    # Where nothing comes later, the first draw carries the row alone.
-    return np.where(later > 0, chance / np.where(later > 0, chance + later, 1.0), 1.0)
+def _deal(wishes: Floats, limits: Ints, total: int) -> Ints:
+    """Return whole numbers near the wishes that sum to the total, at least 1 where the total allows, within limits."""
+    least = np.minimum(limits, 1) if total >= np.count_nonzero(limits) else np.zeros_like(limits)
+    dealt = np.clip(np.floor(wishes).astype(np.int64), least, limits)
+    while (missing := total - int(dealt.sum())) != 0:
+        step = int(np.sign(missing))
+        movable = dealt < limits if missing > 0 else dealt > least
+        gap = np.where(movable, step * (wishes - dealt), -np.inf)
+        furthest = np.argsort(-gap, kind="stable")[: min(abs(missing), int(movable.sum()))]
+        dealt[furthest] += step
+    return dealt
 
 
 def _stand_ins(clustering: Clustering, frame: Frame) -> Ints:

@@ -279,7 +279,7 @@ def _draw_pilot(settled: Settled, clustering: Clustering) -> Pilot:
         return Pilot(np.zeros(0, np.int64), nobody(frame))
     room = settled.budget - frame.given.size
     plan = pilot.plan(clustering, frame, room)
-    order = sorted_rows(clustering, plan.key, plan.inclusion > 0)
+    order = _sorted(plan.key, plan.inclusion > 0)
     drawn, _ = PILOT_DESIGN.draw(plan.inclusion[order], np.random.default_rng([settled.seed, 2]))
     ids = order[drawn]
     kept = np.setdiff1d(ids, frame.given).size if plan.keep else 0
@@ -291,10 +291,10 @@ def _draw_pilot(settled: Settled, clustering: Clustering) -> Pilot:
     return Pilot(ids, plan)
 
 
-def sorted_rows(clustering: Clustering, key: Floats, mask: Bools) -> Ints:
-    """Return the masked rows in the order of the key, then of the cluster, then of the distance to its center."""
+def _sorted(key: Floats, mask: Bools) -> Ints:
+    """Return the masked rows in the order of the key."""
     ids = np.flatnonzero(mask)
-    return ids[np.lexsort((clustering.distances[ids], clustering.labels[ids], key[ids]))]
+    return ids[np.argsort(key[ids], kind="stable")]
 
 
 def _finish(prepared: Prepared, answers: Floats, ledger: Ledger) -> Selection:
@@ -320,19 +320,19 @@ class _Drawn:
 
 
 def _draw(prepared: Prepared, scores: Scores, left: Bools, count: int) -> _Drawn:
-    order = sorted_rows(prepared.clustering, scores.key, left)
+    order = _sorted(scores.key, left)
     if count == 0 or order.size == 0:
         return _Drawn(order[:0], np.zeros(0), np.zeros(0, np.int64))
     # The second draw is to estimate what the pilot leaves of each total.
     sizes = parts(scores.sizes[order] * (1 - prepared.pilot.plan.share[order]))
     unreachable = np.count_nonzero(sizes == 0)
     if unreachable:
-        warnings.warn(
-            f"{unreachable} of {order.size} rows have probability 0 under {prepared.settled.score!r}, so they can never "
-            "come out: totals are unbiased only for values that are 0 there.",
-            CoresiftWarning,
-            stacklevel=4,
+        rule = prepared.settled.score
+        message = (
+            f"{unreachable} of {order.size} rows have probability 0 under {rule!r} and can never come out: "
+            "totals are unbiased only for values that are 0 there."
         )
+        warnings.warn(message, CoresiftWarning, stacklevel=4)
     inclusion = prepared.settled.design.inclusion(sizes, count)
     drawn, multiplicity = prepared.settled.design.draw(inclusion, np.random.default_rng([prepared.settled.seed, 3]))
     return _Drawn(order[drawn], inclusion[drawn], multiplicity)

@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from coresift.checks import InputError, loss_vector, positive, share
+from coresift.checks import InputError, loss_vector, share
 from coresift.inclusion import parts
-from coresift.types import Evidence, Floats, Scores, Strategy
+from coresift.order import places, snake
+from coresift.types import Evidence, Floats, Ints, Scores, Singles, Strategy
 
 
 class Score(Protocol):
@@ -51,7 +52,8 @@ class Sensitivity(Strategy):
             )
         scale = np.broadcast_to(holder, clustering.k)[clustering.labels]
         predicted = cluster_losses(evidence)[clustering.labels]
-        return Scores(predicted + scale * clustering.powers, key=predicted, holder=holder)
+        key = places(predicted, clustering.labels, clustering.distances)
+        return Scores(predicted + scale * clustering.powers, key, holder)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,7 +73,8 @@ class Mixture(Strategy):
         clustering = evidence.clustering
         predicted = cluster_losses(evidence)[clustering.labels]
         sizes = self.loss * parts(predicted) + self.distance * parts(clustering.powers)
-        return Scores(sizes + (1 - self.loss - self.distance) / clustering.n, key=predicted)
+        key = places(predicted, clustering.labels, clustering.distances)
+        return Scores(sizes + (1 - self.loss - self.distance) / clustering.n, key)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,7 +91,7 @@ class Distance(Strategy):
         """Return (1 − floor)·v/Φ + floor/n."""
         clustering = evidence.clustering
         sizes = (1 - self.floor) * parts(clustering.powers) + self.floor / clustering.n
-        return Scores(sizes, key=clustering.labels.astype(np.float64))
+        return Scores(sizes, key=snake(clustering))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,59 +119,85 @@ class Proxy(Strategy):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Learned(Strategy):
-    """The size of the loss, learned from the pilot's answers by cluster and distance, above a floor (our default).
+    """The loss of every row, learned from the pilot's by cluster and distance, above a floor (our default).
 
-    σ² is a nonnegative least squares fit of the pilot's squared losses on three numbers: 1, the cluster's mean
-    squared loss (shrunk to the overall one by `shrink` rows), and the distance's power v. `floor` of the size
-    stays with half distance, half uniform, so that no row is out of reach however wrong the fit is.
+    The prediction is a nonnegative least squares fit of the pilot's losses, weighted 1/π₁, on three numbers: 1,
+    the mean loss of the row's cluster without the row itself, drawn towards the clusters around it, and the
+    distance's power v. `floor` of the size stays with half distance, half uniform, so that no row is out of reach
+    however wrong the fit is.
     """
 
     floor: float = 0.4
-    shrink: float = 2.0
     asks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         share("floor", self.floor)
-        positive("shrink", self.shrink)
 
     def scores(self, evidence: Evidence) -> Scores:
-        """Return (1 − floor)·σ/Σσ + floor·(v/Φ + 1/n)/2, sorted by the cluster's learned loss."""
+        """Return (1 − floor)·prediction + floor·(v/Φ + 1/n)/2, each as parts of its total."""
         clustering = evidence.clustering
-        learned, features = self._fit(evidence)
-        spread = 0.5 * parts(clustering.powers) + 0.5 / clustering.n
-        return Scores((1 - self.floor) * parts(np.sqrt(learned)) + self.floor * spread, key=features)
+        distance = 0.5 * parts(clustering.powers) + 0.5 / clustering.n
+        sizes = (1 - self.floor) * parts(_predict(evidence)) + self.floor * distance
+        kept = evidence.pilot.plan.keep and evidence.pilot.ids.size
+        return Scores(sizes, key=evidence.pilot.plan.key if kept else snake(clustering))
 
-    def _fit(self, evidence: Evidence) -> tuple[Floats, Floats]:
-        from scipy.optimize import nnls
 
-        clustering, pilot = evidence.clustering, evidence.pilot
-        squares = evidence.losses**2
-        expansion = 1 / pilot.inclusion
-        by_cluster = _shrunken_means(clustering.labels[pilot.ids], squares, expansion, clustering.k, self.shrink)
-        columns = np.stack([np.ones(clustering.n), by_cluster[clustering.labels], clustering.powers], axis=1)
-        scale = np.maximum(columns.max(axis=0), 1e-300)
-        root = np.sqrt(expansion)[:, None]
-        factors, _ = nnls(columns[pilot.ids] / scale * root, squares * root[:, 0])
-        return (columns / scale) @ factors, np.sqrt(by_cluster)[clustering.labels]
+def _predict(evidence: Evidence) -> Floats:
+    """Return the predicted loss of every row, or zeros where nothing was learned."""
+    from scipy.optimize import nnls
+
+    clustering, pilot, losses = evidence.clustering, evidence.pilot, evidence.losses
+    if not losses.any():
+        return np.zeros(clustering.n)
+    labels, expansion = clustering.labels[pilot.ids], 1 / pilot.inclusion
+    overall = float(expansion @ losses / expansion.sum())
+    sums = np.bincount(labels, losses, clustering.k)
+    counts = np.bincount(labels, minlength=clustering.k)
+    around = neighbor_means(clustering.free_centers, sums, counts, overall)
+    mean = (sums + around) / (counts + 1)
+    others = (sums[labels] - losses + around[labels]) / counts[labels]
+    far = overall * clustering.n * parts(clustering.powers)
+    root = np.sqrt(expansion)
+    columns = np.stack([np.full(losses.size, overall), others, far[pilot.ids]], axis=1)
+    (level, cluster, distance), _ = nnls(columns * root[:, None], losses * root)
+    predicted: Floats = level * overall + cluster * mean[clustering.labels] + distance * far
+    return predicted
+
+
+def neighbor_means(centers: Singles, sums: Floats, counts: Ints, overall: float) -> Floats:
+    """Return for each cluster the mean loss of the clusters around it, weighted exp(−distance²/typical gap²).
+
+    Two rows' worth of the overall mean is added, for clusters that have nobody near.
+    """
+    k, step = len(centers), 1024
+    gaps = np.concatenate([_squared_gaps(centers, start, step).min(axis=1) for start in range(0, k, step)])
+    typical = np.median(gaps)
+    if not 0 < typical < np.inf:
+        return np.full(k, overall)
+    found = np.empty(k)
+    for start in range(0, k, step):
+        near = np.exp(-_squared_gaps(centers, start, step) / typical)
+        found[start : start + step] = (near @ sums + 2 * overall) / (near @ counts + 2)
+    return found
+
+
+def _squared_gaps(centers: Singles, start: int, step: int) -> Floats:
+    """Return squared distances of some centers to all, infinite to themselves."""
+    centered = (centers - centers.mean(axis=0)).astype(np.float64)
+    norms = np.einsum("ij,ij->i", centered, centered)
+    some = centered[start : start + step]
+    gaps = np.maximum(norms[start : start + step, None] + norms - 2 * (some @ centered.T), 0.0)
+    gaps[np.arange(len(some)), np.arange(start, start + len(some))] = np.inf
+    return np.asarray(gaps)
 
 
 def cluster_losses(evidence: Evidence) -> Floats:
     """Return ℓ̂ of each cluster: the mean loss of its pilot rows, and the overall mean where it has none."""
     clustering, pilot = evidence.clustering, evidence.pilot
     if not pilot.ids.size:
-        raise InputError("This score needs losses of some rows; give losses and a pilot, or use Distance or Proxy.")
+        return np.zeros(clustering.k)
     labels, expansion = clustering.labels[pilot.ids], 1 / pilot.inclusion
     weights = np.bincount(labels, expansion, clustering.k)
     sums = np.bincount(labels, expansion * evidence.losses, clustering.k)
     overall = sums.sum() / weights.sum()
     return np.where(weights > 0, sums / np.where(weights > 0, weights, 1.0), overall)
-
-
-def _shrunken_means(labels: Any, values: Floats, expansion: Floats, k: int, shrink: float) -> Floats:
-    counts = np.bincount(labels, minlength=k)
-    weights = np.bincount(labels, expansion, k)
-    sums = np.bincount(labels, expansion * values, k)
-    overall = sums.sum() / weights.sum()
-    means = np.where(counts > 0, sums / np.where(counts > 0, weights, 1.0), overall)
-    shrunken: Floats = (counts * means + shrink * overall) / (counts + shrink)
-    return shrunken

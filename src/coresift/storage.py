@@ -1,22 +1,23 @@
 """A Selection or Clustering to and from files: nothing about the run in them, nothing half-written.
 
 A selection is a table (Parquet, CSV or JSON lines) that any tool reads, one line a row. What holds for the whole
-selection is its manifest: inside a Parquet file, beside the others as `NAME.manifest.json`. A clustering is `.npz`.
+selection is its manifest: inside a Parquet file, beside the others as `NAME.manifest.json`. The manifest knows the
+rows and weights that it belongs to by their digest. A clustering is `.npz`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from coresift.checks import InputError, refuse
-from coresift.types import ORIGINS, Clustering, Ledger, Selection
+from coresift.checks import CoresiftError, InputError, refuse
+from coresift.types import ORIGINS, Clustering, Floats, Ints, Ledger, Selection, digest
 from coresift.version import __version__
 
 FORMAT = 1
@@ -49,43 +50,56 @@ def save(value: Selection | Clustering, path: str | Path) -> Path:
     True
     """
     path = Path(path)
+    if not isinstance(value, (Selection, Clustering)):
+        refuse("value", "a Selection or a Clustering", type(value).__name__)
     if isinstance(value, Clustering):
         _check_suffix(path, (CLUSTERING_SUFFIX,), "a clustering")
-        _write_aside(path, lambda aside: _write_clustering(value, aside))
+        _write_aside(path, lambda file: _write_clustering(value, file))
         return path
-    if not isinstance(value, Selection):
-        refuse("value", "a Selection or a Clustering", type(value).__name__)
     _check_suffix(path, SELECTION_SUFFIXES, "a selection")
     manifest = _manifest(value)
     table = _table(value, manifest)
-    if path.suffix != ".parquet":
-        text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-        _write_aside(_manifest_path(path), lambda aside: _write_text(aside, text))
+    if path.suffix == ".parquet":
+        table = table.replace_schema_metadata({MANIFEST_KEY: _json(manifest)})
     else:
-        table = table.replace_schema_metadata({MANIFEST_KEY: json.dumps(manifest, sort_keys=True).encode()})
+        # First, so that a table never stands without its manifest; their digest tells a wrong pair.
+        _write_aside(_manifest_path(path), lambda file: _write(file, _json(manifest, indent=1) + b"\n"))
     write_table(table, path)
     return path
+
+
+def check_target(path: str | Path, suffixes: tuple[str, ...], what: str) -> None:
+    """Refuse a file that could not be written in the end, before the work begins."""
+    path = Path(path)
+    _check_suffix(path, suffixes, what)
+    if not path.parent.is_dir():
+        raise InputError(f"There is no folder {path.parent} to write {path.name} in.")
+    if path.is_dir():
+        raise InputError(f"{path} must be a file to write to; it is a folder.")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"The folder {path.parent} is not one that you may write in.")
 
 
 def write_table(table: Any, path: str | Path) -> None:
     """Write an Arrow table to `.parquet`, `.csv` or `.jsonl`, the whole file or nothing."""
     path = Path(path)
     _check_suffix(path, SELECTION_SUFFIXES, "a table")
-    _write_aside(path, lambda aside: _WRITERS[path.suffix](table, aside))
+    _write_aside(path, lambda file: _WRITERS[path.suffix](table, file))
 
 
 def load(path: str | Path) -> Any:
     """Read what `save` wrote, by the file's suffix; it is equal to what was saved."""
     path = Path(path)
     _check_suffix(path, (*SELECTION_SUFFIXES, CLUSTERING_SUFFIX), "a file of coresift")
-    if not path.exists():
+    if not path.is_file():
         raise InputError(f"There is no file {path}.")
     try:
         return _read_clustering(path) if path.suffix == CLUSTERING_SUFFIX else _read_selection(path)
     except InputError:
         raise
     except Exception as error:  # whatever a damaged file makes a reader raise
-        raise InputError(f"{path} is not a file that coresift wrote, or it is damaged ({error}).") from error
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise InputError(f"{path} is not a file that coresift wrote, or it is damaged ({reason}).") from error
 
 
 def _check_suffix(path: Path, allowed: tuple[str, ...], what: str) -> None:
@@ -93,29 +107,29 @@ def _check_suffix(path: Path, allowed: tuple[str, ...], what: str) -> None:
         refuse(f"The name of {what}", f"one that ends in {' or '.join(allowed)}", path.name)
 
 
-def _write_aside(path: Path, write: Callable[[Path], None]) -> None:
+def _write_aside(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write beside the target, then rename: a reader sees the old file, or the whole new one."""
-    if not path.parent.is_dir():
-        raise InputError(f"There is no folder {path.parent} to write {path.name} in.")
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    aside = Path(name)
+    check_target(path, (path.suffix,), "a file")
+    target = path.resolve()  # through a link, to the file that it stands for
+    aside = target.with_name(f".coresift-{secrets.token_hex(8)}.tmp")
     try:
-        write(aside)
-        os.chmod(aside, 0o666 & ~_umask())
-        os.replace(aside, path)
+        with aside.open("xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(target)
+    except OSError as error:
+        raise CoresiftError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
         aside.unlink(missing_ok=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _write(file: BinaryIO, content: bytes) -> None:
+    file.write(content)
 
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def _json(facts: dict[str, Any], indent: int | None = None) -> bytes:
+    return json.dumps(facts, indent=indent, sort_keys=True).encode()
 
 
 def _manifest_path(path: Path) -> Path:
@@ -136,13 +150,22 @@ def _manifest(selection: Selection) -> dict[str, Any]:
         "ledger": [list(entry) for entry in selection.ledger.entries],
         "weighted": selection.weights is not None,
         "ids": _kind(selection.names),
+        "digest": _digest(selection.ids, selection.weights),
     }
 
 
+def _digest(ids: Ints, weights: Floats | None) -> str:
+    return digest(ids, np.zeros(0) if weights is None else weights)
+
+
 def _kind(names: tuple[Any, ...] | None) -> str | None:
+    """Return the type that holds the own ids: whole numbers as such, everything else as text; None stays None."""
     if names is None:
         return None
-    return "int64" if all(isinstance(name, int) for name in names) else "string"
+    known = [name for name in names if name is not None]
+    if not known or not all(isinstance(name, (int, np.integer)) for name in known):
+        return "string"
+    return "int64" if max(known) < 2**63 else "uint64"
 
 
 def _schema(manifest: dict[str, Any]) -> Any:
@@ -162,46 +185,47 @@ def _table(selection: Selection, manifest: dict[str, Any]) -> Any:
 
     columns: dict[str, Any] = {short: getattr(selection, name) for name, (short, _) in COLUMNS.items()}
     columns |= {"row": selection.ids, "weight": selection.weights}
-    columns["id"] = None if selection.names is None else [_plain(name, manifest["ids"]) for name in selection.names]
+    if selection.names is not None:
+        plain = str if manifest["ids"] == "string" else int
+        columns["id"] = [None if name is None else plain(name) for name in selection.names]
     columns["origin"] = [ORIGINS[code] for code in selection.origin]
     columns["loss"] = pa.array(selection.losses, mask=np.isnan(selection.losses))
     schema = _schema(manifest)
     return pa.table([columns[field.name] for field in schema], schema=schema)
 
 
-def _plain(name: Any, kind: str) -> Any:
-    return name if kind == "int64" else str(name)
-
-
-def _write_parquet(table: Any, path: Path) -> None:
+def _write_parquet(table: Any, file: BinaryIO) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(table, path, compression="zstd")
+    pq.write_table(table, file, compression="zstd")
 
 
-def _write_csv(table: Any, path: Path) -> None:
+def _write_csv(table: Any, file: BinaryIO) -> None:
     import pyarrow.csv
 
-    pyarrow.csv.write_csv(table, path)
+    pyarrow.csv.write_csv(table, file)
 
 
-def _write_jsonl(table: Any, path: Path) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in table.to_pylist())
+def _write_jsonl(table: Any, file: BinaryIO) -> None:
+    file.writelines(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in table.to_pylist())
 
 
 _WRITERS = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jsonl}
 
 
 def _read_selection(path: Path) -> Selection:
-    if path.suffix == ".parquet":
-        table, manifest = _read_parquet(path)
-    else:
-        manifest = _read_manifest(path)
-        read = _read_csv if path.suffix == ".csv" else _read_jsonl
-        table = read(path, _schema(manifest))
+    manifest = _read_manifest(path)
     if manifest.get("format") != FORMAT:
         raise InputError(f"{path} has format {manifest.get('format')}; this version of coresift reads format {FORMAT}.")
+    selection = _selection(_READERS[path.suffix](path, _schema(manifest)), manifest)
+    if _digest(selection.ids, selection.weights) != manifest["digest"]:
+        raise InputError(
+            f"{path} does not fit its manifest: its rows or weights have changed since coresift wrote them."
+        )
+    return selection
+
+
+def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
     columns = {name: table[short].to_numpy() for name, (short, _) in COLUMNS.items() if name != "origin"}
     return Selection(
         ids=table["row"].to_numpy(),
@@ -220,15 +244,27 @@ def _read_selection(path: Path) -> Selection:
     )
 
 
-def _read_parquet(path: Path) -> tuple[Any, dict[str, Any]]:
+def _read_manifest(path: Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
-    # One file, never the folder or the partition that its path may look like.
-    table = pq.ParquetFile(path).read()
-    metadata = table.schema.metadata or {}
-    if MANIFEST_KEY not in metadata:
-        raise InputError(f"{path} is a Parquet file, but not a selection of coresift (it has no manifest).")
-    return table, json.loads(metadata[MANIFEST_KEY])
+    if path.suffix == ".parquet":
+        text = (pq.read_schema(path).metadata or {}).get(MANIFEST_KEY)
+        if text is None:
+            raise InputError(f"{path} is a Parquet file, but not a selection of coresift (it has no manifest).")
+    else:
+        beside = _manifest_path(path)
+        if not beside.is_file():
+            raise InputError(f"{path} must have its manifest {beside.name} beside it; there is none.")
+        text = beside.read_bytes()
+    manifest: dict[str, Any] = json.loads(text)
+    return manifest
+
+
+def _read_parquet(path: Path, schema: Any) -> Any:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:  # one file, never the folder or the partition that its path may look like
+        return file.read(columns=schema.names)
 
 
 def _read_csv(path: Path, schema: Any) -> Any:
@@ -237,30 +273,31 @@ def _read_csv(path: Path, schema: Any) -> Any:
     return pyarrow.csv.read_csv(
         path,
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-        convert_options=pyarrow.csv.ConvertOptions(column_types=schema),
+        convert_options=pyarrow.csv.ConvertOptions(
+            column_types=schema,
+            include_columns=schema.names,
+            # No own id is an empty cell, an empty one is a pair of quotes.
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
     )
 
 
 def _read_jsonl(path: Path, schema: Any) -> Any:
     import pyarrow as pa
 
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         return pa.Table.from_pylist([json.loads(line) for line in file], schema=schema)
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
-    beside = _manifest_path(path)
-    if not beside.exists():
-        raise InputError(f"{path} has lost its manifest {beside.name}, which must lie beside it.")
-    manifest: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
-    return manifest
+_READERS = {".parquet": _read_parquet, ".csv": _read_csv, ".jsonl": _read_jsonl}
 
 
-def _write_clustering(clustering: Clustering, path: Path) -> None:
+def _write_clustering(clustering: Clustering, file: BinaryIO) -> None:
     facts = {"format": FORMAT, **{name: getattr(clustering, name) for name in SCALARS}}
-    manifest = np.frombuffer(json.dumps(facts, sort_keys=True).encode(), np.uint8)
-    with path.open("wb") as file:
-        np.savez(file, manifest=manifest, **{name: getattr(clustering, name) for name in ARRAYS})
+    arrays = {name: getattr(clustering, name) for name in ARRAYS}
+    np.savez(file, manifest=np.frombuffer(_json(facts), np.uint8), **arrays)
 
 
 def _read_clustering(path: Path) -> Clustering:

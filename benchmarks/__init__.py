@@ -1,0 +1,1 @@
+"""Studies of error, speed and memory; each is a command that writes to results/."""

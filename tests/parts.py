@@ -1,0 +1,47 @@
+"""One table of strategies drives the tests that hold for all of them: a new one is tested from birth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coresift import (
+    Centers,
+    Distance,
+    Independent,
+    Learned,
+    Mixture,
+    Pivotal,
+    Poisson,
+    Proxy,
+    Representatives,
+    Sensitivity,
+    Systematic,
+)
+
+DESIGNS = [Independent(), Systematic(), Pivotal(), Poisson()]
+PILOTS = [Centers(keep=False), Centers(keep=True), Representatives()]
+
+
+def scores(n):
+    """Every score; the proxy's losses are for n rows and include zeros."""
+    return [
+        Sensitivity(holder=0.3),
+        Learned(),
+        Mixture(),
+        Distance(),
+        Proxy(np.random.default_rng(5).exponential(size=n).round(1)),
+    ]
+
+
+def combinations(n):
+    """Every sensible choice of pilot, score and design; scores that ask nobody go without a pilot too."""
+    for score in scores(n):
+        for pilot in PILOTS if score.asks else [None, *PILOTS]:
+            for design in DESIGNS:
+                yield {"pilot": pilot, "score": score, "design": design}
+
+
+def show(combination):
+    names = [type(part).__name__ for part in combination.values() if part is not None]
+    kept = "-kept" if getattr(combination["pilot"], "keep", False) else ""
+    return "-".join(names) + kept

@@ -1,0 +1,111 @@
+"""The promise: the expected weight of every row is 1, under every pilot, score and design."""
+
+import warnings
+
+import numpy as np
+import pytest
+from enumeration import Scripted, boxes
+from parts import DESIGNS, combinations, show
+
+import coresift as cs
+from coresift import pipeline
+from coresift.progress import Progress
+
+TINY = np.array([[0.0, 0.0], [0.3, 0.1], [0.1, 0.5], [4.0, 4.0], [4.2, 4.5], [3.5, 4.4], [9.0, 0.0]])
+TINY_LOSSES = np.array([0.5, 1.0, 0.2, 3.0, 2.0, 2.5, 7.0])
+FRAMES = {"plain": {}, "given": {"given": [4]}, "excluded": {"exclude": [1]}, "both": {"given": [0], "exclude": [6]}}
+
+
+def expected_weights(monkeypatch, combination, frame, budget):
+    """Run the real flow on every outcome of the pilot's draw and of the second draw."""
+    pilot_design, design = Scripted(pipeline.PILOT_DESIGN), Scripted(combination["design"])
+    monkeypatch.setattr(pipeline, "PILOT_DESIGN", pilot_design)
+    options = {**combination, **frame, "design": design, "clusters": cs.cluster(TINY, 2, seed=1)}
+    settled = pipeline.settle(TINY, budget, 0, asking=True, **options)
+
+    def prepare():
+        return pipeline.prepare(settled, None, Progress())
+
+    def finish(prepared):
+        return pipeline._finish(prepared, TINY_LOSSES[prepared.pilot.ids], cs.Ledger())
+
+    prepare()
+    first_draws = [(None, 1.0)] if pilot_design.seen is None else list(boxes(pilot_design.design, pilot_design.seen))
+    total, mass = np.zeros(len(TINY)), 0.0
+    for first, chance in first_draws:
+        pilot_design.script = first
+        prepared = prepare()
+        design.script = design.seen = None
+        certain = finish(prepared)
+        second_draws = [(None, 1.0)] if design.seen is None else list(boxes(design.design, design.seen))
+        for second, further in second_draws:
+            design.script = second
+            selection = certain if second is None else finish(prepared)
+            total[selection.ids] += chance * further * selection.weights
+            mass += chance * further
+    assert mass == pytest.approx(1)
+    return total
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("combination", list(combinations(len(TINY))), ids=show)
+def test_expected_weight_is_one_by_enumeration(monkeypatch, combination, frame):
+    expected = np.ones(len(TINY))
+    expected[FRAMES[frame].get("exclude", [])] = 0
+    found = expected_weights(monkeypatch, combination, FRAMES[frame], budget=4)
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 5, 6, 7])
+@pytest.mark.parametrize("design", DESIGNS[1:], ids=lambda design: type(design).__name__)
+def test_the_default_is_unbiased_for_every_budget(monkeypatch, budget, design):
+    combination = {"pilot": None, "score": None, "design": design}
+    np.testing.assert_allclose(expected_weights(monkeypatch, combination, {}, budget), 1, atol=1e-7)
+
+
+N, SEEDS = 2000, 2000
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(11)
+    middles = rng.normal(size=(12, 6)) * 4
+    rows = (middles[rng.integers(12, size=N)] + rng.normal(size=(N, 6))).astype(np.float32)
+    clustering = cs.cluster(rows, 20, seed=3)
+    losses = np.abs(rows[:, 0]) * rng.exponential(size=N)
+    vectors = np.stack([losses, np.ones(N), rows[:, 1] ** 3, rng.normal(size=N), rng.random(N) < 0.01])
+    return rows, clustering, losses, vectors.astype(float)
+
+
+@pytest.mark.parametrize("combination", list(combinations(N)), ids=show)
+def test_totals_are_unbiased_in_simulation(problem, combination):
+    """|z| < 4 for five fixed vectors over 2,000 seeds; each check raises a false alarm 6 times in 100,000."""
+    rows, clustering, losses, vectors = problem
+    given = {"given": [5, 17], "exclude": [3, int(clustering.centers[0])]} if combination["pilot"] else {}
+    truth = np.delete(vectors, given.get("exclude", []), axis=1).sum(axis=1)
+    rows = cs.open_rows(rows)
+    estimates = np.empty((SEEDS, len(vectors)))
+    for seed in range(SEEDS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            picked = cs.select(rows, losses, 60, seed, clusters=clustering, **combination, **given)
+        estimates[seed] = vectors[:, picked.ids] @ picked.weights
+    errors = estimates.mean(axis=0) - truth
+    assert np.all(np.abs(errors) < 4 * estimates.std(axis=0) / np.sqrt(SEEDS) + 1e-9)
+
+
+def test_paper_mode_is_unbiased_where_it_can_draw_and_warns_where_it_cannot(problem):
+    """With Λ = 0 and zero losses at some centers, whole clusters have p = 0; vectors that are 0 there stay unbiased."""
+    rows, clustering, losses, vectors = problem
+    silent = np.isin(clustering.labels, [2, 5])
+    losses = np.where(silent, 0.0, losses)
+    vectors = np.where(silent, 0.0, vectors)
+    paper = {"pilot": cs.Centers(), "score": cs.Sensitivity(holder=0.0), "design": cs.Independent()}
+    estimates = np.empty((SEEDS, len(vectors)))
+    for seed in range(SEEDS):
+        with pytest.warns(cs.CoresiftWarning, match=f"{silent.sum()} of {N} rows have probability 0"):
+            picked = cs.select(rows, losses, 60, seed, clusters=clustering, **paper)
+        assert not silent[picked.ids].any()
+        estimates[seed] = vectors[:, picked.ids] @ picked.weights
+    errors = estimates.mean(axis=0) - vectors.sum(axis=1)
+    assert np.all(np.abs(errors) < 4 * estimates.std(axis=0) / np.sqrt(SEEDS) + 1e-9)
