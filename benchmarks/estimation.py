@@ -31,6 +31,7 @@ TUNING_SEED = 1_000_000
 # Λ as a multiple of Σℓ̂/Φ, the value at which losses and distances weigh the same.
 GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 Z95 = 1.959964
+RATIOS = ("paper/uniform", "ours/uniform", "ours/paper", "proxy/paper")
 
 
 def main() -> None:
@@ -62,7 +63,7 @@ def measure(name: str, first_seed: int) -> dict[str, Any]:
     tuning = [cs.cluster(rows, clusters, seed=TUNING_SEED + seed, engine=engine) for seed in range(CLUSTERINGS)]
     best = min(GRID, key=lambda factor: np.mean(paper_errors(problem, tuning, factor, TUNING_SEED, TUNING_DRAWS) ** 2))
     uniform = uniform_rmse(problem)
-    ours = [draw(problem, clustering, seed) for clustering, seed in pairs(clusterings, first_seed)]
+    ours = [draw(problem, rows, clustering, seed) for clustering, seed in pairs(clusterings, first_seed)]
     found: dict[str, Any] = {
         "problem": name,
         "kind": problem.kind,
@@ -79,7 +80,7 @@ def measure(name: str, first_seed: int) -> dict[str, Any]:
     }
     if problem.proxy is not None:
         score = cs.Proxy(problem.proxy)
-        proxied = [draw(problem, one, seed, score=score)["error"] for one, seed in pairs(clusterings, first_seed)]
+        proxied = [draw(problem, rows, one, seed, score=score)["error"] for one, seed in pairs(clusterings, first_seed)]
         errors["proxy"] = np.array(proxied).reshape(CLUSTERINGS, DRAWS)
     for method, values in errors.items():
         found[f"{method}/uniform"] = ratio(values, np.full_like(values, uniform))
@@ -97,9 +98,9 @@ def pairs(clusterings: list[cs.Clustering], first_seed: int) -> list[tuple[cs.Cl
     return [(clusterings[number // DRAWS], seed) for number, seed in enumerate(seeds)]
 
 
-def draw(problem: Problem, clustering: cs.Clustering, seed: int, **options: Any) -> dict[str, float]:
+def draw(problem: Problem, rows: cs.Rows, clustering: cs.Clustering, seed: int, **options: Any) -> dict[str, float]:
     """One selection, its estimate of the total loss, and how that compares with the truth."""
-    picked = cs.select(problem.rows, problem.losses, problem.budget, seed, clusters=clustering, **options)
+    picked = cs.select(rows, problem.losses, problem.budget, seed, clusters=clustering, **options)
     assert len(picked) == problem.budget
     estimate = cs.estimate(picked, problem.losses[picked.ids])
     total, truth = estimate.total, problem.losses.sum()
@@ -112,10 +113,10 @@ def draw(problem: Problem, clustering: cs.Clustering, seed: int, **options: Any)
 
 
 def paper_errors(
-    problem: Problem, clusterings: list[cs.Clustering], factor: float, first_seed: int, draws: int
+    problem: Problem, rows: cs.Rows, clusterings: list[cs.Clustering], factor: float, first_seed: int, draws: int
 ) -> np.ndarray:
     """Errors of Algorithm 1, a line for each clustering; k + s losses are needed for one estimate."""
-    errors = np.empty((len(clusterings), draws))
+    rows, errors = cs.open_rows(problem.rows), np.empty((len(clusterings), draws))
     for number, clustering in enumerate(clusterings):
         predicted = problem.losses[clustering.centers][clustering.labels].sum()
         holder = factor * predicted / clustering.powers.sum()
@@ -125,7 +126,7 @@ def paper_errors(
             budget = problem.budget - clustering.k
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cs.CoresiftWarning)
-                picked = cs.select(problem.rows, problem.losses, budget, seed, clusters=clustering, **parts)
+                picked = cs.select(rows, problem.losses, budget, seed, clusters=clustering, **parts)
             errors[number, turn] = picked.weights @ problem.losses[picked.ids] - problem.losses.sum()
     return errors
 
@@ -159,11 +160,11 @@ def table(measured: list[dict[str, Any]]) -> str:
         "width are those of our nominal 95 % interval; width is relative to an exact interval of uniform sampling.",
         "Warned: how often the estimate says that it rests on few rows. Proxy: sizes from a cheap model's losses.",
         "",
-        "| problem | rows | budget | paper / uniform | ours / uniform | ours / paper | proxy / paper | coverage | width | warned |",
+        f"| problem | rows | budget | {' | '.join(RATIOS)} | coverage | width | warned |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for one in measured:
-        ratios = [shown(one.get(name)) for name in ("paper/uniform", "ours/uniform", "ours/paper", "proxy/paper")]
+        ratios = [shown(one.get(name)) for name in RATIOS]
         tail = f"{one['coverage']:.3f} | {one['width/uniform']:.2f} | {one['warned']:.2f}"
         name = one["problem"] + (" (hard)" if one["hard"] else "")
         lines.append(f"| {name} | {one['rows']:,} | {one['budget']} | {' | '.join(ratios)} | {tail} |")

@@ -41,6 +41,11 @@ class AnswerFile:
         if self.key not in self.columns:
             raise InputError(f"{self.path} must have the column id (or row); it has {self._there()}.")
 
+    def require(self, column: str) -> None:
+        """Refuse a file without this column."""
+        if column not in self.columns:
+            raise InputError(f"{self.path} must have the column {column}; it has {self._there()}.")
+
     def rows(self) -> Ints:
         """Return the row numbers that the file lists."""
         if self.key != "row":
@@ -57,8 +62,7 @@ class AnswerFile:
         return self._look_up(column, "string")
 
     def _look_up(self, column: str, kind: str) -> LookUp:
-        if column not in self.columns:
-            raise InputError(f"{self.path} must have the column {column}; it has {self._there()}.")
+        self.require(column)
         ids, values = self._safely(lambda path: self._distinct(path, column, kind))
 
         def look_up(rows: Ints, names: Sequence[Any] | None) -> NDArray[Any]:
@@ -112,7 +116,7 @@ class AnswerFile:
             return read(self.path)
         except InputError:
             raise
-        except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError) as error:
+        except (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError) as error:
             raise InputError(f"The file {self.path} cannot be read: {_first_line(error)}.") from error
 
     def _there(self) -> str:
@@ -194,6 +198,8 @@ def _json(path: Path, key: str, column: str | None, kind: str | None) -> Any:
     # Arrow's own reader takes a text such as 2024-01-31 for a time.
     with path.open("rb") as file:
         lines = [json.loads(line) for line in file if line.strip()]
+    if not all(isinstance(line, dict) for line in lines):
+        raise InputError(f"{path} must have one JSON object a line; one of its lines is something else.")
     return pa.table({name: pa.array([line.get(name) for line in lines]) for name in _wanted(key, column)})
 
 

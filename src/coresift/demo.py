@@ -31,7 +31,7 @@ def load_demo() -> DemoData:
 
     folder = files("coresift") / "data"
     with as_file(folder / "banking77.parquet") as path:
-        table = pq.read_table(path)
+        table = pq.ParquetFile(path).read()
     with as_file(folder / "banking77_embeddings.npy") as path:
         embeddings = np.load(path, allow_pickle=False)
     return DemoData(

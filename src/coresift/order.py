@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from coresift.types import Clustering, Floats, Ints, Singles
 
 
-def snake(clustering: Clustering) -> Floats:
-    """Return each row's place when clusters follow a tour and rows lie outward in one cluster, inward in the next.
+def snake(clustering: Clustering) -> Ints:
+    """Return the rows cluster by cluster along a tour, outward from the center in one and inward in the next.
 
-    The turn keeps the last row of a cluster near the first of the next one: both are far from, or both near to,
-    their centers.
+    The turn keeps the last row of a cluster like the first of the next one: both are far from their centers, or
+    both are near.
     """
     stop = tour(clustering.free_centers)[clustering.labels]
-    return places(stop, np.where(stop % 2 == 1, -clustering.distances, clustering.distances))
+    away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
+    # One number a row, so that one sort will do: the stop, and inside it the distance or what it lacks of the most.
+    return np.argsort(2 * stop + np.where(stop % 2 == 1, 1 - away, away), kind="stable")
 
 
-def places(*keys: NDArray[Any]) -> Floats:
-    """Return each row's place in the order of the first key, then the second, and so on.
-
-    >>> places(np.array([1, 0, 1]), np.array([5.0, 7.0, 4.0]))
-    array([2., 0., 1.])
-    """
-    found = np.empty(keys[0].size)
-    found[np.lexsort(keys[::-1])] = np.arange(found.size)
-    return found
+def outward(clustering: Clustering, level: Floats) -> Ints:
+    """Return the rows by a level of their clusters (`level`, one a cluster), and outward from the center in each."""
+    stop = np.empty(clustering.k, np.int64)
+    stop[np.argsort(level, kind="stable")] = np.arange(clustering.k)
+    away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
+    return np.argsort(2 * stop[clustering.labels] + away, kind="stable")
 
 
 def tour(points: Singles) -> Ints:

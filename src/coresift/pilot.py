@@ -44,7 +44,7 @@ class Centers(Strategy):
         """Take every cluster's center with certainty."""
         inclusion = np.zeros(frame.n)
         inclusion[_stand_ins(clustering, frame)] = 1.0
-        return PilotPlan(inclusion, share=np.zeros(frame.n), key=np.zeros(frame.n), keep=self.keep, origin="center")
+        return PilotPlan(inclusion, np.zeros(frame.n), np.arange(frame.n), keep=self.keep, origin="center")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,7 +83,7 @@ class Representatives(Strategy):
         chance = now * (1 - np.minimum(now + later, 1.0))
         # Where nothing comes later, the first draw carries the row alone.
         carried = np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
-        return PilotPlan(now, share=carried, key=snake(clustering), keep=True, origin="pilot")
+        return PilotPlan(now, carried, snake(clustering), keep=True, origin="pilot")
 
     def _wishes(self, members: Ints, first: int) -> Floats:
         occupied = members > 0
@@ -95,7 +95,7 @@ class Representatives(Strategy):
 def nobody(frame: Frame) -> PilotPlan:
     """Return the plan that asks nobody."""
     nothing = np.zeros(frame.n)
-    return PilotPlan(nothing, share=nothing, key=nothing, keep=False, origin="pilot")
+    return PilotPlan(nothing, nothing, np.arange(frame.n), keep=False, origin="pilot")
 
 
 def _deal(wishes: Floats, limits: Ints, total: int) -> Ints:

@@ -279,7 +279,7 @@ def _draw_pilot(settled: Settled, clustering: Clustering) -> Pilot:
         return Pilot(np.zeros(0, np.int64), nobody(frame))
     room = settled.budget - frame.given.size
     plan = pilot.plan(clustering, frame, room)
-    order = _sorted(plan.key, plan.inclusion > 0)
+    order = plan.order[plan.inclusion[plan.order] > 0]
     drawn, _ = PILOT_DESIGN.draw(plan.inclusion[order], np.random.default_rng([settled.seed, 2]))
     ids = order[drawn]
     kept = np.setdiff1d(ids, frame.given).size if plan.keep else 0
@@ -289,12 +289,6 @@ def _draw_pilot(settled: Settled, clustering: Clustering) -> Pilot:
             "take fewer clusters or a larger budget."
         )
     return Pilot(ids, plan)
-
-
-def _sorted(key: Floats, mask: Bools) -> Ints:
-    """Return the masked rows in the order of the key."""
-    ids = np.flatnonzero(mask)
-    return ids[np.argsort(key[ids], kind="stable")]
 
 
 def _finish(prepared: Prepared, answers: Floats, ledger: Ledger) -> Selection:
@@ -320,7 +314,7 @@ class _Drawn:
 
 
 def _draw(prepared: Prepared, scores: Scores, left: Bools, count: int) -> _Drawn:
-    order = _sorted(scores.key, left)
+    order = scores.order[left[scores.order]]
     if count == 0 or order.size == 0:
         return _Drawn(order[:0], np.zeros(0), np.zeros(0, np.int64))
     # The second draw is to estimate what the pilot leaves of each total.

@@ -9,7 +9,7 @@ import numpy as np
 
 from coresift.checks import InputError, loss_vector, share
 from coresift.inclusion import parts
-from coresift.order import places, snake
+from coresift.order import outward, snake
 from coresift.types import Evidence, Floats, Ints, Scores, Singles, Strategy
 
 
@@ -19,7 +19,7 @@ class Score(Protocol):
     asks: ClassVar[bool]
 
     def scores(self, evidence: Evidence) -> Scores:
-        """Return sizes and sorting key of all rows; `asks` says whether it needs a pilot's losses."""
+        """Return sizes of all rows and the order of the draw; `asks` says whether it needs a pilot's losses."""
         ...
 
 
@@ -51,9 +51,9 @@ class Sensitivity(Strategy):
                 f"holder must be one number or one for each of {clustering.k} clusters; got {holder.size}."
             )
         scale = np.broadcast_to(holder, clustering.k)[clustering.labels]
-        predicted = cluster_losses(evidence)[clustering.labels]
-        key = places(predicted, clustering.labels, clustering.distances)
-        return Scores(predicted + scale * clustering.powers, key, holder)
+        levels = cluster_losses(evidence)
+        sizes = levels[clustering.labels] + scale * clustering.powers
+        return Scores(sizes, outward(clustering, levels), holder)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,10 +71,9 @@ class Mixture(Strategy):
     def scores(self, evidence: Evidence) -> Scores:
         """Return loss·ℓ̂/Σℓ̂ + distance·v/Φ + the rest/n."""
         clustering = evidence.clustering
-        predicted = cluster_losses(evidence)[clustering.labels]
-        sizes = self.loss * parts(predicted) + self.distance * parts(clustering.powers)
-        key = places(predicted, clustering.labels, clustering.distances)
-        return Scores(sizes + (1 - self.loss - self.distance) / clustering.n, key)
+        levels = cluster_losses(evidence)
+        sizes = self.loss * parts(levels[clustering.labels]) + self.distance * parts(clustering.powers)
+        return Scores(sizes + (1 - self.loss - self.distance) / clustering.n, outward(clustering, levels))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,7 +90,7 @@ class Distance(Strategy):
         """Return (1 − floor)·v/Φ + floor/n."""
         clustering = evidence.clustering
         sizes = (1 - self.floor) * parts(clustering.powers) + self.floor / clustering.n
-        return Scores(sizes, key=snake(clustering))
+        return Scores(sizes, snake(clustering))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,7 +113,8 @@ class Proxy(Strategy):
         n = evidence.clustering.n
         if self.losses.size != n:
             raise InputError(f"Proxy losses must be one number for each of {n} rows; got {self.losses.size}.")
-        return Scores((1 - self.floor) * parts(self.losses) + self.floor / n, key=self.losses)
+        order = np.argsort(self.losses, kind="stable")
+        return Scores((1 - self.floor) * parts(self.losses) + self.floor / n, order)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,7 +139,7 @@ class Learned(Strategy):
         distance = 0.5 * parts(clustering.powers) + 0.5 / clustering.n
         sizes = (1 - self.floor) * parts(_predict(evidence)) + self.floor * distance
         kept = evidence.pilot.plan.keep and evidence.pilot.ids.size
-        return Scores(sizes, key=evidence.pilot.plan.key if kept else snake(clustering))
+        return Scores(sizes, evidence.pilot.plan.order if kept else snake(clustering))
 
 
 def _predict(evidence: Evidence) -> Floats:
@@ -151,7 +151,7 @@ def _predict(evidence: Evidence) -> Floats:
         return np.zeros(clustering.n)
     labels, expansion = clustering.labels[pilot.ids], 1 / pilot.inclusion
     overall = float(expansion @ losses / expansion.sum())
-    sums = np.bincount(labels, losses, clustering.k)
+    sums = np.bincount(labels, losses, clustering.k).astype(np.float64)
     counts = np.bincount(labels, minlength=clustering.k)
     around = neighbor_means(clustering.free_centers, sums, counts, overall)
     mean = (sums + around) / (counts + 1)

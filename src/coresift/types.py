@@ -134,20 +134,20 @@ class Frame(Value):
 class PilotPlan(Value):
     """How the rows that are asked first will be drawn; all of it fixed before any loss is seen.
 
-    For every row: `inclusion`, π₁; `share`, α, the part of each total that pilot rows carry; `key`, its place in
-    the sorted order of the draw. `keep`: the pilot's rows are part of the selection, as `origin`.
+    For every row: `inclusion`, π₁; `share`, α, the part of each total that pilot rows carry. `order` has all row
+    numbers as the draw walks them. `keep`: the pilot's rows are part of the selection, as `origin`.
     """
 
     inclusion: Floats
     share: Floats
-    key: Floats
+    order: Ints
     keep: bool
     origin: str
 
     def __post_init__(self) -> None:
-        _freeze(self, inclusion=np.float64, share=np.float64, key=np.float64)
-        if not self.inclusion.shape == self.share.shape == self.key.shape:
-            raise InputError("A pilot plan needs an inclusion probability, a share and a key for every row.")
+        _freeze(self, inclusion=np.float64, share=np.float64, order=np.int64)
+        if not self.inclusion.shape == self.share.shape == self.order.shape:
+            raise InputError("A pilot plan needs an inclusion probability, a share and a place for every row.")
         if self.origin not in ORIGINS:
             raise InputError(f"A pilot's origin must be one of {', '.join(ORIGINS)}; got {self.origin}.")
 
@@ -185,16 +185,16 @@ class Evidence(Value):
 class Scores(Value):
     """How much each row is worth drawing, and where it stands in the sorted order of the draw.
 
-    `sizes` are proportional to the wished inclusion probabilities; rows are drawn in the order of `key`, then
-    distance. `holder` is the Λ that was used, if any.
+    `sizes` are proportional to the wished inclusion probabilities; `order` has all row numbers as
+    the draw walks them. `holder` is the Λ that was used, if any.
     """
 
     sizes: Floats
-    key: Floats
+    order: Ints
     holder: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        _freeze(self, sizes=np.float64, key=np.float64, holder=np.float64)
+        _freeze(self, sizes=np.float64, order=np.int64, holder=np.float64)
         if not np.all(np.isfinite(self.sizes)) or np.any(self.sizes < 0):
             raise InputError("Scores must be finite and at least 0.")
 

@@ -100,7 +100,7 @@ class Filed:
     def __post_init__(self) -> None:
         if not self.path.is_file():
             refuse("losses", ALLOWED, f"{str(self.path)!r}, which is not a file")
-        AnswerFile(self.path)
+        AnswerFile(self.path).require("loss")
 
     def reader(self, n: int, names: Names | None) -> Reader:
         """Read the file, and return a look-up by row number or by the table's own ids."""

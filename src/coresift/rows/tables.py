@@ -81,12 +81,12 @@ class TableRows(Rows):
             yield from self._parts[part].pick(columns, self.block_rows, numbers)
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
-        """Return the values of the id column for these rows."""
+        """Return the values of the id column for these rows: whole numbers or texts, and other types as text."""
         numbers = self._numbers(ids)
         if self.id_name is None:
             return None
         order = np.argsort(numbers, kind="stable")
-        found = [batch.column(self.id_name).to_pylist() for batch in self._picked([self.id_name], numbers[order])]
+        found = [_names(batch.column(self.id_name)) for batch in self._picked([self.id_name], numbers[order])]
         result = np.empty(numbers.size, object)
         result[order] = list(chain.from_iterable(found))
         return list(result)
@@ -154,7 +154,10 @@ def _layout(schema: pa.Schema, column: str | None, id_column: str | None) -> Lay
         refuse("column", "a column of lists of numbers", f"{column!r} of type {schema.field(column).type}")
     if column is not None and column == id_column:
         refuse("id_column", "another column than the embedding", repr(id_column))
-    id_name = id_column or ("id" if "id" in schema.names and column != "id" and "id" not in lists else None)
+    if id_column is not None and not _is_id(schema.field(id_column).type):
+        allowed = "a column of whole numbers or texts"
+        refuse("id_column", allowed, f"{id_column!r} of type {schema.field(id_column).type}")
+    id_name = id_column or ("id" if "id" in schema.names and _is_id(schema.field("id").type) else None)
     lists = [column] if column is not None else [name for name in lists if name != id_name]
     if len(lists) > 1:
         names = _list(lists)
@@ -224,6 +227,21 @@ def _is_number(kind: pa.DataType | None) -> bool:
     import pyarrow.types as kinds
 
     return kind is not None and bool(kinds.is_floating(kind) or kinds.is_integer(kind))
+
+
+def _is_id(kind: pa.DataType) -> bool:
+    import pyarrow.types as kinds
+
+    return not (kinds.is_nested(kind) or "binary" in str(kind))
+
+
+def _names(column: pa.Array) -> list[Any]:
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    plain: list[Any] = (column if kinds.is_integer(column.type) else column.cast("string")).to_pylist()
+    return plain
 
 
 def _list(names: Sequence[str]) -> str:

@@ -1,0 +1,308 @@
+"""The command line: one short function a verb, each with an example in its help."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import coresift as cs
+from coresift.answers import AnswerFile
+from coresift.checks import CoresiftError, CoresiftWarning, InputError
+from coresift.cli.flags import Budget, Column, IdColumn, Normalize, Power, RowsPath, Seed, Threads, selecting
+from coresift.pipeline import Options
+from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES, check_target, write_table
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+UsageError: Any = typer.BadParameter.__base__  # click's, or that of the copy of click inside newer versions of typer
+
+
+def main() -> None:
+    """Run the command line; what the user can mend is one sentence and exit status 2."""
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    try:
+        raise SystemExit(app(standalone_mode=False))
+    except UsageError as error:
+        message = error.format_message().strip().rstrip(".") + "."
+    except (CoresiftError, OSError) as error:
+        message = str(error)
+    except MemoryError as error:
+        message = f"There is not enough memory: {error or 'nothing more is known'}."
+    except typer.Abort:
+        raise SystemExit(130) from None
+    print("Error:", " ".join(message.split()), file=sys.stderr)
+    raise SystemExit(2)
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
+) -> None:
+    """Pick the few rows of a large data set that stand for all of it.
+
+    Start with: coresift demo
+    """
+    if version:
+        print(f"coresift {cs.__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def demo(seed: Seed = 0, budget: Annotated[int, typer.Option(help="How many questions to select.")] = 500) -> None:
+    """Select from 10,003 bank customers' questions, and compare with the truth.
+
+    Example: coresift demo --seed 7
+    """
+    from coresift.demo import load_demo
+
+    data = load_demo()
+    picked = cs.select(data.embeddings, losses=lambda ids: data.losses[ids], budget=budget, seed=seed)
+    total, truth = cs.estimate(picked, data.losses[picked.ids]).total, data.losses.sum()
+    uniform = np.random.default_rng(seed).choice(picked.n, len(picked), replace=False)
+    covered, by_uniform = (len(set(data.intents[ids])) for ids in (picked.ids, uniform))
+    inside = "inside" if total.low <= truth <= total.high else "outside"
+    _print_facts(
+        f"Which {len(picked):,} of {picked.n:,} bank customers' questions stand for all of them?",
+        [
+            ("losses asked to choose them", f"{picked.ledger.asked:,}"),
+            ("estimated total loss", f"{total.value:,.0f}, 95 % interval {total.low:,.0f} to {total.high:,.0f}"),
+            ("true total loss", f"{truth:,.0f}, {inside} the interval, {abs(total.value / truth - 1):.1%} off"),
+            ("intents covered", f"{covered} of {len(set(data.intents))}, by a uniform sample {by_uniform}"),
+        ],
+    )
+    weights = _weights(picked)
+    heaviest = np.argsort(-weights, kind="stable")[:3]
+    lines = [(f"stands for {weights[place]:.1f}", str(data.texts[picked.ids[place]])) for place in heaviest]
+    _print_facts("\nThe questions with the largest weights", lines)
+
+
+@app.command()
+def cluster(
+    rows: RowsPath,
+    k: Annotated[int, typer.Option("-k", "--clusters", help="How many centers.")],
+    out: Annotated[Path, typer.Option(help="Where to write the clustering: .npz.")] = Path("clusters.npz"),
+    z: Power = 2.0,
+    seed: Seed = 0,
+    normalize: Normalize = False,
+    column: Column = None,
+    id_column: IdColumn = None,
+    threads: Threads = None,
+) -> None:
+    """Cluster the rows once, for ask and select to use.
+
+    Example: coresift cluster embeddings.npy -k 200 --out clusters.npz
+    """
+    check_target(out, (CLUSTERING_SUFFIX,), "a clustering")
+    opened = cs.open_rows(rows, column=column, id_column=id_column)
+    found = cs.cluster(opened, k, z=z, seed=seed, normalize=normalize, engine=cs.Local(threads))
+    cs.save(found, out)
+    sizes = found.sizes
+    _print_facts(
+        f"Wrote {out}",
+        [
+            ("clusters", f"{found.k:,} of {found.n:,} rows"),
+            ("rows in a cluster", f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):,.0f}"),
+            (f"sum of distance^{found.z:g}", f"{found.snapped_cost:,.6g}"),
+        ],
+    )
+
+
+@app.command()
+@selecting
+def ask(
+    rows: RowsPath,
+    out: Annotated[Path, typer.Option(help="Where to write the rows to ask: .csv, .parquet or .jsonl.")] = Path(
+        "ask.csv"
+    ),
+    budget: Budget = None,
+    seed: Seed = 0,
+    column: Column = None,
+    id_column: IdColumn = None,
+    threads: Threads = None,
+    *,
+    options: Options,
+) -> None:
+    """Write which rows need a loss, to have it computed elsewhere.
+
+    Example: coresift ask embeddings.npy --budget 2000 --out ask.csv
+
+    Then add a column loss to ask.csv, and use the same options again with
+    coresift select embeddings.npy --budget 2000 --losses ask.csv
+    """
+    _check_out(out, "a table", rows)
+    if _has_losses(out):
+        raise InputError(f"{out} has losses in it already; give another --out, or remove it first.")
+    opened = cs.open_rows(rows, column=column, id_column=id_column)
+    ids = np.sort(cs.ask(opened, budget, seed, engine=cs.Local(threads), **options))
+    if not ids.size:
+        raise InputError("There is nothing to ask: with these options select needs no losses.")
+    _write_rows(out, ids, opened.names(ids))
+    _print_facts(f"Wrote {out}", [("rows that need a loss", f"{ids.size:,} of {opened.n:,}")])
+
+
+@app.command()
+@selecting
+def select(
+    rows: RowsPath,
+    losses: Annotated[
+        Path | None, typer.Option(help="File with the columns row or id, and loss. Without it distances decide.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the selection: .parquet, .csv or .jsonl.")] = Path(
+        "picked.parquet"
+    ),
+    budget: Budget = None,
+    seed: Seed = 0,
+    column: Column = None,
+    id_column: IdColumn = None,
+    threads: Threads = None,
+    *,
+    options: Options,
+) -> None:
+    """Select weighted rows that stand for all rows.
+
+    Example: coresift select embeddings.npy --losses ask.csv --budget 2000 --out picked.parquet
+    """
+    _check_out(out, "a selection", rows, losses)
+    opened = cs.open_rows(rows, column=column, id_column=id_column)
+    picked = cs.select(opened, losses, budget, seed, engine=cs.Local(threads), **options)
+    cs.save(picked, out)
+    facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
+    if len(picked):
+        weights = _weights(picked)
+        facts.append(("weights", f"{weights.min():.3g} to {weights.max():.3g}, {weights.sum():,.0f} in all"))
+    _print_facts(f"Wrote {out}", facts)
+
+
+@app.command()
+def estimate(
+    selection: Annotated[Path, typer.Argument(metavar="SELECTION", help="A file that select wrote.")],
+    values: Annotated[Path, typer.Option(help="File with the columns row or id, and columns of numbers.")],
+    column: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Which column, can be repeated (by default loss).")
+    ] = None,
+    group: Annotated[str | None, typer.Option(metavar="NAME", help="Column of labels: one total for each.")] = None,
+    confidence: Annotated[float, typer.Option(help="How probable it is that an interval covers the truth.")] = 0.95,
+) -> None:
+    """Estimate totals and means over all rows, with intervals.
+
+    Example: coresift estimate picked.parquet --values losses.csv --column loss
+    """
+    picked = cs.load(selection)
+    if not isinstance(picked, cs.Selection):
+        raise InputError(f"{selection} must be a selection; it is a clustering.")
+    answers = AnswerFile(values)
+    vectors = {name: _numbers(answers, name, picked) for name in column or ["loss"]}
+    labels = None if group is None else answers.labels(group)(picked.ids, picked.names)
+    found = cs.estimate(picked, vectors, groups=labels, confidence=confidence)
+    entries = [(name, label, one) for name in found for label, one in _by_label(found[name]).items()]
+    interval = f"{100 * confidence:.6g} % interval"
+    table = Table("column", *([group] if group else []), "total", interval, "mean", interval)
+    for name, label, one in entries:
+        table.add_row(name, *([label or "(none)"] if group else []), *_cells(one.total), *_cells(one.mean))
+    _print(table)
+    if entries:
+        size = entries[0][2].effective_size
+        _print(f"{len(picked):,} rows stand for {picked.population:,}, and are worth {size:,.0f} of equal weight.")
+    for remark in dict.fromkeys(remark for *_, one in entries for remark in one.warnings):
+        _show_warning(remark)
+
+
+@app.command()
+@selecting
+def plan(
+    rows: RowsPath,
+    budget: Budget = None,
+    seed: Seed = 0,
+    column: Column = None,
+    id_column: IdColumn = None,
+    *,
+    options: Options,
+) -> None:
+    """Say what a selection will cost, before it runs.
+
+    Example: coresift plan embeddings.npy --budget 2000
+    """
+    found = cs.plan(cs.open_rows(rows, column=column, id_column=id_column), budget, seed, **options)
+    _print_facts(
+        f"To select {found.budget:,} of {found.rows:,} rows of {found.dimension:,} numbers",
+        [
+            ("losses asked to choose them", f"{found.losses_asked:,}"),
+            ("losses to estimate the total loss", f"{found.losses_for_estimate:,}, with those"),
+            ("clusters", f"{found.clusters:,}"),
+            ("readings of all rows", f"{found.passes}"),
+            ("arithmetic", f"{found.arithmetic / 1e9:,.1f} billion operations"),
+            ("memory", f"{found.memory / 1e6:,.0f} MB"),
+        ],
+    )
+
+
+def _check_out(out: Path, what: str, *sources: str | Path | None) -> None:
+    check_target(out, SELECTION_SUFFIXES, what)
+    for source in (Path(source) for source in sources if source is not None):
+        if source.is_dir() and out.parent.samefile(source) and out.suffix == ".parquet":
+            raise InputError(f"--out must not lie in {source}, whose files are the rows; got {out}.")
+        if source.exists() and out.exists() and out.samefile(source):
+            raise InputError(f"--out must be another file than {source}, which is read.")
+
+
+def _has_losses(path: Path) -> bool:
+    try:
+        return path.exists() and "loss" in AnswerFile(path).columns
+    except InputError:
+        return False
+
+
+def _write_rows(path: Path, ids: Any, names: list[Any] | None) -> None:
+    import pyarrow as pa
+
+    write_table(pa.table({"row": ids} if names is None else {"row": ids, "id": names}), path)
+
+
+def _weights(selection: cs.Selection) -> Any:
+    assert selection.weights is not None
+    return selection.weights
+
+
+def _numbers(answers: AnswerFile, column: str, picked: cs.Selection) -> Any:
+    vector = answers.numbers(column)(picked.ids, picked.names)
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if bad.size:
+        row = picked.ids[bad[0]] if picked.names is None else picked.names[bad[0]]
+        raise InputError(f"{column} in {answers.path} must be finite numbers; row {row} has {vector[bad[0]]}.")
+    return vector
+
+
+def _by_label(found: Any) -> dict[str, cs.Estimate]:
+    return found if isinstance(found, dict) else {"": found}
+
+
+def _cells(interval: cs.Interval) -> tuple[str, str]:
+    return f"{interval.value:,.6g}", f"{interval.low:,.6g} to {interval.high:,.6g}"
+
+
+def _print_facts(title: str, lines: list[tuple[str, str]]) -> None:
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in lines:
+        table.add_row(name, value)
+    _print(title)
+    _print(table)
+
+
+def _print(what: str | Table) -> None:
+    # What stands in the user's data is no markup, and a file or a pipe has no width to break lines at.
+    width = None if sys.stdout.isatty() else 500
+    Console(markup=False, emoji=False, highlight=False, width=width).print(what, soft_wrap=isinstance(what, str))
+
+
+def _show_warning(message: Any, category: type[Warning] = CoresiftWarning, *_: Any) -> None:
+    if issubclass(category, CoresiftWarning):
+        print(f"Warning: {message}", file=sys.stderr)

@@ -1,0 +1,146 @@
+"""The flags that several verbs share, and how their texts become what the library takes."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import coresift as cs
+from coresift.answers import AnswerFile
+from coresift.checks import InputError
+from coresift.pipeline import Options
+from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES
+
+PILOTS = (cs.Centers, cs.Representatives)
+SCORES = (cs.Learned, cs.Mixture, cs.Distance, cs.Sensitivity)
+DESIGNS = (cs.Pivotal, cs.Systematic, cs.Poisson, cs.Independent)
+
+RowsPath = Annotated[
+    str, typer.Argument(metavar="ROWS", help="Embeddings: .npy, .parquet, .arrow, or a folder or glob of such files.")
+]
+Budget = Annotated[int | None, typer.Option(help="How many rows to select.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random draws; the same one gives the same bytes.")]
+Power = Annotated[float, typer.Option("--z", help="Power of the distances: 2 is k-means, 1 is k-median.")]
+Normalize = Annotated[bool, typer.Option("--normalize", help="Give every row length 1, to compare by cosine.")]
+Column = Annotated[str | None, typer.Option(help="In a table: the column that holds the embedding.")]
+IdColumn = Annotated[str | None, typer.Option(help="In a table: the column of its own ids (by default id).")]
+Threads = Annotated[int | None, typer.Option(help="By default one a core; never changes the result.")]
+
+
+def selecting(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the options of `gather` in place of its last argument, which receives what they come to."""
+    own = list(inspect.signature(verb, eval_str=True).parameters.values())[:-1]
+    shared = list(inspect.signature(gather, eval_str=True).parameters.values())
+
+    @functools.wraps(verb)
+    def run(**flags: Any) -> None:
+        mine = {part.name: flags.pop(part.name) for part in own}
+        verb(**mine, options=gather(**flags))
+
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {part.name: part.annotation for part in (*own, *shared)}
+    return run
+
+
+def gather(
+    clusters: Annotated[
+        str | None, typer.Option(help="How many (by default a tenth of the budget), or what cluster wrote.")
+    ] = None,
+    z: Annotated[float | None, typer.Option("--z", help="Power of the distances, 2 if not said.")] = None,
+    normalize: Normalize = False,
+    given: Annotated[
+        Path | None, typer.Option(help="File of rows to take anyway: a row number a line, or a table with `row`.")
+    ] = None,
+    exclude: Annotated[Path | None, typer.Option(help="File of rows never to take or ask, in the same form.")] = None,
+    pilot: Annotated[str | None, typer.Option(help='Who is asked: Representatives or "Centers(keep=True)".')] = None,
+    score: Annotated[
+        str | None, typer.Option(help='What a row is worth: Learned, Mixture, Distance or "Sensitivity(holder=0.1)".')
+    ] = None,
+    design: Annotated[
+        str | None, typer.Option(help="How rows are drawn: Pivotal, Systematic, Poisson or Independent.")
+    ] = None,
+    paper: Annotated[
+        float | None,
+        typer.Option(metavar="HOLDER", help="The paper's Algorithm 1 with this Λ, instead of the three above."),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="With --paper, instead of --budget: the error of the theorem.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="With --epsilon: how probable a larger error may be.")] = None,
+) -> Options:
+    """Return what ask, select and plan have in common."""
+    if paper is not None and any((pilot, score, design)):
+        raise InputError("--paper names all parts already; leave out --pilot, --score and --design.")
+    algorithm = (None, None, None) if paper is None else paper_mode(paper)
+    return Options(
+        clusters=None if clusters is None else _clusters(clusters),
+        z=z,
+        normalize=normalize,
+        given=None if given is None else _row_numbers(given),
+        exclude=None if exclude is None else _row_numbers(exclude),
+        pilot=algorithm[0] if pilot is None else parse_part("--pilot", pilot, PILOTS),
+        score=algorithm[1] if score is None else parse_part("--score", score, SCORES),
+        design=algorithm[2] if design is None else parse_part("--design", design, DESIGNS),
+        epsilon=epsilon,
+        delta=delta,
+    )
+
+
+def paper_mode(holder: float) -> tuple[cs.Centers, cs.Sensitivity, cs.Independent]:
+    """Return the parts of the paper's Algorithm 1."""
+    return cs.Centers(keep=False), cs.Sensitivity(holder=holder), cs.Independent()
+
+
+def parse_part(flag: str, text: str, known: tuple[type, ...]) -> Any:
+    """Return the part that a text such as "Sensitivity(holder=0.1)" names; only literals, nothing is run.
+
+    >>> parse_part("--pilot", "Centers(keep=True)", PILOTS)
+    Centers(keep=True)
+    """
+    names = {part.__name__: part for part in known}
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+        call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+        if not isinstance(call.func, ast.Name) or call.args or not all(word.arg for word in call.keywords):
+            raise ValueError
+        options = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
+        part = names[call.func.id]
+    except (KeyError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        allowed = f"one of {', '.join(names)}, perhaps with options such as {known[0]()!r}"
+        raise InputError(f"{flag} must be {allowed}; got {text}.") from None
+    try:
+        return part(**options)
+    except InputError:
+        raise
+    except (TypeError, ValueError):
+        takes = ", ".join(field.name for field in fields(part)) or "no options"
+        raise InputError(f"{flag} {text} does not fit; {part.__name__} takes {takes}.") from None
+
+
+def _clusters(text: str) -> int | cs.Clustering:
+    if text.isdecimal():
+        return int(text)
+    if not text.endswith(CLUSTERING_SUFFIX):
+        raise InputError(f"--clusters must be a number or a {CLUSTERING_SUFFIX} file that cluster wrote; got {text}.")
+    found: cs.Clustering = cs.load(text)
+    return found
+
+
+def _row_numbers(path: Path) -> Any:
+    """Return row numbers from a text of one a line, or from a table's column `row` (a selection has one)."""
+    if path.suffix.lower() in SELECTION_SUFFIXES:
+        return AnswerFile(path).rows()
+    if not path.is_file():
+        raise InputError(f"There is no file {path}.")
+    try:
+        return np.array([int(line) for line in path.read_text(encoding="utf-8").split()], np.int64)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{path} must have one row number a line; {error}.") from None
