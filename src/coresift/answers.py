@@ -79,7 +79,7 @@ class AnswerFile:
         table = self._read(path, self.key, column, kind)
         table = table.filter(pc.is_valid(table[self.key]))
         values = table[column].cast(kind)
-        values = (values.fill_null("") if kind == "string" else values).to_numpy()
+        values = values.fill_null("").to_numpy().astype(np.str_) if kind == "string" else values.to_numpy()
         key = table[self.key].combine_chunks()
         ids = _as_text(_whole(key) if self.key == "row" else key).dictionary_encode()
         codes = ids.indices.to_numpy(zero_copy_only=False)

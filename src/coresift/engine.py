@@ -7,6 +7,7 @@ single-threaded linear algebra, and come back in row order, so a result never de
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -56,10 +57,11 @@ class Local(Strategy):
         """Start the pool, and hold linear algebra to one thread inside each task."""
         count = available_cores() if self.threads is None else whole("threads", self.threads)
         pool = ThreadPoolExecutor(count, thread_name_prefix="coresift")
-        with threadpool_limits(1, user_api="blas"):
+        with SINGLE_THREADED:
             try:
                 yield _Pool(pool, count, progress)
             finally:
+                progress.finish()  # an error in a loop over results keeps its stage open
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -71,14 +73,40 @@ class _Pool:
         waiting: deque[tuple[int, Future[T]]] = deque()
         progress = self._progress if name else Progress()
         with stage(progress, name, rows.n):
-            for start, read in rows.blocks():
-                size = min(rows.block_rows, rows.n - start)
-                waiting.append((size, self._pool.submit(_run, function, start, read)))
-                # A short queue keeps every thread busy and bounds how many blocks are in memory.
-                if len(waiting) > 2 * self._count:
+            try:
+                for start, read in rows.blocks():
+                    size = min(rows.block_rows, rows.n - start)
+                    waiting.append((size, self._pool.submit(_run, function, start, read)))
+                    # A short queue keeps every thread busy and bounds how many blocks are in memory.
+                    if len(waiting) > 2 * self._count:
+                        yield _collect(waiting, progress)
+                while waiting:
                     yield _collect(waiting, progress)
-            while waiting:
-                yield _collect(waiting, progress)
+            finally:
+                for _, future in waiting:
+                    future.cancel()
+
+
+class _SingleThreadedBlas:
+    """Holds linear algebra to one thread while any engine of this process is open; the last one out restores it."""
+
+    def __init__(self) -> None:
+        self._lock, self._open = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._open == 0:
+                self._limits = threadpool_limits(1, user_api="blas")
+            self._open += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._open -= 1
+            if self._open == 0:
+                self._limits.restore_original_limits()
+
+
+SINGLE_THREADED = _SingleThreadedBlas()
 
 
 def _run(function: BlockFunction[T], start: int, read: Callable[[], Singles]) -> T:

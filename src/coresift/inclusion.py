@@ -22,10 +22,10 @@ def fixed_size_inclusion(sizes: Floats, count: int) -> Floats:
         inclusion[left] = 1.0
         return inclusion
     while True:
-        wanted = count - inclusion.sum()
+        wanted = max(count - inclusion.sum(), 0.0)
         factor = wanted / sizes[left].sum()
         certain = left & (factor * sizes >= CERTAIN)
-        if wanted <= 0 or not certain.any():
+        if wanted == 0 or not certain.any():
             inclusion[left] = factor * sizes[left]
             return inclusion
         inclusion[certain] = 1.0

@@ -22,7 +22,7 @@ class Progress:
         """Count `amount` more units as done."""
 
     def finish(self) -> None:
-        """Close the stage."""
+        """Close the stage, if one is open."""
 
 
 class Bar(Progress):
@@ -49,7 +49,7 @@ class Bar(Progress):
         self._bar.update(self._bar.task_ids[0], completed=self._done, rate=rate)
 
     def finish(self) -> None:
-        """Close the stage and wipe its bar."""
+        """Close the stage, if one is open, and wipe its bar."""
         if self._bar is not None:
             self._bar.stop()
         self._bar = None
@@ -76,7 +76,7 @@ def _rich_bar(stage: str, total: int) -> RichProgress:
 def choose(progress: bool | Progress | None) -> Progress:
     """Return the progress to use: by default a bar when standard error is a terminal."""
     if progress is None:
-        progress = sys.stderr.isatty()
+        progress = sys.stderr is not None and sys.stderr.isatty()
     if isinstance(progress, bool):
         return Bar() if progress else Progress()
     return progress

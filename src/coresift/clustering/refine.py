@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coresift.checks import refuse
 from coresift.clustering.nearest import Codebook, nearest
 from coresift.engine import Workers
-from coresift.rows import Rows
+from coresift.rows import Rows, first_bad_row, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
 
 Step = tuple[float, Ints, Floats, Floats]
 
 
-def refine(rows: Rows, centers: Singles, z: float, workers: Workers, *, steps: int, name: str = "") -> Singles:
-    """Return centers after up to `steps` steps, each one pass; stop when the cost falls by under 0.1 %.
+def refine(rows: Rows, centers: Singles, z: float, workers: Workers, *, steps: int) -> tuple[Singles, float]:
+    """Return centers after up to `steps` steps, each one pass, and the lowest cost that was measured.
+
+    It stops when the cost falls by under 0.1 %.
 
     One rule for every z: a center moves to the mean of its rows weighted by distance^(z−2), which is the mean
     for z = 2 and a Weiszfeld step towards the median for z = 1; beyond 2 the step is damped by z − 1, without
@@ -24,14 +28,14 @@ def refine(rows: Rows, centers: Singles, z: float, workers: Workers, *, steps: i
     """
     best, lowest = centers, np.inf
     for _ in range(steps):
-        cost, moved = _step(rows, centers, z, workers, name)
+        cost, moved = _step(rows, centers, z, workers)
         if cost < lowest:
             best = centers
         if cost >= lowest * (1 - 1e-3):
-            return best
+            return best, min(cost, lowest)
         lowest, centers = cost, moved
     # The last move was not measured; a weighted mean does not raise the cost of its cluster.
-    return centers
+    return centers, lowest
 
 
 def snap(labels: NDArray[np.int32], distances: Singles, k: int) -> Ints:
@@ -45,13 +49,29 @@ def snap(labels: NDArray[np.int32], distances: Singles, k: int) -> Ints:
     return snapped
 
 
-def _step(rows: Rows, centers: Singles, z: float, workers: Workers, name: str) -> tuple[float, Singles]:
+def cost_of(distances: Singles, z: float) -> float:
+    """Return Φ_z, the sum of the z-th powers of the distances."""
+    with np.errstate(over="ignore"):
+        return float((distances.astype(np.float64) ** z).sum())
+
+
+def refuse_infinite(rows: Rows, z: float) -> NoReturn:
+    """Say why a cost is not a finite number: a row that is not, or else z."""
+    if first_bad_row(rows) is None:
+        refuse("z", "small enough for distances to the power z to be finite numbers", z)
+    refuse_bad_row(rows)
+
+
+def _step(rows: Rows, centers: Singles, z: float, workers: Workers) -> tuple[float, Singles]:
     k = len(centers)
     sums, weights, cost = np.zeros(centers.shape), np.zeros(k), 0.0
-    for block_cost, present, block_weights, block_sums in workers.map(rows, _summing(centers, z), name=name):
+    blocks = workers.map(rows, _summing(centers, z), name="refining centers")
+    for block_cost, present, block_weights, block_sums in blocks:
         cost += block_cost
         weights[present] += block_weights
         sums[present] += block_sums
+    if not np.isfinite(cost):
+        refuse_infinite(rows, z)
     filled = weights > 0
     target = centers.astype(np.float64)
     target[filled] = sums[filled] / weights[filled, None]
@@ -64,21 +84,23 @@ def _summing(centers: Singles, z: float) -> Callable[[int, Singles], Step]:
 
     def block_sums(_: int, block: Singles) -> Step:
         labels, distances = nearest(block, codebook)
-        wide = distances.astype(np.float64)
-        weights = np.ones(len(block)) if z == 2 else _pull(wide, z)
+        cost = cost_of(distances, z)
+        if not np.isfinite(cost):
+            return cost, np.zeros(0, np.int64), np.zeros(0), np.zeros((0, block.shape[1]))
+        weights = np.ones(len(block)) if z == 2 else _pull(distances.astype(np.float64), z)
         present, sums = _sum_by_label(block, labels, weights)
-        totals = np.bincount(labels, weights)[present].astype(np.float64)
-        return float((wide**z).sum()), present, totals, sums
+        return cost, present, np.bincount(labels, weights)[present].astype(np.float64), sums
 
     return block_sums
 
 
 def _pull(distances: Floats, z: float) -> Floats:
     """distance^(z−2), bounded where a row sits on its center, so that the row does not hold it fast."""
-    if z > 2:
-        return distances ** (z - 2) + 1e-12
     typical = distances.mean()
-    return np.maximum(distances, max(1e-3 * typical, 1e-12)) ** (z - 2)
+    if typical == 0:
+        return np.ones(len(distances))
+    bounded = distances if z > 2 else np.maximum(distances, 1e-3 * typical)
+    return np.asarray(bounded ** (z - 2))
 
 
 def _sum_by_label(block: Singles, labels: NDArray[np.int32], weights: Floats) -> tuple[Ints, Floats]:

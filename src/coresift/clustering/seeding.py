@@ -6,33 +6,35 @@ import numpy as np
 
 from coresift.clustering.nearest import squared_distances
 from coresift.engine import Workers
+from coresift.progress import Progress, stage
 from coresift.rows import Rows, open_rows
 from coresift.types import Floats, Ints, Singles
 
 
-def seed_centers(sample: Singles, k: int, z: float, rng: np.random.Generator, workers: Workers) -> Ints:
+def seed_centers(
+    sample: Singles, k: int, z: float, rng: np.random.Generator, workers: Workers, progress: Progress
+) -> Ints:
     """Return positions of at most k distinct rows of the sample, fewer when it has no more distinct rows.
 
     Each step draws 2 + ⌊ln k⌋ candidates with probability ∝ D(x)^z, the z-th power of the distance to the
     nearest center so far, and keeps the one that lowers Σ D^z the most (greedy k-means++ for z = 2).
     """
-    rows = open_rows(sample)
+    rows, norms = open_rows(sample), np.einsum("ij,ij->i", sample, sample)
     candidates_a_step = 2 + int(np.log(k))
-    first = int(rng.integers(len(sample)))
-    chosen = [first]
-    closest = _update(rows, workers, np.full(len(sample), np.inf, np.float32), np.array([first]))[0]
-    while len(chosen) < k:
-        cumulative = np.cumsum(powers(closest, z))
-        if cumulative[-1] <= 0:
-            break
-        spots = rng.random(candidates_a_step) * cumulative[-1]
-        candidates = np.minimum(np.searchsorted(cumulative, spots, side="right"), len(sample) - 1)
-        options = _update(rows, workers, closest, candidates)
-        costs = [powers(option, z).sum() for option in options]
-        best = int(np.argmin(costs))
-        chosen.append(int(candidates[best]))
-        closest = options[best]
-        closest[candidates[best]] = 0
+    chosen = [int(rng.integers(len(sample)))]
+    closest = _update(rows, norms, workers, np.full(len(sample), np.inf, np.float32), np.array(chosen))[0]
+    with stage(progress, "seeding centers", k):
+        while len(chosen) < k:
+            cumulative = np.cumsum(powers(closest, z))
+            if cumulative[-1] <= 0:
+                break
+            spots = rng.random(candidates_a_step) * cumulative[-1]
+            candidates = np.minimum(np.searchsorted(cumulative, spots, side="right"), len(sample) - 1)
+            options = _update(rows, norms, workers, closest, candidates)
+            best = int(np.argmin([powers(option, z).sum() for option in options]))
+            chosen.append(int(candidates[best]))
+            closest = options[best]
+            progress.advance(1)
     return np.array(chosen, np.int64)
 
 
@@ -42,12 +44,12 @@ def powers(squared: Singles, z: float) -> Floats:
     return wide if z == 2 else wide ** (z / 2)
 
 
-def _update(rows: Rows, workers: Workers, closest: Singles, candidates: Ints) -> Singles:
+def _update(rows: Rows, norms: Singles, workers: Workers, closest: Singles, candidates: Ints) -> Singles:
     """Return, a line for each candidate, the squared distance to the nearest center once it has joined."""
     centers = rows.take(candidates)
 
     def squared(start: int, block: Singles) -> Singles:
-        found = squared_distances(block, centers).T
-        return np.minimum(found, closest[start : start + len(block)])
+        here = slice(start, start + len(block))
+        return np.minimum(squared_distances(block, norms[here], centers), closest[here])
 
     return np.concatenate(list(workers.map(rows, squared)), axis=1)

@@ -1,0 +1,589 @@
+"""The command line: every verb does what it says, and what the user can mend is one sentence and exit status 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import coresift as cs
+from coresift.checks import InputError
+from coresift.cli import main
+from coresift.cli.flags import DESIGNS, PILOTS, SCORES, parse_part
+
+VERBS = ("demo", "cluster", "ask", "select", "estimate", "plan")
+N, D, BUDGET = 400, 4, 40
+ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
+LOSSES = np.random.default_rng(1).exponential(size=N)
+IDS = [f"q/{row:03}, “{row % 7}”" for row in range(N)]
+COMMAND = str(Path(sys.executable).with_name("coresift"))
+
+
+class Outcome(NamedTuple):
+    status: int | str | None
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run the command line in this process, inside a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["coresift", *map(str, words)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            with pytest.raises(SystemExit) as end:
+                main()
+        return Outcome(end.value.code or 0, *capsys.readouterr())
+
+    return run
+
+
+def process(words, folder):
+    done = subprocess.run(words, check=False, cwd=folder, capture_output=True, text=True, timeout=60)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def run_process(*words, folder):
+    return process([COMMAND, *map(str, words)], folder)
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Write what the commands read: embeddings, losses by row number, and a table with ids of its own."""
+    return write_data(tmp_path)
+
+
+def write_data(folder):
+    np.save(folder / "rows.npy", ROWS)
+    losses = {"row": np.arange(N), "loss": LOSSES, "size": np.arange(N) % 5, "kind": ["even", "odd"] * (N // 2)}
+    pa.csv.write_csv(pa.table(losses), folder / "losses.csv")
+    pa.parquet.write_table(pa.table({"id": IDS, "embedding": ROWS.tolist()}), folder / "rows.parquet")
+    return folder
+
+
+def succeeded(outcome):
+    assert outcome.status == 0, outcome.err
+    assert outcome.err == ""
+    return outcome.out
+
+
+def refused(outcome):
+    """Return the one sentence of an outcome that must be nothing else."""
+    assert outcome.status == 2
+    assert outcome.out == ""
+    assert re.fullmatch(r"Error: [^\n]+\.\n", outcome.err), outcome.err
+    return outcome.err.removeprefix("Error: ").removesuffix("\n")
+
+
+# Help and version
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_shows_an_example_that_names_it(run, verb):
+    assert f"Example: coresift {verb}" in succeeded(run(verb, "--help"))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_examples_work_as_they_stand(run, data, verb):
+    np.save("embeddings.npy", np.random.default_rng(2).normal(size=(2_500, 3)).astype(np.float32))
+    ids = np.arange(2_500)
+    pa.csv.write_csv(pa.table({"row": ids, "loss": ids / 7}), "losses.csv")
+    pa.csv.write_csv(pa.table({"row": ids, "loss": ids / 7}), "answered.csv")
+    succeeded(run("select", "embeddings.npy", "--budget", 50))
+    help_text = " ".join(run(verb, "--help").out.split())
+    line = re.search(rf"Example: coresift ({verb} .*?) (Arguments|Options|Then):?", help_text).group(1)
+    if verb == "select":
+        shutil.copy("answered.csv", "ask.csv")
+    succeeded(run(*line.split()))
+
+
+def test_help_lists_the_verbs_and_version_is_the_packages(run):
+    alone = succeeded(run())
+    assert alone == succeeded(run("--help"))
+    assert all(re.search(rf"^  {verb} ", alone, re.MULTILINE) for verb in VERBS)
+    assert "coresift demo" in alone
+    assert succeeded(run("--version")) == f"coresift {cs.__version__}\n"
+
+
+def test_ask_select_and_plan_take_the_same_options(run):
+    def flags(verb):
+        return set(re.findall(r"^  (--[a-z-]+)", run(verb, "--help").out, re.MULTILINE))
+
+    assert flags("select") - flags("ask") == {"--losses"}
+    assert flags("ask") - flags("plan") == {"--out", "--threads"}
+    assert not flags("plan") - flags("ask")
+
+
+# Real processes
+
+
+def test_a_whole_session_in_real_processes(data):
+    assert run_process("--version", folder=data).out == f"coresift {cs.__version__}\n"
+    common = ("rows.npy", "--budget", BUDGET, "--clusters", "clusters.npz")
+    succeeded(run_process("cluster", "rows.npy", "-k", 8, folder=data))
+    succeeded(run_process("plan", *common, folder=data))
+    succeeded(run_process("ask", *common, folder=data))
+    asked = pa.csv.read_csv(data / "ask.csv")["row"].to_numpy()
+    pa.csv.write_csv(pa.table({"row": asked, "loss": LOSSES[asked]}), data / "ask.csv")
+    succeeded(run_process("select", *common, "--losses", "ask.csv", folder=data))
+    assert "400" in succeeded(run_process("estimate", "picked.parquet", "--values", "losses.csv", folder=data))
+    expected = {"rows.npy", "rows.parquet", "losses.csv", "clusters.npz", "ask.csv", "picked.parquet"}
+    assert {path.name for path in data.iterdir()} == expected
+
+
+def test_the_module_runs_too(tmp_path):
+    words = [sys.executable, "-m", "coresift", "--version"]
+    assert succeeded(process(words, tmp_path)) == f"coresift {cs.__version__}\n"
+
+
+def test_a_refusal_in_a_real_process(data):
+    assert refused(run_process("select", "none.npy", "--budget", 5, folder=data)) == (
+        "rows must be files that exist; got none.npy."
+    )
+
+
+def test_a_warning_in_a_real_process_is_one_line_and_no_failure(data):
+    outcome = run_process("cluster", "rows.npy", "-k", 2 * N, folder=data)
+    assert outcome.status == 0
+    assert outcome.err == f"Warning: Asked for {2 * N} clusters, but only {N} rows are distinct: that many centers.\n"
+    assert cs.load(data / "clusters.npz").k == N
+
+
+def test_a_progress_bar_shows_on_a_terminal_and_only_there(tmp_path):
+    np.save(tmp_path / "rows.npy", np.zeros((40, 2), np.float32))
+    # A bar has patience so that quick work shows none; without it, this shows.
+    script = (
+        "import sys\n"
+        "from coresift import cli, progress\n"
+        "progress.Bar.patience = 0.0\n"
+        "sys.argv = ['coresift', 'cluster', 'rows.npy', '-k', '1']\n"
+        "cli.main()\n"
+    )
+    succeeded(process([sys.executable, "-c", script], tmp_path))
+    master, terminal = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=terminal
+    ) as child:
+        os.close(terminal)
+        shown = _drain(master)
+        assert child.wait(60) == 0
+    assert "40/40" in shown
+
+
+def _drain(master):
+    shown = b""
+    try:
+        while chunk := os.read(master, 65_536):
+            shown += chunk
+    except OSError:  # how Linux tells that the other end is closed
+        pass
+    finally:
+        os.close(master)
+    return shown.decode()
+
+
+# What the verbs do
+
+
+def test_demo_tells_estimate_truth_coverage_and_losses_asked(run):
+    shown = succeeded(run("demo", "--seed", 3))
+    assert "500 of 10,003" in shown
+    for fact in ("losses asked", "estimated total loss", "true total loss", "intents covered", "uniform sample"):
+        assert fact in shown
+    estimated, low, high, truth = (
+        float(number.replace(",", ""))
+        for number in re.search(
+            r"estimated total loss +([\d,]+), 95 % interval ([\d,]+) to ([\d,]+).*true total loss +([\d,]+)",
+            shown,
+            re.DOTALL,
+        ).groups()
+    )
+    assert low <= estimated <= high
+    assert ("inside the interval" in shown) == (low <= truth <= high)
+    assert 0.5 < estimated / truth < 2
+    assert shown == succeeded(run("demo", "--seed", 3))
+
+
+@pytest.mark.parametrize("budget", [1, 2, 10_003])
+def test_demo_with_extreme_budgets(run, budget):
+    succeeded(run("demo", "--budget", budget))
+
+
+def test_cluster_writes_what_the_library_computes(run, data):
+    shown = succeeded(run("cluster", "rows.npy", "-k", 7, "--z", 1, "--seed", 5, "--normalize", "--out", "c.npz"))
+    assert cs.load("c.npz") == cs.cluster(ROWS, 7, z=1.0, seed=5, normalize=True)
+    assert shown.startswith("Wrote c.npz\n")
+    assert "7 of 400 rows" in shown
+
+
+def test_select_writes_what_the_library_computes(run, data):
+    succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", BUDGET, "--seed", 4))
+    assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, BUDGET, seed=4)
+    succeeded(run("select", "rows.npy", "--budget", BUDGET, "--out", "far.csv", "--z", 1, "--normalize"))
+    assert cs.load("far.csv") == cs.select(ROWS, None, BUDGET, z=1.0, normalize=True)
+
+
+PARTS = [
+    ("--pilot", "Centers(keep=True)", {"pilot": cs.Centers(keep=True)}),
+    ("--pilot", "Representatives(part=0.5)", {"pilot": cs.Representatives(part=0.5)}),
+    ("--score", "Mixture", {"score": cs.Mixture()}),
+    ("--score", " Mixture(loss=0.1, distance=0.2) ", {"score": cs.Mixture(loss=0.1, distance=0.2)}),
+    ("--score", "Sensitivity(holder=[0.1, 1, 2, 3])", {"score": cs.Sensitivity(holder=[0.1, 1, 2, 3])}),
+    ("--design", "Systematic", {"design": cs.Systematic()}),
+    ("--design", "Poisson()", {"design": cs.Poisson()}),
+    ("--design", "Independent()", {"design": cs.Independent()}),
+]
+
+
+@pytest.mark.parametrize(("flag", "text", "options"), PARTS, ids=[text for _, text, _ in PARTS])
+def test_parts_are_named_as_in_the_library(run, data, flag, text, options):
+    succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", 40, "--clusters", 4, flag, text))
+    assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, 40, clusters=4, **options)
+
+
+@pytest.mark.parametrize("part", [*PILOTS, *SCORES, *DESIGNS])
+def test_what_a_part_shows_of_itself_is_read_back(part):
+    one = part(holder=0.25) if part is cs.Sensitivity else part()
+    known = next(kind for kind in (PILOTS, SCORES, DESIGNS) if part in kind)
+    assert parse_part("--part", repr(one), known) == one
+
+
+def test_paper_mode(run, data):
+    parts = {"pilot": cs.Centers(keep=False), "score": cs.Sensitivity(holder=0.1), "design": cs.Independent()}
+    common = ("rows.npy", "--losses", "losses.csv", "--paper", 0.1, "--clusters", 20)
+    succeeded(run("select", *common, "--budget", 100))
+    assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, 100, clusters=20, **parts)
+    succeeded(run("select", *common, "--epsilon", 0.3))
+    assert cs.load("picked.parquet").multiplicity.sum() == cs.paper_size(0.3)
+    succeeded(run("select", *common, "--epsilon", 0.3, "--delta", 0.05))
+    assert cs.load("picked.parquet").multiplicity.sum() == cs.paper_size(0.3, delta=0.05)
+    shown = succeeded(run("plan", "rows.npy", "--paper", 0.1, "--clusters", 20, "--budget", 100))
+    assert re.search(r"losses asked to choose them +20\b", shown)
+    assert re.search(r"losses to estimate the total loss +120\b", shown)
+
+
+def test_plan_says_what_select_then_asks(run, data):
+    shown = succeeded(run("plan", "rows.npy", "--budget", BUDGET))
+    succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", BUDGET))
+    picked = cs.load("picked.parquet")
+    assert shown.startswith(f"To select {BUDGET} of {N} rows of {D} numbers\n")
+    assert re.search(rf"losses asked to choose them +{picked.ledger.asked}\b", shown)
+    assert re.search(rf"losses to estimate the total loss +{len(picked)}\b", shown)
+
+
+@pytest.mark.parametrize("form", ["lines", "csv", "parquet", "selection"])
+def test_given_and_excluded_rows_come_from_files(run, data, form):
+    given, exclude = [7, 300, 12], list(range(20, 40))
+    files = {"given": given, "exclude": exclude}
+    for name, rows in files.items():
+        if form == "lines":
+            Path(f"{name}.txt").write_text("".join(f"{row}\n" for row in rows))
+        elif form == "csv":
+            Path(f"{name}.csv").write_text("note,row\n" + "".join(f"x,{row}.0\n" for row in rows))
+        else:
+            pa.parquet.write_table(pa.table({"row": rows}), f"{name}.parquet")
+    suffix = {"lines": "txt", "csv": "csv"}.get(form, "parquet")
+    if form == "selection":
+        cs.save(cs.select(ROWS, budget=10, seed=9, exclude=exclude), "given.parquet")
+        given = cs.load("given.parquet").ids.tolist()
+    options = ("rows.npy", "--budget", BUDGET, "--given", f"given.{suffix}", "--exclude", f"exclude.{suffix}")
+    succeeded(run("ask", *options))
+    assert not set(pa.csv.read_csv("ask.csv")["row"].to_pylist()) & set(exclude)
+    succeeded(run("select", *options, "--losses", "losses.csv"))
+    picked = cs.load("picked.parquet")
+    assert picked == cs.select(ROWS, LOSSES, BUDGET, given=given, exclude=exclude)
+    assert set(given) <= set(picked.ids)
+    assert picked.population == N - len(exclude)
+
+
+def test_a_draw_that_takes_nothing_is_told_and_saved(run, data):
+    seed = next(seed for seed in range(99) if not len(cs.select(ROWS, budget=1, seed=seed, design=cs.Poisson())))
+    shown = succeeded(run("select", "rows.npy", "--budget", 1, "--seed", seed, "--design", "Poisson"))
+    assert "0 of 400" in shown
+    assert len(cs.load("picked.parquet")) == 0
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_own_ids_travel_from_ask_to_estimate(run, data, suffix):
+    options = ("rows.parquet", "--budget", BUDGET, "--seed", 1)
+    succeeded(run("ask", *options, "--out", f"ask{suffix}"))
+    asked = _read(f"ask{suffix}")
+    assert asked["id"] == [IDS[row] for row in asked["row"]]
+    # Whoever computes the losses knows the ids only.
+    _write(f"answers{suffix}", {"id": asked["id"][::-1], "loss": LOSSES[asked["row"]].tolist()[::-1]})
+    succeeded(run("select", *options, "--losses", f"answers{suffix}", "--out", f"picked{suffix}"))
+    picked = cs.load(f"picked{suffix}")
+    assert list(picked.names) == [IDS[row] for row in picked.ids]
+    assert picked == cs.select("rows.parquet", LOSSES, BUDGET, seed=1)
+    _write(f"values{suffix}", {"id": IDS, "loss": LOSSES.tolist()})
+    shown = succeeded(run("estimate", f"picked{suffix}", "--values", f"values{suffix}"))
+    assert f"{cs.estimate(picked, LOSSES[picked.ids]).total.value:,.6g}" in shown
+
+
+def _read(path):
+    if path.endswith(".jsonl"):
+        lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
+        return {name: [line[name] for line in lines] for name in lines[0]}
+    table = pa.csv.read_csv(path) if path.endswith(".csv") else pa.parquet.read_table(path)
+    return table.to_pydict()
+
+
+def _write(path, columns):
+    if path.endswith(".jsonl"):
+        lines = [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
+        Path(path).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    elif path.endswith(".csv"):
+        pa.csv.write_csv(pa.table(columns), path)
+    else:
+        pa.parquet.write_table(pa.table(columns), path)
+
+
+def test_an_own_numeric_id_is_no_part_of_the_embedding_in_any_verb(run, data):
+    columns = {"key": np.arange(N) * 1000, **{f"x{place}": ROWS[:, place] for place in range(D)}}
+    pa.parquet.write_table(pa.table(columns), "wide.parquet")
+    options = ("wide.parquet", "--id-column", "key")
+    succeeded(run("cluster", *options, "-k", 5))
+    assert f"of {D} numbers" in succeeded(run("plan", *options, "--budget", BUDGET, "--clusters", "clusters.npz"))
+    succeeded(run("select", *options, "--budget", BUDGET, "--clusters", "clusters.npz"))
+    picked = cs.load("picked.parquet")
+    assert list(picked.names) == (picked.ids * 1000).tolist()
+
+
+def test_estimate_shows_several_columns_and_groups(run, data):
+    succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", BUDGET))
+    picked = cs.load("picked.parquet")
+    size = (np.arange(N) % 5)[picked.ids]
+    columns = ("--column", "loss", "--column", "size")
+    shown = succeeded(run("estimate", "picked.parquet", "--values", "losses.csv", *columns, "--confidence", 0.9))
+    assert "90 % interval" in shown
+    for values in (LOSSES[picked.ids], size):
+        found = cs.estimate(picked, values, confidence=0.9)
+        for one in (found.total, found.mean):
+            assert f" {one.value:,.6g} " in shown
+            assert f"{one.low:,.6g} to {one.high:,.6g}" in shown
+    assert f"{BUDGET} rows stand for {N}" in shown
+    shown = succeeded(
+        run("estimate", "picked.parquet", "--values", "losses.csv", "--column", "size", "--group", "kind")
+    )
+    found = cs.estimate(picked, size, groups=np.array(["even", "odd"])[picked.ids % 2])
+    for label in ("even", "odd"):
+        (line,) = [line for line in shown.splitlines() if f" {label} " in line]
+        assert f" {found[label].total.value:,.6g} " in line
+        assert f"{found[label].mean.low:,.6g} to {found[label].mean.high:,.6g}" in line
+
+
+def test_labels_are_shown_as_they_are(run, data):
+    succeeded(run("select", "rows.npy", "--budget", BUDGET))
+    labels = np.array(["[/red]", "007", ":smile:", "[bold]x", None, "NA"], object)[np.arange(N) % 6]
+    _write("values.csv", {"row": list(range(N)), "loss": LOSSES.tolist(), "label": labels.tolist()})
+    shown = succeeded(run("estimate", "picked.parquet", "--values", "values.csv", "--group", "label"))
+    for label in ("[/red]", "007", ":smile:", "[bold]x", "(none)", "NA"):
+        assert f" {label} " in shown
+
+
+def test_long_lines_are_not_broken_where_there_is_no_terminal(run, data):
+    folder = Path("a_folder_with_a_long_name_" * 4)
+    folder.mkdir()
+    shown = succeeded(run("select", "rows.npy", "--budget", BUDGET, "--out", folder / "picked[bold].csv"))
+    assert shown.splitlines()[0] == f"Wrote {folder / 'picked[bold].csv'}"
+
+
+# Refusals
+
+SELECT = ("select", "rows.npy", "--budget", BUDGET)
+ESTIMATE = ("estimate", "made.parquet", "--values", "losses.csv")
+REFUSALS = {
+    "no such rows": (("select", "none.npy", "--budget", 5), "rows must be files that exist; got none.npy."),
+    "no rows at all": (("select", "--budget", 5), "Missing argument 'ROWS'."),
+    "unknown verb": (("choose",), "No such command 'choose'."),
+    "unknown option": ((*SELECT, "--bugdet", 5), "No such option: --bugdet"),
+    "no number": (("select", "rows.npy", "--budget", "many"), "Invalid value for '--budget': "),
+    "a NaN": (("select", "nan.npy", "--budget", 5), "rows must be finite numbers; row 7 has NaN at position 2."),
+    "a NaN to cluster": (("cluster", "nan.npy", "-k", 5), "rows must be finite numbers; row 7 has NaN at position 2."),
+    "a negative loss": (
+        (*SELECT, "--losses", "negative.csv"),
+        r"losses in negative.csv must be finite and at least 0; row \d+ has -1.0 \(\d+ of \d+ rows are like that\).",
+    ),
+    "missing losses": (
+        (*SELECT, "--losses", "few.csv"),
+        r"few.csv must have every row that is asked; \d+ of \d+ are missing, the first of them \d+ "
+        r"\(its ids are such as 0\).",
+    ),
+    "no losses": ((*SELECT, "--losses", "none.csv"), "losses must be .* got 'none.csv', which is not a file."),
+    "no loss column": ((*SELECT, "--losses", "ids.csv"), "ids.csv must have the column loss; it has row."),
+    "no row column": ((*SELECT, "--losses", "bare.csv"), r"bare.csv must have the column id \(or row\); it has loss."),
+    "losses of no known kind": ((*SELECT, "--losses", "rows.npy"), "A file of answers must end in .*; got rows.npy."),
+    "budget 0": (("select", "rows.npy", "--budget", 0), "budget must be a whole number of at least 1; got 0."),
+    "no budget": (("select", "rows.npy"), "budget must say how many rows to select; got none."),
+    "negative seed": ((*SELECT, "--seed", -1), "seed must be a whole number of at least 0; got -1."),
+    "no threads": ((*SELECT, "--threads", 0), "threads must be a whole number of at least 1; got 0."),
+    "no clusters": ((*SELECT, "--clusters", 0), "clusters must be a whole number of at least 1; got 0."),
+    "a power of 0": ((*SELECT, "--z", 0), "z must be a finite number above 0; got 0.0."),
+    "clusters of no kind": ((*SELECT, "--clusters", "-3"), "--clusters must be a number or a .npz file .*; got -3."),
+    "no clustering": ((*SELECT, "--clusters", "none.npz"), "There is no file none.npz."),
+    "a selection as clusters": ((*SELECT, "--clusters", "made.parquet"), "--clusters must be .*; got made.parquet."),
+    "a damaged clustering": ((*SELECT, "--clusters", "damaged.npz"), "damaged.npz is not a file that coresift wrote"),
+    "a clustering of other rows": (
+        (*SELECT, "--clusters", "other.npz"),
+        r"The clustering is of other rows \(50 of them\) than these 400; cluster these rows anew.",
+    ),
+    "another power": ((*SELECT, "--clusters", "made.npz", "--z", 1), "z must be that of the clustering, 2; got 1.0."),
+    "code": (
+        (*SELECT, "--score", "os.system('touch x')"),
+        "--score must be one of Learned, .*, perhaps with options such as Learned.*; got os.system.*",
+    ),
+    "code in an option": ((*SELECT, "--score", "Mixture(loss=exit())"), "--score must be one of .*"),
+    "spread options": ((*SELECT, "--pilot", "Centers(**{'keep': True})"), "--pilot must be one of .*"),
+    "an endless text": ((*SELECT, "--pilot", "(" * 9_999), r"--pilot must be one of .*"),
+    "a part of another kind": ((*SELECT, "--pilot", "Mixture()"), "--pilot must be one of Centers, .*; got Mixture.*"),
+    "unknown option of a part": (
+        (*SELECT, "--pilot", "Centers(keeps=True)"),
+        r"--pilot Centers\(keeps=True\) does not fit; Centers takes keep.",
+    ),
+    "missing option of a part": (
+        (*SELECT, "--score", "Sensitivity"),
+        "--score Sensitivity does not fit; Sensitivity takes holder.",
+    ),
+    "bad option of a part": ((*SELECT, "--score", "Mixture(loss=2)"), "loss must be a number from 0 to 1; got 2."),
+    "paper and parts": ((*SELECT, "--paper", 1, "--design", "Poisson"), "--paper names all parts already; .*"),
+    "epsilon alone": ((*SELECT, "--epsilon", 0.1), "epsilon stands instead of a budget in paper mode only: .*"),
+    "asking score, no losses": ((*SELECT, "--score", "Learned"), "score=Learned.* asks for losses, and .*"),
+    "given and excluded": (
+        (*SELECT, "--given", "lines.txt", "--exclude", "lines.txt"),
+        "Row 3 is both given and excluded; it can be only one of the two.",
+    ),
+    "given rows that are none": ((*SELECT, "--given", "words.txt"), "words.txt must have one row number a line; .*"),
+    "given rows beyond the last": ((*SELECT, "--given", "beyond.txt"), "given must be row numbers from 0 to 399; .*"),
+    "no given rows": ((*SELECT, "--given", "none.txt"), "There is no file none.txt."),
+    "unknown column": ((*SELECT, "--column", "x"), "column must be left out where there are no columns"),
+    "damaged rows": (("select", "damaged.npy", "--budget", 5), "rows must be readable .npy files of numbers; got .*"),
+    "pickled rows": (("select", "pickled.npy", "--budget", 5), "rows must be readable .npy files of numbers; got .*"),
+    "out of no kind": ((*SELECT, "--out", "x.txt"), "The name of a selection must be .* .jsonl; got x.txt."),
+    "out in no folder": ((*SELECT, "--out", "no/x.csv"), "There is no folder no to write x.csv in."),
+    "out is a folder": ((*SELECT, "--out", "folder.csv"), "folder.csv must be a file to write to; it is a folder."),
+    "out is read": (
+        (*SELECT, "--losses", "losses.csv", "--out", "losses.csv"),
+        "--out must be another file than losses.csv, which is read.",
+    ),
+    "out among the rows": (
+        ("select", "shards", "--budget", 5, "--out", "shards/x.parquet"),
+        "--out must not lie in shards, whose files are the rows; got shards/x.parquet.",
+    ),
+    "clusters out of no kind": (("cluster", "rows.npy", "-k", 5, "--out", "x.npy"), "The name of a clustering must .*"),
+    "nothing to ask": (
+        ("ask", *SELECT[1:], "--score", "Distance()"),
+        "There is nothing to ask: with these options select needs no losses.",
+    ),
+    "nothing to ask when all come out": (("ask", "rows.npy", "--budget", N), "There is nothing to ask: .*"),
+    "losses would be lost": (
+        ("ask", *SELECT[1:], "--out", "losses.csv"),
+        "losses.csv has losses in it already; give another --out, or remove it first.",
+    ),
+    "estimate of nothing": (("estimate", "none.parquet", "--values", "losses.csv"), "There is no file none.parquet."),
+    "estimate of a clustering": (
+        ("estimate", "made.npz", "--values", "losses.csv"),
+        "made.npz must be a selection; it is a clustering.",
+    ),
+    "estimate of a plain table": (
+        ("estimate", "rows.parquet", "--values", "losses.csv"),
+        r"rows.parquet is a Parquet file, but not a selection of coresift \(it has no manifest\).",
+    ),
+    "estimate of a plain CSV": (
+        ("estimate", "losses.csv", "--values", "losses.csv"),
+        "losses.csv must have its manifest losses.csv.manifest.json beside it; there is none.",
+    ),
+    "values of no kind": (("estimate", "made.parquet", "--values", "rows.npy"), "A file of answers must end in .*"),
+    "unknown value column": ((*ESTIMATE, "--column", "gain"), "losses.csv must have the column gain; it has row, .*"),
+    "values that are none": ((*ESTIMATE, "--column", "kind"), "The file losses.csv cannot be read: .*"),
+    "values with gaps": (
+        ("estimate", "made.parquet", "--values", "gaps.csv"),
+        r"loss in gaps.csv must be finite numbers; row \d+ has nan.",
+    ),
+    "too few values": (("estimate", "made.parquet", "--values", "few.csv"), "few.csv must have every row that is "),
+    "unknown group": ((*ESTIMATE, "--group", "sort"), "losses.csv must have the column sort; it has row, loss, .*"),
+    "confidence of 95": ((*ESTIMATE, "--confidence", 95), "confidence must be a number between 0 and 1; got 95.0."),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def traps(tmp_path_factory):
+    """Write, once, what commands must not fall for."""
+    data = write_data(tmp_path_factory.mktemp("traps"))
+    spoiled = ROWS.copy()
+    spoiled[7, 2] = np.nan
+    np.save(data / "nan.npy", spoiled)
+    np.save(data / "pickled.npy", np.array([{"a": 1}], object), allow_pickle=True)
+    (data / "damaged.npy").write_bytes((data / "rows.npy").read_bytes()[:1000])
+    (data / "shards").mkdir()
+    shutil.copy(data / "rows.npy", data / "shards")
+    cs.save(cs.select(ROWS, LOSSES, BUDGET), data / "made.parquet")
+    cs.save(cs.cluster(ROWS, 4), data / "made.npz")
+    cs.save(cs.cluster(ROWS[:50], 4), data / "other.npz")
+    (data / "damaged.npz").write_bytes((data / "made.npz").read_bytes()[:-100])
+    ids = np.arange(N)
+    pa.csv.write_csv(pa.table({"row": ids, "loss": np.full(N, -1.0)}), data / "negative.csv")
+    pa.csv.write_csv(pa.table({"row": ids[:2], "loss": LOSSES[:2]}), data / "few.csv")
+    pa.csv.write_csv(pa.table({"row": ids, "loss": pa.array([None] * N, pa.float64())}), data / "gaps.csv")
+    pa.csv.write_csv(pa.table({"row": ids}), data / "ids.csv")
+    pa.csv.write_csv(pa.table({"loss": LOSSES}), data / "bare.csv")
+    (data / "lines.txt").write_text("3\n")
+    (data / "words.txt").write_text("three\n")
+    (data / "beyond.txt").write_text("400\n")
+    (data / "folder.csv").mkdir()
+    return data
+
+
+def snapshot(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_bad_input_is_one_sentence_and_leaves_every_file_as_it_was(run, traps, case, monkeypatch):
+    monkeypatch.chdir(traps)
+    words, sentence = REFUSALS[case]
+    before = snapshot(traps)
+    said = refused(run(*words))
+    assert re.fullmatch(sentence, said) or said.startswith(sentence), said
+    assert snapshot(traps) == before
+
+
+def test_out_is_checked_before_the_work_begins(run, data, monkeypatch):
+    monkeypatch.setattr(cs, "select", lambda *_, **__: pytest.fail("the work has begun"))
+    assert "no folder" in refused(run(*SELECT, "--out", "no/x.csv"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_in(run, data):
+    (data / "closed").mkdir(mode=0o500)
+    assert "may write in" in refused(run(*SELECT, "--out", "closed/x.csv"))
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(data):
+    limited = f"ulimit -f 1; exec {COMMAND} select rows.npy --budget 400 --out picked.csv"
+    (data / "picked.csv").write_text("old")
+    before = snapshot(data)
+    assert refused(process(["bash", "-c", limited], data)).startswith("picked.csv")
+    after = snapshot(data)
+    assert after.pop(data / "picked.csv") == b"old"
+    assert set(after) <= {*before, data / "picked.csv.manifest.json"}
+
+
+def test_parse_part_refuses_in_the_library_too():
+    with pytest.raises(InputError, match=r"^--design must be one of Pivotal, Systematic, Poisson, Independent, "):
+        parse_part("--design", "__import__('os')", DESIGNS)

@@ -1,0 +1,252 @@
+"""The same seed gives the same bytes: whatever threads, file layout, process or interruption the run went through."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import coresift as cs
+from coresift.rows.base import block_length
+
+COMMAND = str(Path(sys.executable).with_name("coresift"))
+# Many blocks, all rows used for the centers; and few rows a center, so that the centers come from a sample.
+SHAPES = {"blocks": (9_000, 1024), "sample": (20_000, 256)}
+BUDGET, CLUSTERS, SEED = 200, 15, 3
+
+
+def loss_of(ids):
+    """A loss that depends on the row's number alone, so that any process can compute it."""
+    return np.sqrt(ids % 97) / 3
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def layouts(request, tmp_path_factory):
+    """Write the same float16 values in every form that rows come in, in the order of their names."""
+    n, d = SHAPES[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    rng = np.random.default_rng(0)
+    middles = rng.normal(size=(12, d))
+    half = (middles[rng.integers(12, size=n)] + 0.5 * rng.normal(size=(n, d))).astype(np.float16)
+    rows = half.astype(np.float32)
+    np.save(folder / "half.npy", half)
+    np.save(folder / "single.npy", rows)
+    np.save(folder / "double.npy", rows.astype(np.float64))
+    (folder / "shards").mkdir()
+    for number, part in enumerate(np.split(rows, [n // 3 + 1, n // 2])):
+        np.save(folder / "shards" / f"part{number}.npy", part)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), d)
+    pa.parquet.write_table(pa.table({"embedding": column}), folder / "rows.parquet", row_group_size=1_111)
+    return folder, rows
+
+
+def saved(folder, name, rows, **options):
+    """Return the bytes of a saved selection."""
+    options = {"losses": loss_of, "budget": BUDGET, "clusters": CLUSTERS, "seed": SEED, **options}
+    return cs.save(cs.select(rows, **options), folder / name).read_bytes()
+
+
+def test_shapes_are_what_the_tests_need():
+    n, d = SHAPES["blocks"]
+    assert n > 4 * block_length(d)
+    n, d = SHAPES["sample"]
+    assert n > 2 * block_length(d)
+    assert cs.plan(np.zeros((n, 1), np.float32), budget=BUDGET, clusters=CLUSTERS).passes == 3
+
+
+def test_threads_files_types_and_shards_do_not_matter(layouts, tmp_path):
+    folder, rows = layouts
+    expected = saved(tmp_path, "array.parquet", rows, engine=cs.Local(threads=1))
+    assert saved(tmp_path, "two.parquet", rows, engine=cs.Local(threads=2)) == expected
+    assert saved(tmp_path, "five.parquet", rows, engine=cs.Local(threads=5)) == expected
+    for name in ("half.npy", "single.npy", "double.npy", "shards", "rows.parquet"):
+        assert saved(tmp_path, "file.parquet", folder / name) == expected, name
+    assert saved(tmp_path, "fortran.parquet", np.asfortranarray(rows)) == expected
+    assert saved(tmp_path, "other.parquet", rows, seed=SEED + 1) != expected
+
+
+@pytest.mark.parametrize("z", [1.0, 2.0])
+def test_a_clustering_made_before_gives_the_same_bytes(layouts, tmp_path, z):
+    folder, rows = layouts
+    path = cs.save(cs.cluster(rows, CLUSTERS, z=z, seed=SEED, engine=cs.Local(1)), tmp_path / "one.npz")
+    other = cs.save(cs.cluster(folder / "shards", CLUSTERS, z=z, seed=SEED, engine=cs.Local(2)), tmp_path / "two.npz")
+    assert path.read_bytes() == other.read_bytes()
+    for suffix in (".parquet", ".csv", ".jsonl"):
+        at_once = saved(tmp_path, f"at_once{suffix}", rows, z=z)
+        assert saved(tmp_path, f"reused{suffix}", rows, clusters=cs.load(path)) == at_once
+
+
+def run(*words, folder):
+    done = subprocess.run([COMMAND, *map(str, words)], check=False, cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+def test_ask_and_select_in_other_processes_give_the_bytes_of_the_callable_route(layouts, tmp_path, suffix):
+    folder, rows = layouts
+    expected = saved(tmp_path, f"callable{suffix}", rows)
+    common = ("--budget", BUDGET, "--seed", SEED)
+    run("cluster", folder / "half.npy", "-k", CLUSTERS, "--seed", SEED, "--threads", 1, folder=tmp_path)
+    run("ask", folder / "shards", *common, "--clusters", "clusters.npz", folder=tmp_path)
+    asked = pa.csv.read_csv(tmp_path / "ask.csv")["row"].to_numpy()
+    order = np.random.default_rng(0).permutation(asked)
+    pa.csv.write_csv(pa.table({"row": order, "loss": loss_of(order)}), tmp_path / "answers.csv")
+    words = (folder / "rows.parquet", *common, "--clusters", CLUSTERS, "--losses", "answers.csv", "--threads", 2)
+    run("select", *words, "--out", f"picked{suffix}", folder=tmp_path)
+    assert (tmp_path / f"picked{suffix}").read_bytes() == expected
+    if suffix != ".parquet":
+        manifests = [(tmp_path / f"{name}{suffix}.manifest.json").read_bytes() for name in ("callable", "picked")]
+        assert manifests[0] == manifests[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pilot": cs.Centers(keep=False), "score": cs.Sensitivity(holder=0.1), "design": cs.Independent()},
+        {"pilot": cs.Centers(keep=True), "score": cs.Mixture(), "design": cs.Systematic()},
+        {"design": cs.Poisson(), "given": [5, 17], "exclude": [3], "normalize": True, "z": 1.0},
+        {"losses": None},
+        {"score": cs.Proxy(np.arange(9_000) % 13)},
+    ],
+    ids=["paper", "kept centers", "given", "no losses", "proxy"],
+)
+def test_every_kind_of_run_is_repeatable(tmp_path, options):
+    rows = np.random.default_rng(1).normal(size=(9_000, 8)).astype(np.float32)
+    one = saved(tmp_path, "one.parquet", rows, engine=cs.Local(threads=1), **options)
+    assert saved(tmp_path, "two.parquet", rows.copy(), engine=cs.Local(threads=2), **options) == one
+
+
+def test_every_form_of_losses_gives_the_same_bytes(tmp_path):
+    rows = np.random.default_rng(1).normal(size=(3_000, 8)).astype(np.float32)
+    losses = loss_of(np.arange(3_000))
+    pa.parquet.write_table(pa.table({"id": np.arange(3_000), "loss": losses}), tmp_path / "losses.parquet")
+    expected = saved(tmp_path, "callable.parquet", rows)
+    cached = cs.Oracle(loss_of, batch=7)
+    for form in (losses, losses.tolist(), tmp_path / "losses.parquet", cs.Oracle(loss_of, batch=1), cached, cached):
+        assert saved(tmp_path, "form.parquet", rows, losses=form) == expected
+    for _ in range(2):  # answered by the callable, then by the journal
+        oracle = cs.Oracle(loss_of, journal=tmp_path / "journal", batch=5)
+        assert saved(tmp_path, "form.parquet", rows, losses=oracle) == expected
+    assert oracle.calls == 0
+
+
+# Kills
+
+KILLS = 20
+RUN = """
+import json, os, sys, time
+import numpy as np
+import pyarrow.parquet  # the writer's import is no part of the moments that matter
+import coresift as cs
+
+folder = sys.argv[1]
+side = os.open("asked", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def slow(ids):
+    os.write(side, json.dumps(ids.tolist()).encode() + b"\\n")
+    time.sleep(0.004)
+    return np.sqrt(ids % 97) / 3
+
+print("ready", flush=True)
+rows = os.path.join(folder, "rows.npy")
+picked = cs.select(rows, cs.Oracle(slow, journal="journal", batch=4), budget=1_500, clusters=60, seed=3)
+print("selected", flush=True)
+for again in range(5):  # several writings of the same, to make the moment of writing longer
+    cs.save(picked, "picked.parquet")
+    cs.save(picked, "picked.csv")
+print("saved", flush=True)
+"""
+OUTPUTS = ("picked.parquet", "picked.csv", "picked.csv.manifest.json")
+
+
+def start(folder, rows):
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, str(rows)], cwd=folder, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+
+
+def journalled(folder):
+    """The ids of the whole lines of the journal, read without the code under test."""
+    path = folder / "journal"
+    lines = path.read_bytes().split(b"\n")[1:-1] if path.exists() else []
+    return [row for line in lines for row in json.loads(line)["ids"]]
+
+
+def batches(folder):
+    path = folder / "asked"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in OUTPUTS if (folder / name).exists()}
+
+
+def timed(folder, rows):
+    """Run undisturbed, and return how many seconds it was ready, selecting and writing."""
+    child = start(folder, rows)
+    moments = []
+    for word in ("ready", "selected", "saved"):
+        assert child.stdout.readline() == f"{word}\n"
+        moments.append(time.monotonic())
+    child.stdout.close()
+    assert child.wait() == 0
+    return moments[1] - moments[0], moments[2] - moments[1]
+
+
+def test_killed_at_random_moments_a_run_ends_in_the_same_bytes_and_asks_nothing_answered_again(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(12_000, 16)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    calm, killed = tmp_path / "calm", tmp_path / "killed"
+    calm.mkdir()
+    killed.mkdir()
+    selecting, writing = timed(calm, tmp_path)
+    expected = contents(calm)
+    assert set(expected) == set(OUTPUTS)
+
+    moments = random.Random(4)
+    kills, checkpoints, reached = 0, [], set()
+    for turn in range(KILLS):
+        child = start(killed, tmp_path)
+        # Some are killed while they start, most while they cluster and ask, some while they write.
+        part = "starting" if turn % 7 == 6 else "writing" if turn % 7 == 5 else "selecting"
+        reached.add(part)
+        if part == "starting":
+            time.sleep(moments.uniform(0, 0.3))
+        else:
+            child.stdout.readline()
+            # What is answered already takes no time, so a later run is through sooner.
+            if part == "writing":
+                child.stdout.readline()
+            left = 1 - len(journalled(killed)) / max(len(journalled(calm)), 1)
+            time.sleep(moments.uniform(0, writing if part == "writing" else 0.3 * selecting * max(left, 0.2)))
+        os.kill(child.pid, signal.SIGKILL)
+        kills += child.wait() == -signal.SIGKILL
+        child.stdout.close()
+        checkpoints.append((len(batches(killed)), set(journalled(killed))))
+        assert all(content == expected[name] for name, content in contents(killed).items()), "half-written"
+    child = start(killed, tmp_path)
+    child.communicate(timeout=60)
+    assert child.returncode == 0
+
+    assert kills == KILLS
+    assert contents(killed) == expected
+    assert (killed / "journal").read_bytes() == (calm / "journal").read_bytes()
+    asked = batches(killed)
+    for place, safe in checkpoints:
+        assert safe.isdisjoint(row for batch in asked[place:] for row in batch)
+    # Besides the batch in flight at each kill, nothing was asked twice.
+    assert len(asked) <= len(batches(calm)) + kills
+    assert sorted(journalled(killed)) == sorted({row for batch in asked for row in batch})
+    progress = [len(safe) for _, safe in checkpoints]
+    assert len({0 < count < len(journalled(calm)) and count for count in progress}) > 3, "too few kills while asking"

@@ -1,0 +1,142 @@
+"""Scores: closed forms, a slow twin of the fit, and what must never happen."""
+
+import numpy as np
+import pytest
+from scipy.optimize import nnls
+
+import coresift as cs
+from coresift.score import cluster_losses, neighbor_means
+from coresift.types import Evidence, Frame, Pilot
+
+
+def evidence(seed=0, n=200, k=8, pilot=None, losses=None):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, 3)).astype(np.float32)
+    clustering = cs.cluster(rows, k, seed=seed)
+    frame = Frame(n, np.zeros(0), np.zeros(0))
+    strategy = cs.Representatives() if pilot is None else pilot
+    plan = strategy.plan(clustering, frame, 60)
+    chance = plan.inclusion > 0 if strategy == cs.Centers() else rng.random(n) < plan.inclusion
+    ids = np.flatnonzero(chance)
+    values = rng.exponential(size=ids.size) if losses is None else np.full(ids.size, losses)
+    return Evidence(clustering, frame, Pilot(ids, plan), values)
+
+
+def test_cluster_losses_are_the_centers_own_in_the_paper_s_pilot():
+    known = evidence(pilot=cs.Centers())
+    by_row = dict(zip(known.pilot.ids.tolist(), known.losses.tolist(), strict=True))
+    assert cluster_losses(known).tolist() == pytest.approx([by_row[row] for row in known.clustering.centers.tolist()])
+
+
+def test_mixture_and_distance_are_their_formulas():
+    known = evidence(pilot=cs.Centers())
+    clustering = known.clustering
+    levels = cluster_losses(known)[clustering.labels]
+    v = clustering.powers
+    expected = 0.25 * levels / levels.sum() + 0.25 * v / v.sum() + 0.5 / clustering.n
+    np.testing.assert_allclose(cs.Mixture().scores(known).sizes, expected)
+    np.testing.assert_allclose(cs.Distance().scores(known).sizes, 0.5 * v / v.sum() + 0.5 / clustering.n)
+    np.testing.assert_allclose(cs.Distance(floor=0).scores(known).sizes, v / v.sum())
+
+
+def test_proxy_is_its_formula_and_is_walked_by_the_proxy():
+    known = evidence()
+    cheap = np.random.default_rng(1).exponential(size=known.clustering.n)
+    scores = cs.Proxy(cheap, floor=0.1).scores(known)
+    np.testing.assert_allclose(scores.sizes, 0.9 * cheap / cheap.sum() + 0.1 / cheap.size)
+    assert np.all(np.diff(cheap[scores.order]) >= 0)
+
+
+def slow_neighbor_means(centers, sums, counts, overall):
+    k = len(centers)
+    gap = [[float(((centers[i] - centers[j]) ** 2).sum()) for j in range(k)] for i in range(k)]
+    typical = np.median([min(gap[i][j] for j in range(k) if j != i) for i in range(k)])
+    found = []
+    for i in range(k):
+        near = [np.exp(-gap[i][j] / typical) if j != i else 0.0 for j in range(k)]
+        top = sum(near[j] * sums[j] for j in range(k)) + 2 * overall
+        found.append(top / (sum(near[j] * counts[j] for j in range(k)) + 2))
+    return found
+
+
+def test_neighbor_means_equal_the_plain_loops():
+    rng = np.random.default_rng(3)
+    centers = rng.normal(size=(9, 4)).astype(np.float32) + 50
+    sums, counts = rng.exponential(size=9), rng.integers(0, 4, size=9)
+    expected = slow_neighbor_means(centers.astype(float), sums, counts, 0.7)
+    np.testing.assert_allclose(neighbor_means(centers, sums, counts, 0.7), expected, rtol=1e-6)
+
+
+def test_neighbor_means_of_many_centers_do_not_depend_on_the_chunks():
+    rng = np.random.default_rng(4)
+    centers = rng.normal(size=(1500, 2)).astype(np.float32)
+    sums, counts = rng.exponential(size=1500), np.ones(1500, int)
+    found = neighbor_means(centers, sums, counts, 1.0)
+    shuffle = rng.permutation(1500)
+    np.testing.assert_allclose(neighbor_means(centers[shuffle], sums[shuffle], counts, 1.0), found[shuffle], rtol=1e-6)
+
+
+def test_learned_equals_a_plain_fit():
+    known = evidence(seed=5)
+    clustering, pilot, losses = known.clustering, known.pilot, known.losses
+    n, k = clustering.n, clustering.k
+    w = 1 / pilot.inclusion
+    overall = (w * losses).sum() / w.sum()
+    members = {j: [i for i, row in enumerate(pilot.ids) if clustering.labels[row] == j] for j in range(k)}
+    sums = np.array([sum(losses[i] for i in members[j]) for j in range(k)])
+    counts = np.array([len(members[j]) for j in range(k)])
+    around = slow_neighbor_means(clustering.free_centers.astype(float), sums, counts, overall)
+    v = clustering.powers
+    lines, targets = [], []
+    for i, row in enumerate(pilot.ids):
+        j = clustering.labels[row]
+        others = (sum(losses[m] for m in members[j] if m != i) + around[j]) / (len(members[j]) - 1 + 1)
+        lines.append([overall, others, overall * v[row] / v.mean()])
+        targets.append(losses[i])
+    root = np.sqrt(w)
+    factors, _ = nnls(np.array(lines) * root[:, None], np.array(targets) * root)
+    mean = (sums + np.array(around)) / (counts + 1)
+    predicted = factors[0] * overall + factors[1] * mean[clustering.labels] + factors[2] * overall * v / v.mean()
+    expected = 0.6 * predicted / predicted.sum() + 0.4 * (0.5 * v / v.sum() + 0.5 / n)
+    np.testing.assert_allclose(cs.Learned().scores(known).sizes, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("losses", [0.0, 1e-300, 1e300])
+def test_learned_has_a_floor_whatever_the_losses(losses):
+    known = evidence(losses=losses)
+    sizes = cs.Learned().scores(known).sizes
+    assert np.all(np.isfinite(sizes))
+    assert sizes.min() >= 0.19 / known.clustering.n
+
+
+def test_learned_finds_a_cluster_of_high_losses():
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(size=(950, 2)), rng.normal(size=(50, 2)) + 30]).astype(np.float32)
+    losses = np.where(np.arange(1000) < 950, 0.01, 5.0)
+    picked = cs.select(rows, losses, 100, clusters=10)
+    assert (picked.ids >= 950).sum() > 25
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: cs.Sensitivity(holder=-1), "holder"),
+        (lambda: cs.Sensitivity(holder=[0.1, np.nan]), "holder"),
+        (lambda: cs.Mixture(loss=0.6, distance=0.4), "floor"),
+        (lambda: cs.Distance(floor=1.5), "floor"),
+        (lambda: cs.Proxy([1.0, -1.0]), "row 1"),
+        (lambda: cs.Proxy([1.0, 1.0], floor=0.0), "floor"),
+        (lambda: cs.Learned(floor=0.0), "floor"),
+    ],
+)
+def test_options_are_checked(make, sentence):
+    with pytest.raises(cs.CoresiftError, match=sentence):
+        make()
+
+
+def test_sizes_that_do_not_fit_the_data_are_refused():
+    known = evidence()
+    with pytest.raises(cs.InputError, match="one for each of 8 clusters; got 3"):
+        cs.Sensitivity(holder=[1.0, 2.0, 3.0]).scores(known)
+    with pytest.raises(cs.InputError, match="each of 200 rows; got 5"):
+        cs.Proxy(np.ones(5)).scores(known)
