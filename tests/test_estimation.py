@@ -61,8 +61,10 @@ def test_local_variance_equals_the_plain_loops_and_is_right_for_unrelated_values
         residual = values[i] - (values[a] + values[b]) / 2
         second += chance[i] * residual**2 / 1.5
         third += chance[i] * (2 * chance[i] - 1) * residual**3 / 0.75
-    assert _local(values, chance) == pytest.approx((second, third))
-    moments = np.mean([_local(rng.exponential(size=50), np.ones(50)) for _ in range(4000)], axis=0)
+    found = _local(values, chance)
+    assert (found.variance, found.third) == pytest.approx((second, third))
+    runs = [_local(rng.exponential(size=50), np.ones(50)) for _ in range(4000)]
+    moments = np.mean([(run.variance, run.third) for run in runs], axis=0)
     assert moments[0] == pytest.approx(50, rel=0.03)  # variance 1 each
     assert moments[1] == pytest.approx(100, rel=0.1)  # third central moment 2 each
 
@@ -93,17 +95,20 @@ def test_a_mean_is_the_total_over_the_rows_that_count(problem):
 
 
 def test_groups_add_up_and_their_means_are_ratios(problem):
+    """Four groups over 60 seeds: coverage below 0.88 has a false-alarm rate under 1 in 1,000."""
     rows, losses, clustering = problem
-    sign = np.sign(rows.take(np.arange(rows.n))[:, 1]).astype(int)
-    picked = cs.select(rows, losses, 800, clusters=clustering)
-    both = cs.estimate(picked, {"loss": losses[picked.ids], "one": np.ones(800)}, groups=sign[picked.ids])
-    total = cs.estimate(picked, losses[picked.ids]).total.value
-    assert sum(one.total.value for one in both["loss"].values()) == pytest.approx(total)
-    for group, found in both["loss"].items():
-        ratio = found.total.value / both["one"][group].total.value
-        assert found.mean.value == pytest.approx(ratio)
-        assert found.mean.low < losses[sign == group].mean() < found.mean.high
-    assert both["one"][1].mean.standard_error == pytest.approx(0, abs=1e-12)
+    group = rows.take(np.arange(rows.n))[:, 1].round().astype(int).clip(-1, 2)
+    covered = []
+    for seed in range(60):
+        picked = cs.select(rows, losses, 800, seed, clusters=clustering)
+        both = cs.estimate(picked, {"loss": losses[picked.ids], "one": np.ones(800)}, groups=group[picked.ids])
+        total = cs.estimate(picked, losses[picked.ids]).total.value
+        assert sum(one.total.value for one in both["loss"].values()) == pytest.approx(total)
+        for label, found in both["loss"].items():
+            assert found.mean.value == pytest.approx(found.total.value / both["one"][label].total.value)
+            covered.append(found.mean.low < losses[group == label].mean() < found.mean.high)
+        assert both["one"][1].mean.standard_error == pytest.approx(0, abs=1e-12)
+    assert np.mean(covered) >= 0.88
 
 
 def test_negative_values_are_fine(problem):

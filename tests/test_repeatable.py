@@ -92,22 +92,24 @@ def run(*words, folder):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
-def test_ask_and_select_in_other_processes_give_the_bytes_of_the_callable_route(layouts, tmp_path, suffix):
+def test_ask_and_select_in_other_processes_give_the_bytes_of_the_callable_route(layouts, tmp_path):
     folder, rows = layouts
-    expected = saved(tmp_path, f"callable{suffix}", rows)
+    picked = cs.select(rows, loss_of, BUDGET, SEED, clusters=CLUSTERS)
     common = ("--budget", BUDGET, "--seed", SEED)
     run("cluster", folder / "half.npy", "-k", CLUSTERS, "--seed", SEED, "--threads", 1, folder=tmp_path)
     run("ask", folder / "shards", *common, "--clusters", "clusters.npz", folder=tmp_path)
     asked = pa.csv.read_csv(tmp_path / "ask.csv")["row"].to_numpy()
+    assert asked.size == picked.ledger.asked
     order = np.random.default_rng(0).permutation(asked)
     pa.csv.write_csv(pa.table({"row": order, "loss": loss_of(order)}), tmp_path / "answers.csv")
-    words = (folder / "rows.parquet", *common, "--clusters", CLUSTERS, "--losses", "answers.csv", "--threads", 2)
-    run("select", *words, "--out", f"picked{suffix}", folder=tmp_path)
-    assert (tmp_path / f"picked{suffix}").read_bytes() == expected
-    if suffix != ".parquet":
-        manifests = [(tmp_path / f"{name}{suffix}.manifest.json").read_bytes() for name in ("callable", "picked")]
-        assert manifests[0] == manifests[1]
+    words = (*common, "--losses", "answers.csv")
+    run("select", folder / "rows.parquet", *words, "--clusters", CLUSTERS, "--out", "end.parquet", folder=tmp_path)
+    run("select", folder / "shards", *words, "--clusters", "clusters.npz", "--out", "end.csv", folder=tmp_path)
+    for end in ("end.parquet", "end.csv", "end.csv.manifest.json"):
+        name = end.replace("end", "expected")
+        if not name.endswith(".json"):
+            cs.save(picked, tmp_path / name)
+        assert (tmp_path / end).read_bytes() == (tmp_path / name).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -143,14 +145,12 @@ def test_every_form_of_losses_gives_the_same_bytes(tmp_path):
 
 # Kills
 
-KILLS = 20
 RUN = """
 import json, os, sys, time
 import numpy as np
-import pyarrow.parquet  # the writer's import is no part of the moments that matter
+import pyarrow.parquet  # so that the writer's import is no part of the moments that matter
 import coresift as cs
 
-folder = sys.argv[1]
 side = os.open("asked", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 def slow(ids):
@@ -159,21 +159,22 @@ def slow(ids):
     return np.sqrt(ids % 97) / 3
 
 print("ready", flush=True)
-rows = os.path.join(folder, "rows.npy")
-picked = cs.select(rows, cs.Oracle(slow, journal="journal", batch=4), budget=1_500, clusters=60, seed=3)
+oracle = cs.Oracle(slow, journal="journal", batch=2)
+picked = cs.select(sys.argv[1], oracle, budget=600, clusters=60, seed=3)
 print("selected", flush=True)
-for again in range(5):  # several writings of the same, to make the moment of writing longer
+for again in range(int(sys.argv[2])):
     cs.save(picked, "picked.parquet")
     cs.save(picked, "picked.csv")
-print("saved", flush=True)
 """
 OUTPUTS = ("picked.parquet", "picked.csv", "picked.csv.manifest.json")
+# Where the kills strike: most while the run asks, the others while it starts, clusters or writes.
+STAGES = [*["starting"] * 2, *["clustering"] * 4, *["asking"] * 9]
+LAST_STAGES = [*["writing"] * 4, "clustering"]
 
 
-def start(folder, rows):
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(rows)], cwd=folder, stdout=subprocess.PIPE, text=True, bufsize=1
-    )
+def start(folder, rows, writings=1):
+    words = [sys.executable, "-c", RUN, str(rows), str(writings)]
+    return subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, text=True)
 
 
 def journalled(folder):
@@ -192,61 +193,58 @@ def contents(folder):
     return {name: (folder / name).read_bytes() for name in OUTPUTS if (folder / name).exists()}
 
 
-def timed(folder, rows):
-    """Run undisturbed, and return how many seconds it was ready, selecting and writing."""
-    child = start(folder, rows)
-    moments = []
-    for word in ("ready", "selected", "saved"):
-        assert child.stdout.readline() == f"{word}\n"
-        moments.append(time.monotonic())
+def kill(folder, rows, stage, moments, clustering, most):
+    """Start a run and kill it at a random moment of this stage."""
+    child = start(folder, rows, writings=1_000)
+    if stage != "starting":
+        assert child.stdout.readline() == "ready\n"
+    if stage == "asking":
+        goal = len(batches(folder)) + moments.randint(1, most)
+        while len(batches(folder)) < goal:
+            assert child.poll() is None
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.008))
+    elif stage == "writing":
+        assert child.stdout.readline() == "selected\n"
+        time.sleep(moments.uniform(0, 0.2))
+    else:
+        time.sleep(moments.uniform(0, 0.3 if stage == "starting" else clustering))
+    os.kill(child.pid, signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
     child.stdout.close()
-    assert child.wait() == 0
-    return moments[1] - moments[0], moments[2] - moments[1]
 
 
 def test_killed_at_random_moments_a_run_ends_in_the_same_bytes_and_asks_nothing_answered_again(tmp_path):
-    rows = np.random.default_rng(0).normal(size=(12_000, 16)).astype(np.float32)
-    np.save(tmp_path / "rows.npy", rows)
-    calm, killed = tmp_path / "calm", tmp_path / "killed"
+    rows, calm, killed = tmp_path / "rows.npy", tmp_path / "calm", tmp_path / "killed"
+    np.save(rows, np.random.default_rng(0).normal(size=(12_000, 16)).astype(np.float32))
     calm.mkdir()
     killed.mkdir()
-    selecting, writing = timed(calm, tmp_path)
-    expected = contents(calm)
+    undisturbed = start(calm, rows)
+    undisturbed.stdout.readline()
+    began = time.monotonic()
+    while not batches(calm):
+        time.sleep(0.001)
+    clustering = time.monotonic() - began
+    undisturbed.communicate(timeout=60)
+    expected, all_batches = contents(calm), batches(calm)
     assert set(expected) == set(OUTPUTS)
 
     moments = random.Random(4)
-    kills, checkpoints, reached = 0, [], set()
-    for turn in range(KILLS):
-        child = start(killed, tmp_path)
-        # Some are killed while they start, most while they cluster and ask, some while they write.
-        part = "starting" if turn % 7 == 6 else "writing" if turn % 7 == 5 else "selecting"
-        reached.add(part)
-        if part == "starting":
-            time.sleep(moments.uniform(0, 0.3))
-        else:
-            child.stdout.readline()
-            # What is answered already takes no time, so a later run is through sooner.
-            if part == "writing":
-                child.stdout.readline()
-            left = 1 - len(journalled(killed)) / max(len(journalled(calm)), 1)
-            time.sleep(moments.uniform(0, writing if part == "writing" else 0.3 * selecting * max(left, 0.2)))
-        os.kill(child.pid, signal.SIGKILL)
-        kills += child.wait() == -signal.SIGKILL
-        child.stdout.close()
+    checkpoints = []
+    for stage in (*moments.sample(STAGES, len(STAGES)), *LAST_STAGES):
+        kill(killed, rows, stage, moments, clustering, most=len(all_batches) // 10)
         checkpoints.append((len(batches(killed)), set(journalled(killed))))
         assert all(content == expected[name] for name, content in contents(killed).items()), "half-written"
-    child = start(killed, tmp_path)
-    child.communicate(timeout=60)
-    assert child.returncode == 0
+    last = start(killed, rows)
+    last.communicate(timeout=60)
+    assert last.returncode == 0
 
-    assert kills == KILLS
+    assert len(checkpoints) == 20
     assert contents(killed) == expected
     assert (killed / "journal").read_bytes() == (calm / "journal").read_bytes()
     asked = batches(killed)
     for place, safe in checkpoints:
         assert safe.isdisjoint(row for batch in asked[place:] for row in batch)
     # Besides the batch in flight at each kill, nothing was asked twice.
-    assert len(asked) <= len(batches(calm)) + kills
-    assert sorted(journalled(killed)) == sorted({row for batch in asked for row in batch})
-    progress = [len(safe) for _, safe in checkpoints]
-    assert len({0 < count < len(journalled(calm)) and count for count in progress}) > 3, "too few kills while asking"
+    assert len(asked) <= len(all_batches) + len(checkpoints)
+    assert {tuple(batch) for batch in asked} == {tuple(batch) for batch in all_batches}

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from coresift.checks import InputError, real_vector, share
-from coresift.types import Bools, Estimate, Floats, Interval, Selection
+from coresift.types import Bools, Estimate, Floats, Interval, Ints, Selection
 
 ASSUMPTION = "the drawn rows show what the others are like: what no draw saw cannot be covered"
-FEW_ROWS = 40
 MOST_SKEWNESS = 2.0
+# When a few rows carry an estimate: fewer values than this that are not 0; squared deviations, or parts of the
+# variance, worth fewer equal ones than these shares of the rows.
+FEW_VALUES = 30
+PEAKED = 0.02
+FEW_PARTS = 0.03
 
 
 def estimate(selection: Selection, values: Any, *, groups: Any = None, confidence: float = 0.95) -> Any:
@@ -75,26 +80,49 @@ def _estimate(selection: Selection, values: Floats, total: Interval, mean: Inter
 
 
 def _interval(selection: Selection, values: Floats, confidence: float) -> Interval:
-    from scipy.special import ndtri
+    from scipy.special import stdtrit
 
     assert selection.weights is not None
     total = float(selection.weights @ values)
-    moments = [_moments(selection, values, phase) for phase in (1, 2)]
-    variance = sum(second for second, _ in moments)
-    third = sum(third for _, third in moments)
-    error = float(np.sqrt(variance))
+    moments = _moments(selection, values)
+    error = float(np.sqrt(moments.variance))
     if not 0 < error < np.inf:
         return Interval(total, total - error, total + error, error)
-    quantile = float(ndtri(0.5 + confidence / 2))
-    low, high = (_unskew(q, third / error**3) for q in (quantile, -quantile))
+    # The variance is itself a sum of squares, of as many as `effective` equal ones with three terms each.
+    quantile = float(stdtrit(3 * moments.effective, 0.5 + confidence / 2))
+    low, high = (_unskew(q, moments.third / error**3) for q in (quantile, -quantile))
     return Interval(total, total - error * low, total - error * high, error)
 
 
-def _moments(selection: Selection, values: Floats, phase: int) -> tuple[float, float]:
-    """Return estimates of variance and third moment of one phase's part of the total."""
-    member = np.flatnonzero(selection.phase == phase)
-    if not member.size:
-        return 0.0, 0.0
+@dataclass(frozen=True)
+class _Moments:
+    """Estimated variance and third moment of a total, and the sum of squares of the variance's parts."""
+
+    variance: float
+    third: float
+    squares: float
+
+    @property
+    def effective(self) -> float:
+        """How many equal parts would give a variance that is as certain as this one."""
+        return self.variance**2 / self.squares if self.squares > 0 else np.inf
+
+    @classmethod
+    def of(cls, parts: Floats, third: Floats) -> _Moments:
+        return cls(float(parts.sum()), float(third.sum()), float((parts**2).sum()))
+
+
+UNKNOWN = _Moments(np.inf, 0.0, 0.0)
+
+
+def _moments(selection: Selection, values: Floats) -> _Moments:
+    """Both phases' moments; their errors are uncorrelated, so they add up."""
+    first, second = (_phase_moments(selection, values, phase) for phase in (1, 2))
+    return _Moments(first.variance + second.variance, first.third + second.third, first.squares + second.squares)
+
+
+def _phase_moments(selection: Selection, values: Floats, phase: int) -> _Moments:
+    member = np.flatnonzero((selection.phase == phase) & (selection.inclusion != 1))
     member = member[np.argsort(selection.order[member], kind="stable")]
     part = selection.share[member] if phase == 1 else 1 - selection.share[member]
     inclusion = selection.inclusion[member]
@@ -102,30 +130,32 @@ def _moments(selection: Selection, values: Floats, phase: int) -> tuple[float, f
     design = selection.designs[phase - 1]
     if design == "Independent":
         return _independent(expanded, selection.multiplicity[member])
-    chance = 1 - inclusion
     if design == "Poisson":
-        return float((chance * expanded**2).sum()), float((chance * (1 - 2 * inclusion) * expanded**3).sum())
-    return _local(expanded[chance > 0], chance[chance > 0])
+        chance = 1 - inclusion
+        return _Moments.of(chance * expanded**2, chance * (2 * chance - 1) * expanded**3)
+    return _local(expanded, 1 - inclusion)
 
 
-def _independent(expanded: Floats, multiplicity: Any) -> tuple[float, float]:
-    draws = multiplicity.sum()
+def _independent(expanded: Floats, multiplicity: Ints) -> _Moments:
+    draws = int(multiplicity.sum())
     if draws < 2:
-        return np.inf, 0.0
-    residual = expanded - (multiplicity @ expanded) / draws
-    return float(draws / (draws - 1) * (multiplicity @ residual**2)), float(multiplicity @ residual**3)
+        return UNKNOWN
+    residual = np.repeat(expanded - (multiplicity @ expanded) / draws, multiplicity)
+    return _Moments.of(draws / (draws - 1) * residual**2, residual**3)
 
 
-def _local(expanded: Floats, chance: Floats) -> tuple[float, float]:
+def _local(expanded: Floats, chance: Floats) -> _Moments:
     """Each value against the mean of its two neighbors in draw order, or of the two nearest at an end."""
+    if not expanded.size:
+        return _Moments(0.0, 0.0, 0.0)
     if expanded.size < 3:
-        return (0.0, 0.0) if not expanded.size else (np.inf, 0.0)
+        return UNKNOWN
     middle = np.clip(np.arange(expanded.size), 1, expanded.size - 2)
     before, after = middle - 1, middle + 1
     before[0], before[-1], after[0], after[-1] = 1, -3, 2, -2
     residual = expanded - (expanded[before] + expanded[after]) / 2
     # For unrelated values the residual's variance is 3/2, and its third moment 3/4, of the value's own.
-    return float((chance * residual**2).sum() / 1.5), float((chance * (2 * chance - 1) * residual**3).sum() / 0.75)
+    return _Moments.of(chance * residual**2 / 1.5, chance * (2 * chance - 1) * residual**3 / 0.75)
 
 
 def _unskew(quantile: float, skewness: float) -> float:
@@ -149,4 +179,16 @@ def _method(selection: Selection) -> str:
 
 
 def _warnings(selection: Selection, values: Floats) -> tuple[str, ...]:
-    return ()
+    """Say when a few rows carry the estimate: then rows like them that no draw saw may matter as much."""
+    if np.all(selection.inclusion == 1):
+        return ()
+    moments = _moments(selection, values)
+    if not np.isfinite(moments.variance):
+        return ("Too few rows were drawn for an interval.",)
+    squares = (values - values.mean()) ** 2
+    peaked = squares.sum() ** 2 < PEAKED * values.size * (squares**2).sum()
+    few_parts = moments.variance > 0 and moments.effective < FEW_PARTS * values.size
+    few_values = 0 < np.count_nonzero(values) < FEW_VALUES
+    if not (peaked or few_parts or few_values):
+        return ()
+    return ("A few rows carry this estimate: the interval cannot cover rows like them that no draw saw.",)

@@ -9,6 +9,9 @@ from coresift.types import Bools, Floats
 # Closer to 1 than this is certain: it keeps cumulative sums from stepping over a row twice.
 CERTAIN = 1 - 1e-9
 
+# How much of what is said without any loss is uniform; the rest goes by distance.
+FLAT = 0.6
+
 
 def fixed_size_inclusion(sizes: Floats, count: int) -> Floats:
     """Return π = min(1, c·size) with c such that Σ π = count (rows of size 0 keep π = 0).

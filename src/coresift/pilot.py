@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from coresift.checks import share
-from coresift.inclusion import fixed_size_inclusion, spread
+from coresift.inclusion import FLAT, fixed_size_inclusion, spread
 from coresift.order import snake
 from coresift.types import Clustering, Floats, Frame, Ints, PilotPlan, Strategy
 
@@ -60,7 +60,7 @@ class Representatives(Strategy):
     """
 
     part: float = 0.2
-    balance: float = 0.5
+    balance: float = 0.4
 
     def __post_init__(self) -> None:
         share("part", self.part)
@@ -78,7 +78,7 @@ class Representatives(Strategy):
         first = min(self.size(occupied, budget), int(members.sum()))
         dealt = _deal(self._wishes(members, first), members, first)
         now = np.where(open_rows, (dealt / np.maximum(members, 1))[clustering.labels], 0.0)
-        later = fixed_size_inclusion(spread(clustering.powers, open_rows, floor=0.5), budget - first)
+        later = fixed_size_inclusion(spread(clustering.powers, open_rows, FLAT), budget - first)
         smaller = np.maximum(1.0, members.sum() / (max(occupied, 1) * np.maximum(members, 1)))[clustering.labels]
         chance = now * (1 - np.minimum(now + later, 1.0))
         # Where nothing comes later, the first draw carries the row alone.

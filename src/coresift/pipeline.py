@@ -11,7 +11,7 @@ import numpy as np
 
 from coresift.checks import CoresiftWarning, InputError, positive, refuse, row_numbers, share, whole
 from coresift.clustering import cluster
-from coresift.design import Design, Independent, Pivotal
+from coresift.design import Design, Independent, Systematic
 from coresift.engine import Engine
 from coresift.inclusion import parts
 from coresift.oracle import as_oracle
@@ -35,7 +35,7 @@ from coresift.types import (
 )
 
 # Whatever draws the rows that follow, the pilot is a fixed number of distinct rows spread along their order.
-PILOT_DESIGN = Pivotal()
+PILOT_DESIGN = Systematic()
 
 
 class Options(TypedDict, total=False):
@@ -71,7 +71,7 @@ def select(
     budget: rows out (`Poisson`: on average; `Independent`: draws).
     clusters: how many (by default a tenth of the budget), or a `Clustering` made before.
     z: the power of the distances, 2 (k-means) unless said or unless the `Clustering` has another.
-    pilot, score, design: the parts of the flow; by default `Representatives`, `Learned` and `Pivotal`, and
+    pilot, score, design: the parts of the flow; by default `Representatives`, `Learned` and `Systematic`, and
         `Distance` when there are no losses.
     given: rows that come out in any case, with weight 1, counted in the budget.
     exclude: rows that never come out and are never asked; totals are then about the other rows.
@@ -83,7 +83,7 @@ def select(
     >>> import numpy as np
     >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
     >>> select(rows, losses=lambda ids: rows[ids, 0] ** 2, budget=50, seed=0)
-    Selection(50 of 1000 rows, 15 losses asked, seed=0)
+    Selection(50 of 1000 rows, 10 losses asked, seed=0)
     """
     oracle = as_oracle(losses)
     settled = settle(rows, budget, seed, asking=oracle is not None, **options)
@@ -111,7 +111,7 @@ def ask(
     >>> import numpy as np
     >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
     >>> ask(rows, budget=50).size
-    15
+    10
     """
     return prepare(settle(rows, budget, seed, asking=True, **options), engine, choose(progress)).pilot.ids
 
@@ -166,7 +166,7 @@ def settle(
     rows, seed = open_rows(rows), whole("seed", seed, least=0)
     frame = Frame(rows.n, row_numbers("given", given, rows.n), row_numbers("exclude", exclude, rows.n))
     score, pilot = _parts(score, pilot, asking)
-    design = design or Pivotal()
+    design = design or Systematic()
     budget = _budget(budget, epsilon, delta, (pilot, score, design), frame)
     if isinstance(clusters, Clustering):
         _check_clustering(clusters, rows, z, normalize)

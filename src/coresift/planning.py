@@ -39,7 +39,7 @@ def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[
 
     >>> import numpy as np
     >>> plan(np.zeros((100_000, 64), np.float32), budget=2_000).losses_asked
-    600
+    400
     """
     settled = settle(rows, budget, seed, asking=True, **options)
     n, d = settled.rows.n, settled.rows.d

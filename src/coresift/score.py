@@ -8,9 +8,12 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from coresift.checks import InputError, loss_vector, share
-from coresift.inclusion import parts
+from coresift.inclusion import FLAT, parts, spread
 from coresift.order import outward, snake
-from coresift.types import Evidence, Floats, Ints, Scores, Singles, Strategy
+from coresift.types import Evidence, Floats, Scores, Strategy
+
+# How many rows' worth of the overall mean a cluster's mean has from the start.
+PRIOR = 0.5
 
 
 class Score(Protocol):
@@ -122,9 +125,9 @@ class Learned(Strategy):
     """The loss of every row, learned from the pilot's by cluster and distance, above a floor (our default).
 
     The prediction is a nonnegative least squares fit of the pilot's losses, weighted 1/π₁, on three numbers: 1,
-    the mean loss of the row's cluster without the row itself, drawn towards the clusters around it, and the
-    distance's power v. `floor` of the size stays with half distance, half uniform, so that no row is out of reach
-    however wrong the fit is.
+    the mean loss of the row's cluster (without the row itself, and with half a row's worth of the overall mean),
+    and the distance's power v. `floor` of the size does not depend on the fit, four tenths of it by distance and
+    six uniform, so that no row is out of reach however wrong the fit is.
     """
 
     floor: float = 0.4
@@ -134,12 +137,11 @@ class Learned(Strategy):
         share("floor", self.floor)
 
     def scores(self, evidence: Evidence) -> Scores:
-        """Return (1 − floor)·prediction + floor·(v/Φ + 1/n)/2, each as parts of its total."""
-        clustering = evidence.clustering
-        distance = 0.5 * parts(clustering.powers) + 0.5 / clustering.n
-        sizes = (1 - self.floor) * parts(_predict(evidence)) + self.floor * distance
-        kept = evidence.pilot.plan.keep and evidence.pilot.ids.size
-        return Scores(sizes, evidence.pilot.plan.order if kept else snake(clustering))
+        """Return (1 − floor)·prediction + floor·(0.4·v/Φ + 0.6/n), the prediction as parts of its total."""
+        clustering, plan = evidence.clustering, evidence.pilot.plan
+        everywhere = spread(clustering.powers, np.ones(clustering.n, np.bool_), FLAT)
+        sizes = (1 - self.floor) * parts(_predict(evidence)) + self.floor * everywhere
+        return Scores(sizes, plan.order if plan.keep and plan.origin == "pilot" else snake(clustering))
 
 
 def _predict(evidence: Evidence) -> Floats:
@@ -151,44 +153,16 @@ def _predict(evidence: Evidence) -> Floats:
         return np.zeros(clustering.n)
     labels, expansion = clustering.labels[pilot.ids], 1 / pilot.inclusion
     overall = float(expansion @ losses / expansion.sum())
-    sums = np.bincount(labels, losses, clustering.k).astype(np.float64)
-    counts = np.bincount(labels, minlength=clustering.k)
-    around = neighbor_means(clustering.free_centers, sums, counts, overall)
-    mean = (sums + around) / (counts + 1)
-    others = (sums[labels] - losses + around[labels]) / counts[labels]
+    sums = np.bincount(labels, losses, clustering.k) + PRIOR * overall
+    counts = np.bincount(labels, minlength=clustering.k) + PRIOR
+    # A row's own loss in its cluster's mean would make noise look like signal.
+    others = (sums[labels] - losses) / (counts[labels] - 1)
     far = overall * clustering.n * parts(clustering.powers)
-    root = np.sqrt(expansion)
     columns = np.stack([np.full(losses.size, overall), others, far[pilot.ids]], axis=1)
+    root = np.sqrt(expansion)
     (level, cluster, distance), _ = nnls(columns * root[:, None], losses * root)
-    predicted: Floats = level * overall + cluster * mean[clustering.labels] + distance * far
+    predicted: Floats = level * overall + cluster * (sums / counts)[clustering.labels] + distance * far
     return predicted
-
-
-def neighbor_means(centers: Singles, sums: Floats, counts: Ints, overall: float) -> Floats:
-    """Return for each cluster the mean loss of the clusters around it, weighted exp(−distance²/typical gap²).
-
-    Two rows' worth of the overall mean is added, for clusters that have nobody near.
-    """
-    k, step = len(centers), 1024
-    gaps = np.concatenate([_squared_gaps(centers, start, step).min(axis=1) for start in range(0, k, step)])
-    typical = np.median(gaps)
-    if not 0 < typical < np.inf:
-        return np.full(k, overall)
-    found = np.empty(k)
-    for start in range(0, k, step):
-        near = np.exp(-_squared_gaps(centers, start, step) / typical)
-        found[start : start + step] = (near @ sums + 2 * overall) / (near @ counts + 2)
-    return found
-
-
-def _squared_gaps(centers: Singles, start: int, step: int) -> Floats:
-    """Return squared distances of some centers to all, infinite to themselves."""
-    centered = (centers - centers.mean(axis=0)).astype(np.float64)
-    norms = np.einsum("ij,ij->i", centered, centered)
-    some = centered[start : start + step]
-    gaps = np.maximum(norms[start : start + step, None] + norms - 2 * (some @ centered.T), 0.0)
-    gaps[np.arange(len(some)), np.arange(start, start + len(some))] = np.inf
-    return np.asarray(gaps)
 
 
 def cluster_losses(evidence: Evidence) -> Floats:

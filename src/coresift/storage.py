@@ -1,8 +1,8 @@
 """A Selection or Clustering to and from files: nothing about the run in them, nothing half-written.
 
 A selection is a table (Parquet, CSV or JSON lines) that any tool reads, one line a row. What holds for the whole
-selection is its manifest: inside a Parquet file, beside the others as `NAME.manifest.json`. The manifest knows the
-rows and weights that it belongs to by their digest. A clustering is `.npz`.
+selection is its manifest: inside a Parquet file, beside the others as `NAME.manifest.json`. The manifest has a digest
+of everything, so a table that was changed, or put beside another manifest, is told. A clustering is `.npz`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from coresift.checks import CoresiftError, InputError, refuse
-from coresift.types import ORIGINS, Clustering, Floats, Ints, Ledger, Selection, digest
+from coresift.types import ORIGINS, Clustering, Ledger, Selection, digest
 from coresift.version import __version__
 
 FORMAT = 1
@@ -54,17 +54,17 @@ def save(value: Selection | Clustering, path: str | Path) -> Path:
         refuse("value", "a Selection or a Clustering", type(value).__name__)
     if isinstance(value, Clustering):
         _check_suffix(path, (CLUSTERING_SUFFIX,), "a clustering")
-        _write_aside(path, lambda file: _write_clustering(value, file))
+        _write_whole({path: lambda file: _write_clustering(value, file)})
         return path
     _check_suffix(path, SELECTION_SUFFIXES, "a selection")
     manifest = _manifest(value)
     table = _table(value, manifest)
     if path.suffix == ".parquet":
-        table = table.replace_schema_metadata({MANIFEST_KEY: _json(manifest)})
-    else:
-        # First, so that a table never stands without its manifest; their digest tells a wrong pair.
-        _write_aside(_manifest_path(path), lambda file: _write(file, _json(manifest, indent=1) + b"\n"))
-    write_table(table, path)
+        write_table(table.replace_schema_metadata({MANIFEST_KEY: _json(manifest)}), path)
+        return path
+    # The manifest first, so that a table never stands without one; the digest tells a wrong pair.
+    text = _json(manifest, indent=1) + b"\n"
+    _write_whole({_manifest_path(path): lambda file: _write(file, text), path: _table_writer(table, path)})
     return path
 
 
@@ -74,7 +74,7 @@ def check_target(path: str | Path, suffixes: tuple[str, ...], what: str) -> None
     _check_suffix(path, suffixes, what)
     if not path.parent.is_dir():
         raise InputError(f"There is no folder {path.parent} to write {path.name} in.")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(f"{path} must be a file to write to; it is a folder.")
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"The folder {path.parent} is not one that you may write in.")
@@ -84,7 +84,7 @@ def write_table(table: Any, path: str | Path) -> None:
     """Write an Arrow table to `.parquet`, `.csv` or `.jsonl`, the whole file or nothing."""
     path = Path(path)
     _check_suffix(path, SELECTION_SUFFIXES, "a table")
-    _write_aside(path, lambda file: _WRITERS[path.suffix](table, file))
+    _write_whole({path: _table_writer(table, path)})
 
 
 def load(path: str | Path) -> Any:
@@ -107,21 +107,29 @@ def _check_suffix(path: Path, allowed: tuple[str, ...], what: str) -> None:
         refuse(f"The name of {what}", f"one that ends in {' or '.join(allowed)}", path.name)
 
 
-def _write_aside(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write beside the target, then rename: a reader sees the old file, or the whole new one."""
-    check_target(path, (path.suffix,), "a file")
-    target = path.resolve()  # through a link, to the file that it stands for
-    aside = target.with_name(f".coresift-{secrets.token_hex(8)}.tmp")
+def _write_whole(writers: dict[Path, Callable[[BinaryIO], None]]) -> None:
+    """Write each file beside its target, then rename: a reader sees the old one, or the whole new one."""
+    asides: dict[Path, Path] = {}
     try:
-        with aside.open("xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(target)
+        for path, write in writers.items():
+            check_target(path, (path.suffix,), "a file")
+            target = path.resolve()  # through a link, to the file that it stands for
+            aside = asides[target] = target.with_name(f".coresift-{secrets.token_hex(8)}.tmp")
+            with aside.open("xb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+        for target, aside in asides.items():
+            aside.replace(target)
     except OSError as error:
         raise CoresiftError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
-        aside.unlink(missing_ok=True)
+        for aside in asides.values():
+            aside.unlink(missing_ok=True)
+
+
+def _table_writer(table: Any, path: Path) -> Callable[[BinaryIO], None]:
+    return lambda file: _WRITERS[path.suffix](table, file)
 
 
 def _write(file: BinaryIO, content: bytes) -> None:
@@ -137,25 +145,38 @@ def _manifest_path(path: Path) -> Path:
 
 
 def _manifest(selection: Selection) -> dict[str, Any]:
-    return {
+    facts = {
         "format": FORMAT,
         "version": __version__,
-        "rows": selection.n,
-        "population": selection.population,
-        "seed": selection.seed,
-        "z": selection.z,
+        "rows": int(selection.n),
+        "population": int(selection.population),
+        "seed": int(selection.seed),
+        "z": float(selection.z),
         "holder": selection.holder.tolist(),
         "designs": list(selection.designs),
         "recipe": dict(selection.recipe),
         "ledger": [list(entry) for entry in selection.ledger.entries],
         "weighted": selection.weights is not None,
         "ids": _kind(selection.names),
-        "digest": _digest(selection.ids, selection.weights),
     }
+    return {**facts, "digest": _digest(selection, facts)}
 
 
-def _digest(ids: Ints, weights: Floats | None) -> str:
-    return digest(ids, np.zeros(0) if weights is None else weights)
+def _digest(selection: Selection, facts: dict[str, Any]) -> str:
+    """Return a fingerprint of all that a file holds, from what was or will be read back."""
+    weights = np.zeros(0) if selection.weights is None else selection.weights
+    losses = np.where(np.isnan(selection.losses), np.nan, selection.losses)  # one NaN of the many that there are
+    columns = [getattr(selection, name) for name in COLUMNS if name != "losses"]
+    names = _plain(selection.names, facts["ids"])
+    text = np.frombuffer(_json({**facts, "digest": None, "names": names}), np.uint8)
+    return digest(text, selection.ids, weights, losses, *columns)
+
+
+def _plain(names: tuple[Any, ...] | None, kind: str | None) -> list[Any] | None:
+    if names is None:
+        return None
+    plain = str if kind == "string" else int
+    return [None if name is None else plain(name) for name in names]
 
 
 def _kind(names: tuple[Any, ...] | None) -> str | None:
@@ -185,9 +206,7 @@ def _table(selection: Selection, manifest: dict[str, Any]) -> Any:
 
     columns: dict[str, Any] = {short: getattr(selection, name) for name, (short, _) in COLUMNS.items()}
     columns |= {"row": selection.ids, "weight": selection.weights}
-    if selection.names is not None:
-        plain = str if manifest["ids"] == "string" else int
-        columns["id"] = [None if name is None else plain(name) for name in selection.names]
+    columns["id"] = _plain(selection.names, manifest["ids"])
     columns["origin"] = [ORIGINS[code] for code in selection.origin]
     columns["loss"] = pa.array(selection.losses, mask=np.isnan(selection.losses))
     schema = _schema(manifest)
@@ -215,13 +234,10 @@ _WRITERS = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jso
 
 def _read_selection(path: Path) -> Selection:
     manifest = _read_manifest(path)
-    if manifest.get("format") != FORMAT:
-        raise InputError(f"{path} has format {manifest.get('format')}; this version of coresift reads format {FORMAT}.")
+    _check_format(path, manifest)
     selection = _selection(_READERS[path.suffix](path, _schema(manifest)), manifest)
-    if _digest(selection.ids, selection.weights) != manifest["digest"]:
-        raise InputError(
-            f"{path} does not fit its manifest: its rows or weights have changed since coresift wrote them."
-        )
+    if _digest(selection, manifest) != manifest["digest"]:
+        raise InputError(f"{path} does not fit its manifest: one of them has changed since coresift wrote them.")
     return selection
 
 
@@ -301,8 +317,13 @@ def _write_clustering(clustering: Clustering, file: BinaryIO) -> None:
 
 
 def _read_clustering(path: Path) -> Clustering:
-    with np.load(path, allow_pickle=False) as file:
-        facts = json.loads(file["manifest"].tobytes())
-        if facts.pop("format") != FORMAT:
-            raise InputError(f"{path} has another format than {FORMAT}, which this version of coresift reads.")
-        return Clustering(**{name: file[name] for name in ARRAYS}, **facts)
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
+        facts = json.loads(content["manifest"].tobytes())
+        _check_format(path, facts)
+        arrays = {name: content[name] for name in ARRAYS}
+    return Clustering(**arrays, **{name: facts[name] for name in SCALARS})
+
+
+def _check_format(path: Path, manifest: dict[str, Any]) -> None:
+    if manifest["format"] != FORMAT:
+        raise InputError(f"{path} has format {manifest['format']}; this version of coresift reads format {FORMAT}.")

@@ -66,7 +66,7 @@ class Clustering(Value):
     def __post_init__(self) -> None:
         _freeze(self, centers=np.int64, labels=np.int32, distances=np.float32, free_centers=np.float32)
         k, n = self.centers.size, self.labels.size
-        if self.labels.shape != self.distances.shape or self.free_centers.shape[:1] != (k,):
+        if self.labels.shape != self.distances.shape or self.labels.ndim != 1 or self.free_centers.shape[:1] != (k,):
             raise InputError("A clustering needs one label and one distance a row, and one free center a center.")
         if k == 0 or len(np.unique(self.centers)) < k or self.centers.min() < 0 or self.centers.max() >= n:
             raise InputError("A clustering's centers must be distinct rows, at least one.")
@@ -74,6 +74,10 @@ class Clustering(Value):
             raise InputError("Each center of a clustering must be a row of its own cluster.")
         if self.labels.min() < 0 or self.labels.max() >= k:
             raise InputError("A clustering's labels must be numbers of its centers.")
+        if not _nonnegative(self.distances):
+            raise InputError("A clustering's distances must be finite and at least 0.")
+        if not (np.isfinite(self.z) and self.z > 0):
+            raise InputError(f"A clustering's z must be a finite number above 0; got {self.z}.")
 
     @property
     def k(self) -> int:
@@ -96,7 +100,7 @@ class Clustering(Value):
         return self.distances.astype(np.float64) ** self.z
 
     def digest(self) -> str:
-        """A short fingerprint of the whole content."""
+        """A short fingerprint of what later steps work with: centers, labels, distances and z."""
         return digest(self.centers, self.labels, self.distances, np.array([self.z]))
 
     def __repr__(self) -> str:
@@ -113,6 +117,9 @@ class Frame(Value):
 
     def __post_init__(self) -> None:
         _freeze(self, given=np.int64, excluded=np.int64)
+        for name, ids in (("given", self.given), ("excluded", self.excluded)):
+            if not _distinct_below(ids, self.n):
+                raise InputError(f"A frame's {name} rows must be distinct and from 0 to {self.n - 1}.")
         both = np.intersect1d(self.given, self.excluded)
         if both.size:
             raise InputError(f"Row {both[0]} is both given and excluded; it can be only one of the two.")
@@ -148,6 +155,11 @@ class PilotPlan(Value):
         _freeze(self, inclusion=np.float64, share=np.float64, order=np.int64)
         if not self.inclusion.shape == self.share.shape == self.order.shape:
             raise InputError("A pilot plan needs an inclusion probability, a share and a place for every row.")
+        for part in (self.inclusion, self.share):
+            if not (_nonnegative(part) and np.all(part <= 1)):
+                raise InputError("A pilot plan's inclusion probabilities and shares must be from 0 to 1.")
+        if not _distinct_below(self.order, self.order.size):
+            raise InputError("A pilot plan's order must have every row number once.")
         if self.origin not in ORIGINS:
             raise InputError(f"A pilot's origin must be one of {', '.join(ORIGINS)}; got {self.origin}.")
 
@@ -161,6 +173,8 @@ class Pilot(Value):
 
     def __post_init__(self) -> None:
         _freeze(self, ids=np.int64)
+        if not _distinct_below(self.ids, self.plan.inclusion.size):
+            raise InputError("A pilot's rows must be distinct rows of its plan.")
 
     @property
     def inclusion(self) -> Floats:
@@ -179,6 +193,8 @@ class Evidence(Value):
 
     def __post_init__(self) -> None:
         _freeze(self, losses=np.float64)
+        if self.losses.size and self.losses.shape != self.pilot.ids.shape:
+            raise InputError("Evidence needs one loss for each row of the pilot, or none at all.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,8 +211,12 @@ class Scores(Value):
 
     def __post_init__(self) -> None:
         _freeze(self, sizes=np.float64, order=np.int64, holder=np.float64)
-        if not np.all(np.isfinite(self.sizes)) or np.any(self.sizes < 0):
+        if self.sizes.shape != self.order.shape:
+            raise InputError("Scores need one size and one place a row.")
+        if not _nonnegative(self.sizes):
             raise InputError("Scores must be finite and at least 0.")
+        if not _distinct_below(self.order, self.order.size):
+            raise InputError("The order of scores must have every row number once.")
 
 
 @dataclass(frozen=True)
@@ -252,11 +272,13 @@ class Selection(Value):
                 raise InputError("A selection's weights must be finite and above 0.")
         if np.any(np.diff(self.ids) <= 0) or (self.ids.size and (self.ids[0] < 0 or self.ids[-1] >= self.n)):
             raise InputError(f"A selection's rows must be distinct, sorted and below {self.n}.")
-        lengths = {getattr(self, name).size for name in self.columns()}
-        if lengths - {self.ids.size}:
+        columns = [getattr(self, name) for name in self.columns()]
+        columns += [column for column in (self.weights, self.names) if column is not None]
+        if {len(column) for column in columns} != {self.ids.size}:
             raise InputError("A selection needs one entry a row in each of its columns.")
         if self.origin.size and self.origin.max() >= len(ORIGINS):
             raise InputError("A selection's origins must be known ones.")
+        object.__setattr__(self, "recipe", dict(self.recipe))
 
     @staticmethod
     def columns() -> tuple[str, ...]:
@@ -321,6 +343,18 @@ def _freeze(value: Any, **dtypes: Any) -> None:
         array = np.array(getattr(value, name), dtype=dtype)
         array.setflags(write=False)
         object.__setattr__(value, name, array)
+
+
+def _nonnegative(values: NDArray[np.floating[Any]]) -> bool:
+    return bool(np.all(np.isfinite(values) & (values >= 0)))
+
+
+def _distinct_below(ids: Ints, count: int) -> bool:
+    if np.any((ids < 0) | (ids >= count)):
+        return False
+    seen = np.zeros(count, np.bool_)
+    seen[ids] = True
+    return int(np.count_nonzero(seen)) == ids.size
 
 
 def _same(one: Any, other: Any) -> bool:
