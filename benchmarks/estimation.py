@@ -113,7 +113,7 @@ def draw(problem: Problem, rows: cs.Rows, clustering: cs.Clustering, seed: int, 
 
 
 def paper_errors(
-    problem: Problem, rows: cs.Rows, clusterings: list[cs.Clustering], factor: float, first_seed: int, draws: int
+    problem: Problem, clusterings: list[cs.Clustering], factor: float, first_seed: int, draws: int
 ) -> np.ndarray:
     """Errors of Algorithm 1, a line for each clustering; k + s losses are needed for one estimate."""
     rows, errors = cs.open_rows(problem.rows), np.empty((len(clusterings), draws))

@@ -70,21 +70,27 @@ class _Pool:
         self._pool, self._count, self._progress = pool, count, progress
 
     def map(self, rows: Rows, function: BlockFunction[T], *, name: str = "") -> Iterator[T]:
-        waiting: deque[tuple[int, Future[T]]] = deque()
         progress = self._progress if name else Progress()
         with stage(progress, name, rows.n):
-            try:
-                for start, read in rows.blocks():
-                    size = min(rows.block_rows, rows.n - start)
-                    waiting.append((size, self._pool.submit(_run, function, start, read)))
-                    # A short queue keeps every thread busy and bounds how many blocks are in memory.
-                    if len(waiting) > 2 * self._count:
-                        yield _collect(waiting, progress)
-                while waiting:
+            if rows.n <= rows.block_rows:  # a single block needs no other thread
+                yield from (_run(function, start, read) for start, read in rows.blocks())
+            else:
+                yield from self._in_order(rows, function, progress)
+
+    def _in_order(self, rows: Rows, function: BlockFunction[T], progress: Progress) -> Iterator[T]:
+        waiting: deque[tuple[int, Future[T]]] = deque()
+        try:
+            for start, read in rows.blocks():
+                size = min(rows.block_rows, rows.n - start)
+                waiting.append((size, self._pool.submit(_run, function, start, read)))
+                # A short queue keeps every thread busy and bounds how many blocks are in memory.
+                if len(waiting) > 2 * self._count:
                     yield _collect(waiting, progress)
-            finally:
-                for _, future in waiting:
-                    future.cancel()
+            while waiting:
+                yield _collect(waiting, progress)
+        finally:
+            for _, future in waiting:
+                future.cancel()
 
 
 class _SingleThreadedBlas:

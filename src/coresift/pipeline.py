@@ -11,7 +11,7 @@ import numpy as np
 
 from coresift.checks import CoresiftWarning, InputError, positive, refuse, row_numbers, share, whole
 from coresift.clustering import cluster
-from coresift.design import Design, Independent, Systematic
+from coresift.design import Design, Independent, Pivotal, Systematic
 from coresift.engine import Engine
 from coresift.inclusion import parts
 from coresift.oracle import as_oracle
@@ -71,8 +71,8 @@ def select(
     budget: rows out (`Poisson`: on average; `Independent`: draws).
     clusters: how many (by default a tenth of the budget), or a `Clustering` made before.
     z: the power of the distances, 2 (k-means) unless said or unless the `Clustering` has another.
-    pilot, score, design: the parts of the flow; by default `Representatives`, `Learned` and `Systematic`, and
-        `Distance` when there are no losses.
+    pilot, score, design: the parts of the flow; by default `Representatives`, `Learned` and `Systematic`;
+        without losses nobody, `Distance` and `Pivotal`.
     given: rows that come out in any case, with weight 1, counted in the budget.
     exclude: rows that never come out and are never asked; totals are then about the other rows.
     normalize: give rows length 1 first, for embeddings that are compared by cosine.
@@ -166,7 +166,7 @@ def settle(
     rows, seed = open_rows(rows), whole("seed", seed, least=0)
     frame = Frame(rows.n, row_numbers("given", given, rows.n), row_numbers("exclude", exclude, rows.n))
     score, pilot = _parts(score, pilot, asking)
-    design = design or Systematic()
+    design = design or _design_for(score)
     budget = _budget(budget, epsilon, delta, (pilot, score, design), frame)
     if isinstance(clusters, Clustering):
         _check_clustering(clusters, rows, z, normalize)
@@ -232,6 +232,15 @@ def _parts(score: Score | None, pilot: PilotStrategy | None, asking: bool) -> tu
     if pilot is None and score.asks:
         pilot = Representatives()
     return score, pilot
+
+
+def _design_for(score: Score) -> Design:
+    """Choose between the sorted designs, which have nearly the same error.
+
+    After a random pilot no two orders and sizes are the same, and one random start is the more even draw. Without
+    one, order and sizes are fixed, and a single start could be a bad one for good: duels keep the interval honest.
+    """
+    return Systematic() if score.asks else Pivotal()
 
 
 def _budget(

@@ -130,7 +130,7 @@ class Learned(Strategy):
     six uniform, so that no row is out of reach however wrong the fit is.
     """
 
-    floor: float = 0.4
+    floor: float = 0.5
     asks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

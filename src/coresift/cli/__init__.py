@@ -74,7 +74,7 @@ def demo(seed: Seed = 0, budget: Annotated[int, typer.Option(help="How many ques
         f"Which {len(picked):,} of {picked.n:,} bank customers' questions stand for all of them?",
         [
             ("losses asked to choose them", f"{picked.ledger.asked:,}"),
-            ("estimated total loss", f"{total.value:,.0f}, 95 % interval {total.low:,.0f} to {total.high:,.0f}"),
+            ("estimated total loss", f"{total.value:,.0f}, 95% interval {total.low:,.0f} to {total.high:,.0f}"),
             ("true total loss", f"{truth:,.0f}, {inside} the interval, {abs(total.value / truth - 1):.1%} off"),
             ("intents covered", f"{covered} of {len(set(data.intents))}, by a uniform sample {by_uniform}"),
         ],
@@ -178,7 +178,7 @@ def select(
     facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
     if len(picked):
         weights = _weights(picked)
-        facts.append(("weights", f"{weights.min():.3g} to {weights.max():.3g}, {weights.sum():,.0f} in all"))
+        facts.append(("weights", f"{weights.min():,.2f} to {weights.max():,.2f}, {weights.sum():,.0f} in all"))
     _print_facts(f"Wrote {out}", facts)
 
 
@@ -204,8 +204,10 @@ def estimate(
     labels = None if group is None else answers.labels(group)(picked.ids, picked.names)
     found = cs.estimate(picked, vectors, groups=labels, confidence=confidence)
     entries = [(name, label, one) for name in found for label, one in _by_label(found[name]).items()]
-    interval = f"{100 * confidence:.6g} % interval"
-    table = Table("column", *([group] if group else []), "total", interval, "mean", interval)
+    interval = f"{100 * confidence:.6g}% interval"
+    table = Table()
+    for title in ("column", *([group] if group else []), "total", interval, "mean", interval):
+        table.add_column(title, overflow="fold")  # a digit must not be hidden
     for name, label, one in entries:
         table.add_row(name, *([label or "(none)"] if group else []), *_cells(one.total), *_cells(one.mean))
     _print(table)
@@ -277,7 +279,10 @@ def _numbers(answers: AnswerFile, column: str, picked: cs.Selection) -> Any:
     bad = np.flatnonzero(~np.isfinite(vector))
     if bad.size:
         row = picked.ids[bad[0]] if picked.names is None else picked.names[bad[0]]
-        raise InputError(f"{column} in {answers.path} must be finite numbers; row {row} has {vector[bad[0]]}.")
+        raise InputError(
+            f"{column} in {answers.path} must be finite numbers; row {row} has {vector[bad[0]]} "
+            f"({bad.size} of {len(picked)} rows are like that)."
+        )
     return vector
 
 

@@ -21,7 +21,7 @@ from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES
 
 PILOTS = (cs.Centers, cs.Representatives)
 SCORES = (cs.Learned, cs.Mixture, cs.Distance, cs.Sensitivity)
-DESIGNS = (cs.Pivotal, cs.Systematic, cs.Poisson, cs.Independent)
+DESIGNS = (cs.Systematic, cs.Pivotal, cs.Poisson, cs.Independent)
 
 RowsPath = Annotated[
     str, typer.Argument(metavar="ROWS", help="Embeddings: .npy, .parquet, .arrow, or a folder or glob of such files.")
@@ -65,7 +65,7 @@ def gather(
         str | None, typer.Option(help='What a row is worth: Learned, Mixture, Distance or "Sensitivity(holder=0.1)".')
     ] = None,
     design: Annotated[
-        str | None, typer.Option(help="How rows are drawn: Pivotal, Systematic, Poisson or Independent.")
+        str | None, typer.Option(help="How rows are drawn: Systematic, Pivotal, Poisson or Independent.")
     ] = None,
     paper: Annotated[
         float | None,
