@@ -20,7 +20,7 @@ imports: .venv/dev.stamp
 	$(BIN)/lint-imports
 
 unit: .venv/dev.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 # Slow studies; each writes its figures to benchmarks/results/.
 benchmarks: .venv/benchmarks.stamp

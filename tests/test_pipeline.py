@@ -1,0 +1,143 @@
+"""select(): its defaults, its corners, and what it refuses."""
+
+import numpy as np
+import pytest
+
+import coresift as cs
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(300, 3)).astype(np.float32)
+LOSSES = RNG.exponential(size=300)
+
+
+def test_defaults_with_and_without_losses():
+    picked = cs.select(ROWS, LOSSES, 50)
+    assert (picked.recipe["pilot"], picked.recipe["score"]) == (repr(cs.Representatives()), repr(cs.Learned()))
+    assert picked.recipe["design"] == "Systematic()"
+    assert picked.recipe["clusters"] == "5, seed 0"
+    assert picked.ledger.asked == 10
+    silent = cs.select(ROWS, None, 50)
+    assert silent.recipe["score"] == repr(cs.Distance())
+    assert silent.recipe["design"] == "Pivotal()"
+    assert silent.ledger.asked == 0
+
+
+def test_nobody_is_asked_when_the_score_does_not_need_it():
+    def never(ids):
+        raise AssertionError("asked")
+
+    picked = cs.select(ROWS, never, 50, score=cs.Proxy(LOSSES))
+    assert picked.ledger.asked == 0
+
+
+@pytest.mark.parametrize("budget", [300, 301, 10_000])
+def test_a_budget_for_all_rows_takes_them_all_with_weight_one(budget):
+    picked = cs.select(ROWS, LOSSES, budget)
+    assert picked.ids.tolist() == list(range(300))
+    assert np.all(picked.weights == 1)
+    assert picked.ledger.asked == 0
+
+
+def test_all_but_the_excluded_rows_when_the_budget_allows_it():
+    picked = cs.select(ROWS, LOSSES, 290, exclude=np.arange(10))
+    assert picked.ids.tolist() == list(range(10, 300))
+    assert np.all(picked.weights == 1)
+
+
+def test_given_rows_alone_when_they_are_everything():
+    picked = cs.select(ROWS[:4], LOSSES[:4], 4, given=[0, 1, 2, 3])
+    assert picked.ids.tolist() == [0, 1, 2, 3]
+    assert cs.estimate(picked, LOSSES[:4]).total.standard_error == 0
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3])
+def test_tiny_budgets_work(budget):
+    picked = cs.select(ROWS, LOSSES, budget)
+    assert len(picked) == budget
+    warned = cs.estimate(picked, LOSSES[picked.ids]).warnings
+    assert warned == ("Too few rows were drawn for an interval.",)
+
+
+def test_one_row():
+    picked = cs.select(np.ones((1, 2)), [0.5], 1)
+    assert picked.ids.tolist() == [0]
+    assert picked.weights.tolist() == [1.0]
+
+
+def test_a_clustering_made_before_gives_the_same_selection():
+    assert cs.select(ROWS, LOSSES, 50, 7, clusters=6) == cs.select(
+        ROWS, LOSSES, 50, 7, clusters=cs.cluster(ROWS, 6, seed=7)
+    )
+
+
+def test_ask_names_the_rows_that_select_asks():
+    asked = []
+
+    def loss_of(ids):
+        asked.extend(ids.tolist())
+        return LOSSES[ids]
+
+    cs.select(ROWS, loss_of, 50, 3)
+    assert cs.ask(ROWS, 50, 3).tolist() == asked
+
+
+def test_normalized_rows_are_clustered_by_direction():
+    rows = np.concatenate([ROWS, 50 * ROWS])
+    clustering = cs.cluster(rows, 8, normalize=True)
+    np.testing.assert_array_equal(clustering.labels[:300], clustering.labels[300:])
+    picked = cs.select(rows, np.tile(LOSSES, 2), 40, clusters=clustering, normalize=True)
+    assert picked.recipe["normalize"] == "True"
+
+
+def paper(**changes):
+    return {"pilot": cs.Centers(), "score": cs.Sensitivity(holder=1.0), "design": cs.Independent()} | changes
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"budget": None}, "budget must say how many rows"),
+        ({"budget": 0}, "budget must be a whole number of at least 1; got 0"),
+        ({"budget": 2.5}, "budget must be a whole number"),
+        ({"seed": -1}, "seed must be a whole number of at least 0"),
+        ({"clusters": 0}, "clusters must be a whole number"),
+        ({"z": 0}, "z must be a finite number above 0"),
+        ({"given": [1, 1]}, "given must be distinct row numbers; got row 1 twice"),
+        ({"given": [300]}, "given must be row numbers from 0 to 299; got 300"),
+        ({"exclude": [-1]}, "exclude must be row numbers"),
+        ({"given": [4], "exclude": [4]}, "Row 4 is both given and excluded"),
+        ({"given": list(range(50))}, "budget must be more than the 50 given rows"),
+        ({"exclude": list(range(300))}, "leaves no row"),
+        ({"epsilon": 0.1}, "epsilon stands instead of a budget in paper mode only"),
+        ({"delta": 0.1}, "delta goes with epsilon"),
+        ({"budget": None, "epsilon": 0.1}, "paper mode only"),
+        ({"budget": None, "epsilon": 0.1, **paper(design=cs.Pivotal())}, "paper mode only"),
+        ({"budget": None, "epsilon": 0.1, "delta": 2, **paper()}, "delta must be"),
+        ({"clusters": 60, **paper()}, "asks 60 rows, more than the budget of 50 leaves"),
+        ({"losses": None, "pilot": cs.Centers()}, "asks for losses, and there are none"),
+        ({"losses": None, "score": cs.Learned()}, "asks for losses, and there are none"),
+        ({"losses": -LOSSES}, "finite and at least 0"),
+        ({"losses": LOSSES[:9]}, "one number for each of 300 rows"),
+        ({"clusters": cs.cluster(ROWS[:200], 5)}, "clustering is of other rows"),
+        ({"clusters": cs.cluster(ROWS + 1, 5)}, "clustering is of other rows"),
+        ({"clusters": cs.cluster(ROWS, 5), "z": 1.0}, "z must be that of the clustering"),
+        ({"clusters": cs.cluster(ROWS, 5), "normalize": True}, "normalized rows"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(options, sentence):
+    arguments = {"losses": LOSSES, "budget": 50} | options
+    with pytest.raises(cs.CoresiftError, match=sentence) as error:
+        cs.select(ROWS, **arguments)
+    assert "\n" not in str(error.value)
+
+
+def test_a_misspelt_option_is_an_error():
+    with pytest.raises(TypeError, match="cluster_count"):
+        cs.select(ROWS, LOSSES, 50, cluster_count=5)
+
+
+def test_plan_counts_what_the_paper_needs():
+    plan = cs.plan(ROWS, 50, clusters=8, **paper())
+    assert (plan.losses_asked, plan.losses_for_estimate) == (8, 58)
+    assert cs.plan(ROWS, 50).losses_for_estimate == 50
+    assert cs.plan(ROWS, 50, clusters=cs.cluster(ROWS, 8)).passes == 0
