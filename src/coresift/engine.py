@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -22,6 +23,7 @@ from coresift.progress import Progress, stage
 from coresift.rows import Rows
 from coresift.types import Singles, Strategy
 
+S = TypeVar("S")
 T = TypeVar("T")
 BlockFunction = Callable[[int, Singles], T]
 
@@ -31,6 +33,10 @@ class Workers(Protocol):
 
     def map(self, rows: Rows, function: BlockFunction[T], *, name: str = "") -> Iterator[T]:
         """Yield function(start, block) for every block of rows, in row order."""
+        ...
+
+    def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
+        """Yield function(item) for every item, in their order."""
         ...
 
 
@@ -70,19 +76,27 @@ class _Pool:
         self._pool, self._count, self._progress = pool, count, progress
 
     def map(self, rows: Rows, function: BlockFunction[T], *, name: str = "") -> Iterator[T]:
+        tasks = (
+            (min(rows.block_rows, rows.n - start), partial(_run, function, start, read))
+            for start, read in rows.blocks()
+        )
         progress = self._progress if name else Progress()
         with stage(progress, name, rows.n):
             if rows.n <= rows.block_rows:  # a single block needs no other thread
-                yield from (_run(function, start, read) for start, read in rows.blocks())
+                yield from (task() for _, task in tasks)
             else:
-                yield from self._in_order(rows, function, progress)
+                yield from self._in_order(tasks, progress)
 
-    def _in_order(self, rows: Rows, function: BlockFunction[T], progress: Progress) -> Iterator[T]:
+    def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
+        progress = self._progress if name else Progress()
+        with stage(progress, name, len(items)):
+            yield from self._in_order(((1, partial(function, item)) for item in items), progress)
+
+    def _in_order(self, tasks: Iterable[tuple[int, Callable[[], T]]], progress: Progress) -> Iterator[T]:
         waiting: deque[tuple[int, Future[T]]] = deque()
         try:
-            for start, read in rows.blocks():
-                size = min(rows.block_rows, rows.n - start)
-                waiting.append((size, self._pool.submit(_run, function, start, read)))
+            for size, task in tasks:
+                waiting.append((size, self._pool.submit(task)))
                 # A short queue keeps every thread busy and bounds how many blocks are in memory.
                 if len(waiting) > 2 * self._count:
                     yield _collect(waiting, progress)
@@ -91,6 +105,18 @@ class _Pool:
         finally:
             for _, future in waiting:
                 future.cancel()
+
+
+class Alone:
+    """Workers for a task that is itself one of many: everything in the thread that asks, so that none waits."""
+
+    def map(self, rows: Rows, function: BlockFunction[T], *, name: str = "") -> Iterator[T]:
+        """Yield function(start, block) for every block of rows."""
+        return (function(start, read()) for start, read in rows.blocks())
+
+    def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
+        """Yield function(item) for every item."""
+        return map(function, items)
 
 
 class _SingleThreadedBlas:

@@ -24,7 +24,7 @@ FORMAT = 1
 SELECTION_SUFFIXES = (".parquet", ".csv", ".jsonl")
 CLUSTERING_SUFFIX = ".npz"
 MANIFEST_KEY = b"coresift"
-SCALARS = ("z", "free_cost", "snapped_cost", "seed", "normalized", "fingerprint")
+SCALARS = ("z", "free_cost", "snapped_cost", "seed", "normalized", "fingerprint", "search")
 # Field of a Selection → its column and type in a file.
 COLUMNS = {
     "inclusion": ("inclusion", "double"),

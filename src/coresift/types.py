@@ -49,7 +49,8 @@ class Clustering(Value):
 
     `centers[j]` is the row number of the center cᵢ of cluster j, a member of that cluster; `labels[e]` is the
     cluster of row e; `distances[e]` = ‖e − c(e)‖ is measured to the snapped center. `free_centers` are the
-    points in space that the rows were assigned to. Costs are Φ_z: the sum of the z-th powers of the distances.
+    points in space that the rows were assigned to, and `search` names how, and why so. Costs are Φ_z: the sum of
+    the z-th powers of the distances.
     """
 
     centers: Ints
@@ -62,6 +63,7 @@ class Clustering(Value):
     seed: int
     normalized: bool
     fingerprint: str
+    search: str = "exact"
 
     def __post_init__(self) -> None:
         _freeze(self, centers=np.int64, labels=np.int32, distances=np.float32, free_centers=np.float32)

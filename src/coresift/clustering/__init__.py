@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coresift.checks import CoresiftWarning, positive, whole
-from coresift.clustering.nearest import Codebook, distances_to, nearest
-from coresift.clustering.refine import cost_of, refine, refuse_infinite, snap
+from coresift.clustering.learning import draw_sample, learn_centers
+from coresift.clustering.nearest import Labels
+from coresift.clustering.refine import cost_of, refine, refuse_infinite, step
+from coresift.clustering.search import LEAST_CAPTURED, Exact, Search, choose_search
 from coresift.clustering.seeding import seed_centers
+from coresift.clustering.snapping import fill_up, snap_all
+from coresift.clustering.space import Axes, principal_axes, take
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress, choose
-from coresift.rows import Rows, open_rows, refuse_bad_row
+from coresift.rows import Rows, open_rows
 from coresift.types import Clustering, Ints, Singles
 
-SAMPLE_A_CENTER = 50
+SAMPLE_A_CENTER = 64
 SMALLEST_SAMPLE = 16_384
+# Where rows keep all their dimensions, the sample is held to this many numbers.
+LARGEST_SAMPLE = 160_000_000
 SAMPLE_STEPS = 15
 MOST_ATTEMPTS = 16
+# From so many centers on, seeding goes by groups, and looking at all centers is what takes the time.
+MANY_CENTERS = 256
+# The part of the variance that a sample's axes are to capture, and how many axes there are at most.
+CAPTURED = 0.85
+SAMPLE_AXES = 128
 
 
 def cluster(
@@ -31,6 +42,8 @@ def cluster(
     z: float = 2.0,
     seed: int = 0,
     normalize: bool = False,
+    exact: bool = False,
+    tolerance: float = 0.005,
     engine: Engine | None = None,
     progress: bool | Progress | None = None,
 ) -> Clustering:
@@ -39,18 +52,31 @@ def cluster(
     `normalize` gives every row length 1 first, for embeddings that are compared by cosine. Fewer centers come
     out, with a warning, when there are fewer distinct rows.
 
+    With many centers, rows find theirs on principal axes and among a few candidates where that raises the cost of
+    sample rows by at most `tolerance`; `exact` compares every row with every center. The result's `search` says
+    which it was, and why.
+
     >>> import numpy as np
     >>> found = cluster(np.array([[0.0], [0.1], [5.0], [5.1], [5.2]]), k=2, seed=1)
-    >>> found.k, sorted(found.sizes.tolist())
-    (2, [2, 3])
+    >>> found.k, sorted(found.sizes.tolist()), found.search
+    (2, [2, 3], 'exact: few centers')
     """
     rows = open_rows(rows)
     k, z, seed = whole("k", k), positive("z", z), whole("seed", seed, least=0)
+    tolerance = positive("tolerance", tolerance)
     view = rows.normalized() if normalize else rows
     progress = choose(progress)
+    rng = np.random.default_rng([seed, 1])
     with (engine or Local()).open(progress) as workers:
-        free = _free_centers(view, min(k, view.n), z, np.random.default_rng([seed, 1]), workers, progress)
-        found = _fill_up(view, k, _snapped(view, free, workers), workers)
+        if min(k, view.n) < MANY_CENTERS:
+            free = _few_centers(view, min(k, view.n), z, rng, workers, progress)
+            found = snap_all(view, free, lambda centers, _: Exact.of(centers, "few centers"), workers)
+        else:
+            tolerated = None if exact else tolerance
+            start = _many_centers(view, min(k, view.n), z, rng, workers, progress, tolerated)
+            chooser = partial(_choose, view, z, start.axes, workers, rng, tolerated)
+            found = snap_all(view, start.centers, chooser, workers, start.labels)
+        found = fill_up(view, k, found, workers)
     if len(found.chosen) < k:
         message = f"Asked for {k} clusters, but only {len(found.chosen)} rows are distinct: that many centers."
         warnings.warn(message, CoresiftWarning, stacklevel=2)
@@ -68,6 +94,7 @@ def cluster(
         seed=seed,
         normalized=bool(normalize),
         fingerprint=rows.fingerprint(),
+        search=found.path,
     )
 
 
@@ -82,36 +109,24 @@ def attempts(rows: int, k: int) -> int:
 
 
 def passes(n: int, k: int) -> int:
-    """Return how often all rows are read: once more when the centers come from a sample."""
-    return 2 if sample_size(n, k) == n else 3
+    """Return how often all rows are read: once less when a few centers come from all rows."""
+    return 2 if sample_size(n, k) == n and k < MANY_CENTERS else 3
 
 
-@dataclass(frozen=True)
-class _Found:
-    free: Singles
-    chosen: Ints
-    labels: NDArray[np.int32]
-    free_distances: Singles
-    distances: Singles
-
-
-def _free_centers(
+def _few_centers(
     rows: Rows, k: int, z: float, rng: np.random.Generator, workers: Workers, progress: Progress
 ) -> Singles:
     size = sample_size(rows.n, k)
-    whole_data = size == rows.n
-    ids = np.arange(rows.n) if whole_data else np.sort(rng.choice(rows.n, size, replace=False))
-    sample = rows.take(ids)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(np.einsum("ij,ij->i", sample, sample)).all():
-            refuse_bad_row(rows)
+    sample = take(rows, _draw(rows.n, size, rng), workers)
     mean, scale = _standardize(sample)
     tries = (_try(sample, k, z, rng, workers, progress) for _ in range(attempts(size, k)))
     found, _ = min(tries, key=lambda result: result[1])
     centers = (found.astype(np.float64) * scale + mean).astype(np.float32)
-    if whole_data:
-        return centers
-    return refine(rows, centers, z, workers, steps=1)[0]
+    return centers if size == rows.n else refine(rows, centers, z, workers, steps=1)[0]
+
+
+def _draw(n: int, size: int, rng: np.random.Generator) -> Ints:
+    return np.arange(n) if size == n else np.sort(rng.choice(n, size, replace=False))
 
 
 def _standardize(sample: Singles) -> tuple[Singles, float]:
@@ -131,84 +146,52 @@ def _try(
     return refine(open_rows(sample), sample[seeds], z, workers, steps=SAMPLE_STEPS)
 
 
-def _snapped(rows: Rows, free: Singles, workers: Workers) -> _Found:
-    labels, free_distances = _assign(rows, free, workers)
-    chosen = snap(labels, free_distances, len(free))
-    filled = np.flatnonzero(chosen >= 0)
-    twins = _first_equal(rows.take(chosen[filled]))
-    distinct = filled[twins == np.arange(len(twins))]
-    if len(distinct) < len(filled):  # rounding gave two equal rows to different centers
-        return _snapped(rows, free[distinct], workers)
-    numbers = np.full(len(free), -1, np.int32)
-    numbers[filled] = np.arange(len(filled))
-    labels = numbers[labels]
-    distances = _measure(rows, chosen[filled], labels, workers)
-    return _Found(free[filled], chosen[filled], labels, free_distances, distances)
+@dataclass(frozen=True)
+class _Start:
+    """Centers in space, nearly right labels of all rows, and the axes on which they were found."""
+
+    centers: Singles
+    labels: Labels
+    axes: Axes
 
 
-def _assign(rows: Rows, centers: Singles, workers: Workers) -> tuple[NDArray[np.int32], Singles]:
-    codebook = Codebook.of(centers)
-    labels, distances = np.empty(rows.n, np.int32), np.empty(rows.n, np.float32)
-    start = 0
-    for found, away in workers.map(rows, lambda _, block: nearest(block, codebook), name="assigning rows"):
-        if not np.isfinite(away).all():
-            refuse_bad_row(rows)
-        labels[start : start + len(found)] = found
-        distances[start : start + len(found)] = away
-        start += len(found)
-    return labels, distances
+def _many_centers(
+    rows: Rows,
+    k: int,
+    z: float,
+    rng: np.random.Generator,
+    workers: Workers,
+    progress: Progress,
+    tolerance: float | None,
+) -> _Start:
+    """Learn centers from a sample on a few axes, and move them once over all rows in full dimension."""
+    axes = principal_axes(rows, rng, workers)
+    count = axes.enough(CAPTURED)
+    near = axes.first(min(count, SAMPLE_AXES))
+    if near.captured[-1] < LEAST_CAPTURED:
+        axes = near = axes.whole()
+    size = min(sample_size(rows.n, k), max(SMALLEST_SAMPLE, LARGEST_SAMPLE // len(near)))
+    sample = draw_sample(rows, _draw(rows.n, size, rng), near, workers)
+    points, labels = learn_centers(sample, k, z, rng, workers, progress)
+    centers = near.lift(points)
+    known = labels if size == rows.n else None
+    if known is not None and near.directions is None:
+        return _Start(centers, known, axes)
+    search = _choose(rows, z, near, workers, rng, tolerance, centers, known)
+    _, centers, labels = step(rows, search, centers, z, workers, known)
+    return _Start(centers, labels, axes)
 
 
-def _measure(rows: Rows, chosen: Ints, labels: NDArray[np.int32], workers: Workers) -> Singles:
-    centers = rows.take(chosen)
-
-    def away(start: int, block: Singles) -> Singles:
-        return distances_to(block, centers, labels[start : start + len(block)])
-
-    return np.concatenate(list(workers.map(rows, away, name="measuring distances")))
-
-
-def _fill_up(rows: Rows, k: int, found: _Found, workers: Workers) -> _Found:
-    """Make up for empty clusters: the rows farthest from their centers become centers, as long as any differs."""
-    while len(found.chosen) < k and found.distances.max() > 0:
-        known, missing = len(found.chosen), k - len(found.chosen)
-        far = np.argsort(-found.distances, kind="stable")[: 2 * missing]
-        far = far[found.distances[far] > 0]
-        points = rows.take(far)
-        twins = _first_equal(np.concatenate([rows.take(found.chosen), points]))[known:]
-        added = np.flatnonzero(twins == known + np.arange(len(far)))[:missing]
-        if not added.size:
-            found = _join(found, far, points, twins.astype(np.int32))
-            continue
-        labels, distances = _assign(rows, points[added], workers)
-        # Rounding may send a new center to its near twin; it belongs to itself.
-        labels[far[added]], distances[far[added]] = np.arange(len(added)), 0
-        closer = distances < found.distances
-        found = _Found(
-            free=np.concatenate([found.free, points[added]]),
-            chosen=np.concatenate([found.chosen, far[added]]),
-            labels=np.where(closer, labels + np.int32(known), found.labels),
-            free_distances=np.where(closer, distances, found.free_distances),
-            distances=np.where(closer, distances, found.distances),
-        )
-    return found
-
-
-def _join(found: _Found, rows: Ints, points: Singles, labels: NDArray[np.int32]) -> _Found:
-    """Give rows to the centers that they equal, which rounding had kept from them."""
-    joined = replace(
-        found,
-        labels=found.labels.copy(),
-        free_distances=found.free_distances.copy(),
-        distances=found.distances.copy(),
-    )
-    joined.labels[rows], joined.distances[rows] = labels, 0
-    joined.free_distances[rows] = distances_to(points, found.free, labels)
-    return joined
-
-
-def _first_equal(points: Singles) -> Ints:
-    """Return for each row the position of the first row that equals it."""
-    plain = np.ascontiguousarray(points + np.float32(0))  # −0 becomes 0
-    _, first, inverse = np.unique(plain.view(f"V{plain[0].nbytes}").ravel(), return_index=True, return_inverse=True)
-    return first[inverse]
+def _choose(
+    rows: Rows,
+    z: float,
+    axes: Axes,
+    workers: Workers,
+    rng: np.random.Generator,
+    tolerance: float | None,
+    centers: Singles,
+    coarse: Labels | None,
+) -> Search:
+    if tolerance is None:
+        return Exact.of(centers)
+    return choose_search(rows, centers, z, axes, rng, workers, coarse=coarse, tolerance=tolerance)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coresift.types import Floats, Ints, Singles
 
-# One chunk's rows × centers scores stay within the second-level caches' reach; a fixed number, so that the
-# arithmetic, and with it the result, is the same on every machine of one kind.
-CHUNK_SCORES = 1 << 22
+Labels: TypeAlias = NDArray[np.int32]
+
+# A tile of rows × centers scores stays in a core's second-level cache between the product that writes it and the
+# search that reads it. Fixed numbers, so that the arithmetic, and with it the result, is the same for any machine.
+TILE_ROWS = 256
+TILE_CENTERS = 1152
+# How many numbers of rows are compared with their centers at a time, for the same reason.
+COMPARED = 1 << 17
 # Squares below this have lost digits in single precision, down to all of them.
 TINY = 1e-30
 # Of a squared distance that is this part of the squared lengths, a product of matrices keeps three digits.
@@ -24,43 +29,70 @@ class Codebook:
     """Centers made ready for the search: argmin ‖x − c‖² = argmax x′·c′ − ‖c′‖²/2 with x′ = x − μ, c′ = c − μ.
 
     Rows are shifted too, so that rounding is in proportion to how far apart the centers are, not to how far
-    from zero they lie.
+    from zero they lie. The table has −‖c′‖²/2 as a last column, which meets a 1 at the end of each row: one
+    product of matrices gives the scores, and nothing has to touch them again but the search.
     """
 
     centers: Singles
     mean: Singles
-    shifted: Singles
-    bias: Singles
+    table: Singles
 
     @classmethod
     def of(cls, centers: Singles) -> Codebook:
         """Prepare centers (k×d)."""
         mean = centers.mean(axis=0, dtype=np.float64).astype(np.float32)
-        shifted = centers - mean
-        return cls(centers, mean, shifted, 0.5 * np.einsum("ij,ij->i", shifted, shifted))
+        return cls(centers, mean, with_bias(centers - mean))
 
 
-def nearest(block: Singles, codebook: Codebook) -> tuple[NDArray[np.int32], Singles]:
+def with_bias(points: Singles) -> Singles:
+    """Return the points with −‖c‖²/2 as a last column."""
+    return np.column_stack([points, -0.5 * np.einsum("ij,ij->i", points, points)])
+
+
+def nearest(block: Singles, codebook: Codebook) -> tuple[Labels, Singles]:
     """Return each row's nearest center and its distance, the lowest center number on a tie."""
-    labels = np.empty(len(block), np.int32)
-    step = max(64, CHUNK_SCORES // len(codebook.centers))
+    points = np.ones((len(block), block.shape[1] + 1), np.float32)
     # Rows that are not finite get distances that are not finite: whoever asked knows which row to name.
     with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(block), step):
-            scores = (block[start : start + step] - codebook.mean) @ codebook.shifted.T
-            scores -= codebook.bias
-            labels[start : start + step] = scores.argmax(axis=1)
+        np.subtract(block, codebook.mean, out=points[:, :-1])
+        labels = highest(points, codebook.table)
     return labels, distances_to(block, codebook.centers, labels)
 
 
-def distances_to(block: Singles, centers: Singles, labels: NDArray[np.int32]) -> Singles:
+def highest(points: Singles, table: Singles) -> Labels:
+    """Return for each point the line of the table with which its product is highest, the first on a tie."""
+    labels = np.empty(len(points), np.int32)
+    for start in range(0, len(points), TILE_ROWS):
+        labels[start : start + TILE_ROWS] = _highest(points[start : start + TILE_ROWS], table)
+    return labels
+
+
+def _highest(points: Singles, table: Singles) -> Ints:
+    labels = np.zeros(len(points), np.int64)
+    best = np.full(len(points), -np.inf, np.float32)
+    for start in range(0, len(table), TILE_CENTERS):
+        scores = points @ table[start : start + TILE_CENTERS].T
+        found = scores.argmax(axis=1)
+        values = scores[np.arange(len(points)), found]
+        better = values > best
+        np.copyto(labels, found + start, where=better)
+        np.copyto(best, values, where=better)
+    return labels
+
+
+def distances_to(block: Singles, centers: Singles, labels: Labels) -> Singles:
     """Return the distance of each row to its own center, from differences: zero for an equal row and no other."""
     squared = np.empty(len(block), np.float32)
-    step = max(64, CHUNK_SCORES // block.shape[1])
+    step = max(64, COMPARED // block.shape[1])
+    difference = np.empty((min(step, len(block)), block.shape[1]), np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(block), step):
-            difference = block[start : start + step] - centers[labels[start : start + step]]
-            np.einsum("ij,ij->i", difference, difference, out=squared[start : start + step])
+            some = block[start : start + step]
+            here = difference[: len(some)]
+            # "clip" spares the copy that a check of the labels would need; they are numbers of centers.
+            np.take(centers, labels[start : start + step], axis=0, out=here, mode="clip")
+            np.subtract(some, here, out=here)
+            np.einsum("ij,ij->i", here, here, out=squared[start : start + step])
     distances = np.sqrt(squared)
     tiny = np.flatnonzero(squared < TINY)
     distances[tiny] = np.sqrt(_squared_differences(block, tiny, centers, labels[tiny]))
@@ -85,7 +117,7 @@ def squared_distances(block: Singles, norms: Singles, centers: Singles) -> Singl
 def _squared_differences(block: Singles, rows: Ints, centers: Singles, labels: NDArray[np.integer[Any]]) -> Floats:
     """Return ‖row − center‖² in double precision for pairs of a row and a center."""
     squared = np.empty(len(rows))
-    step = max(64, CHUNK_SCORES // block.shape[1])
+    step = max(64, COMPARED // block.shape[1])
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
         difference = block[rows[some]].astype(np.float64) - centers[labels[some]]

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coresift.checks import refuse
-from coresift.clustering.nearest import Codebook, nearest
+from coresift.clustering.nearest import Labels
+from coresift.clustering.search import Exact, Search
 from coresift.engine import Workers
 from coresift.rows import Rows, first_bad_row, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
 
-Step = tuple[float, Ints, Floats, Floats]
+Step = tuple[float, Labels, Ints, Floats, Floats]
 
 
 def refine(rows: Rows, centers: Singles, z: float, workers: Workers, *, steps: int) -> tuple[Singles, float]:
@@ -28,7 +28,7 @@ def refine(rows: Rows, centers: Singles, z: float, workers: Workers, *, steps: i
     """
     best, lowest = centers, np.inf
     for _ in range(steps):
-        cost, moved = _step(rows, centers, z, workers)
+        cost, moved, _ = step(rows, Exact.of(centers), centers, z, workers)
         if cost < lowest:
             best = centers
         if cost >= lowest * (1 - 1e-3):
@@ -38,7 +38,7 @@ def refine(rows: Rows, centers: Singles, z: float, workers: Workers, *, steps: i
     return centers, lowest
 
 
-def snap(labels: NDArray[np.int32], distances: Singles, k: int) -> Ints:
+def snap(labels: Labels, distances: Singles, k: int) -> Ints:
     """Return for each cluster the row nearest to its center, the first such row, or −1 for an empty cluster."""
     closest = np.full(k, np.inf, np.float32)
     np.minimum.at(closest, labels, distances)
@@ -62,40 +62,44 @@ def refuse_infinite(rows: Rows, z: float) -> NoReturn:
     refuse_bad_row(rows)
 
 
-def _step(rows: Rows, centers: Singles, z: float, workers: Workers) -> tuple[float, Singles]:
-    k = len(centers)
-    sums, weights, cost = np.zeros(centers.shape), np.zeros(k), 0.0
-    blocks = workers.map(rows, _summing(centers, z), name="refining centers")
-    for block_cost, present, block_weights, block_sums in blocks:
+def step(
+    rows: Rows, search: Search, centers: Singles, z: float, workers: Workers, coarse: Labels | None = None
+) -> tuple[float, Singles, Labels]:
+    """Return the cost of centers, where one step takes them, and the labels of all rows; one pass."""
+    sums, weights, cost = np.zeros(centers.shape), np.zeros(len(centers)), 0.0
+    labels, start = np.empty(rows.n, np.int32), 0
+    blocks = workers.map(rows, _summing(search, z, coarse), name="refining centers")
+    for block_cost, found, present, block_weights, block_sums in blocks:
         cost += block_cost
         weights[present] += block_weights
         sums[present] += block_sums
+        labels[start : start + len(found)] = found
+        start += len(found)
     if not np.isfinite(cost):
         refuse_infinite(rows, z)
     filled = weights > 0
     target = centers.astype(np.float64)
     target[filled] = sums[filled] / weights[filled, None]
     moved = centers + (target - centers) / max(1.0, z - 1.0)
-    return cost, moved.astype(np.float32)
+    return cost, moved.astype(np.float32), labels
 
 
-def _summing(centers: Singles, z: float) -> Callable[[int, Singles], Step]:
-    codebook = Codebook.of(centers)
-
-    def block_sums(_: int, block: Singles) -> Step:
-        labels, distances = nearest(block, codebook)
+def _summing(search: Search, z: float, coarse: Labels | None) -> Callable[[int, Singles], Step]:
+    def block_sums(start: int, block: Singles) -> Step:
+        known = None if coarse is None else coarse[start : start + len(block)]
+        labels, distances = search.nearest(block, known)
         cost = cost_of(distances, z)
         if not np.isfinite(cost):
-            return cost, np.zeros(0, np.int64), np.zeros(0), np.zeros((0, block.shape[1]))
-        weights = np.ones(len(block)) if z == 2 else _pull(distances.astype(np.float64), z)
-        present, sums = _sum_by_label(block, labels, weights)
-        return cost, present, np.bincount(labels, weights)[present].astype(np.float64), sums
+            return cost, labels, np.zeros(0, np.int64), np.zeros(0), np.zeros((0, block.shape[1]))
+        weights = np.ones(len(block)) if z == 2 else pull(distances.astype(np.float64), z)
+        present, sums = sum_by_label(block, labels, weights)
+        return cost, labels, present, np.bincount(labels, weights)[present].astype(np.float64), sums
 
     return block_sums
 
 
-def _pull(distances: Floats, z: float) -> Floats:
-    """distance^(z−2), bounded where a row sits on its center, so that the row does not hold it fast."""
+def pull(distances: Floats, z: float) -> Floats:
+    """Return distance^(z−2), bounded where a row sits on its center, so that the row does not hold it fast."""
     typical = distances.mean()
     if typical == 0:
         return np.ones(len(distances))
@@ -103,7 +107,8 @@ def _pull(distances: Floats, z: float) -> Floats:
     return np.asarray(bounded ** (z - 2))
 
 
-def _sum_by_label(block: Singles, labels: NDArray[np.int32], weights: Floats) -> tuple[Ints, Floats]:
+def sum_by_label(block: Singles, labels: Labels, weights: Floats) -> tuple[Ints, Floats]:
+    """Return the labels that are present, and the weighted sum of the rows of each."""
     from scipy.sparse import csr_array
 
     order = np.argsort(labels, kind="stable")

@@ -1,0 +1,163 @@
+"""Many centers from a sample: seeds drawn group by group, then steps that look only at nearby centers.
+
+With k centers, √k groups share the seeding, so each seed is compared with the rows of its own group alone; the
+steps that follow compare a row with the centers around the one it is with. Both run on principal axes where those
+capture most of the variance. The work grows about as k^1.5 with k rows' worth of sample, not as k².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coresift.clustering.candidates import Cells, best_two
+from coresift.clustering.nearest import Codebook, Labels, nearest, with_bias
+from coresift.clustering.refine import pull, refine, sum_by_label
+from coresift.clustering.seeding import seed_centers
+from coresift.clustering.space import Axes, pieces_of, take
+from coresift.engine import Alone, Workers
+from coresift.progress import Progress
+from coresift.rows import Rows, open_rows
+from coresift.types import Floats, Ints, Singles
+
+# Rows that a center's seeding looks at; the steps that follow look at the whole sample.
+SEEDED_FROM = 24
+AROUND = 40
+MOST_STEPS = 24
+# The cells follow the centers at these steps; in between, candidates that are a little stale do no harm.
+REGROUPED = (0, 2, 5, 9, 14, 19)
+LEAST_GAIN = 5e-4
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of the data on a few axes (points with a last column of ones), and what the axes leave of each, squared."""
+
+    ids: Ints
+    points: Singles
+    rest: Singles
+
+    @property
+    def coordinates(self) -> Singles:
+        """The points without the column of ones."""
+        return self.points[:, :-1]
+
+
+def draw_sample(rows: Rows, ids: Ints, axes: Axes, workers: Workers) -> Sample:
+    """Read and project the rows of a sample, a block at a time."""
+    points = np.empty((len(ids), len(axes) + 1), np.float32)
+    rest = np.empty(len(ids), np.float32)
+
+    def project(some: Ints) -> tuple[Singles, Singles]:
+        shifted = axes.shift(take(rows, some, Alone()))
+        found = axes.project(shifted)
+        left = np.einsum("ij,ij->i", shifted, shifted) - np.einsum("ij,ij->i", found[:, :-1], found[:, :-1])
+        return found, np.maximum(left, 0)
+
+    done = 0
+    for found, left in workers.each(pieces_of(ids, rows.block_rows), project, name="reading a sample"):
+        points[done : done + len(found)], rest[done : done + len(found)] = found, left
+        done += len(found)
+    return Sample(ids, points, rest)
+
+
+def learn_centers(
+    sample: Sample, k: int, z: float, rng: np.random.Generator, workers: Workers, progress: Progress
+) -> tuple[Singles, Labels]:
+    """Return at most k centers in the sample's coordinates, and the center of each of its rows."""
+    centers, labels = _seed_in_groups(sample, k, z, rng, workers, progress)
+    return _settle(sample, centers, labels, z, workers)
+
+
+def _seed_in_groups(
+    sample: Sample, k: int, z: float, rng: np.random.Generator, workers: Workers, progress: Progress
+) -> tuple[Singles, Labels]:
+    coordinates = np.ascontiguousarray(sample.coordinates)
+    count = round(np.sqrt(k))
+    part = coordinates[rng.permutation(len(coordinates))[: SEEDED_FROM * 4 * count]]
+    middles = part[seed_centers(part, count, z, rng, workers, progress)]
+    middles, _ = refine(open_rows(part), middles, z, workers, steps=5)
+    group, away = _nearest_of_all(coordinates, middles, workers)
+    shares = np.bincount(group, away.astype(np.float64) ** z, len(middles)).astype(np.float64)
+    members = [np.flatnonzero(group == number) for number in range(len(middles))]
+    wanted = deal(k, shares, np.array([len(some) for some in members]))
+    tasks = list(zip(members, wanted.tolist(), rng.spawn(len(middles)), strict=True))
+
+    def seed(task: tuple[Ints, int, np.random.Generator]) -> tuple[Singles, Labels]:
+        some, number, own_rng = task
+        if not number:
+            return coordinates[:0], np.zeros(0, np.int32)
+        points = coordinates[some]
+        seen = points[own_rng.permutation(len(points))[: SEEDED_FROM * number]]
+        seeds = seen[seed_centers(seen, number, z, own_rng, Alone(), Progress())]
+        return seeds, nearest(points, Codebook.of(seeds))[0]
+
+    found, labels, done = [], np.zeros(len(coordinates), np.int32), 0
+    for some, (seeds, own) in zip(members, workers.each(tasks, seed, name="seeding centers"), strict=True):
+        found.append(seeds)
+        if len(seeds):
+            labels[some] = own + np.int32(done)
+        done += len(seeds)
+    return np.concatenate(found), labels
+
+
+def deal(k: int, shares: Floats, limits: Ints) -> Ints:
+    """Return whole numbers that sum to k, in proportion to the shares, from 1 (where a share is left) to the limits."""
+    shares = shares / (shares.sum() or 1.0)
+    dealt = np.minimum(np.maximum(np.floor(k * shares).astype(np.int64), limits > 0), limits)
+    while (missing := k - int(dealt.sum())) != 0:
+        if missing > 0:
+            behind = np.where(dealt < limits, k * shares - dealt, -np.inf)
+        else:
+            behind = np.where(dealt > 1, dealt - k * shares, -np.inf)
+        chosen = np.argsort(-behind, kind="stable")[: min(abs(missing), int(np.isfinite(behind).sum()))]
+        if not chosen.size:
+            break
+        dealt[chosen] += np.sign(missing)
+    return dealt
+
+
+def _nearest_of_all(coordinates: Singles, centers: Singles, workers: Workers) -> tuple[Labels, Singles]:
+    codebook = Codebook.of(centers)
+    found = list(workers.map(open_rows(coordinates), lambda _, block: nearest(block, codebook)))
+    return np.concatenate([labels for labels, _ in found]), np.concatenate([away for _, away in found])
+
+
+def _settle(sample: Sample, centers: Singles, labels: Labels, z: float, workers: Workers) -> tuple[Singles, Labels]:
+    """Move centers to the (weighted) means of their rows and rows to the nearest centers around, until it rests."""
+    points = open_rows(sample.points)
+    norms = np.einsum("ij,ij->i", sample.coordinates, sample.coordinates) + sample.rest
+    table, lowest, cells = with_bias(centers), np.inf, None
+    for step in range(MOST_STEPS):
+        if step in REGROUPED or cells is None:
+            cells = Cells.of(np.ascontiguousarray(table[:, :-1]), points.block_rows, AROUND)
+        moved, sums, cost = np.empty_like(labels), np.zeros(table.shape), 0.0
+        own, own_cells, start = table, cells, 0
+
+        def block_step(start: int, block: Singles) -> tuple[Labels, float, Ints, Floats]:
+            here = slice(start, start + len(block))
+            found, _, score = best_two(block, own, own_cells, labels[here])  # noqa: B023 - used within the step
+            away = np.sqrt(np.maximum(norms[here] - 2 * score, 0)).astype(np.float64)
+            weights = np.ones(len(block)) if z == 2 else pull(away, z)
+            present, block_sums = sum_by_label(block, found, weights)
+            return found, float((away**z).sum()), present, block_sums
+
+        for found, block_cost, present, block_sums in workers.map(points, block_step, name="settling centers"):
+            moved[start : start + len(found)] = found
+            sums[present] += block_sums
+            cost, start = cost + block_cost, start + len(found)
+        labels = moved
+        if cost >= lowest * (1 - LEAST_GAIN):
+            break
+        lowest, table = cost, _move(table, sums, z)
+    return np.ascontiguousarray(table[:, :-1]), labels
+
+
+def _move(table: Singles, sums: Floats, z: float) -> Singles:
+    """Return the table with each center at the mean of its rows; the column of ones has summed up their weights."""
+    filled = sums[:, -1] > 0
+    target = table[:, :-1].astype(np.float64)
+    target[filled] = sums[filled, :-1] / sums[filled, -1:]
+    step = (target - table[:, :-1]) / max(1.0, z - 1.0)
+    return with_bias((table[:, :-1] + step).astype(np.float32))

@@ -1,0 +1,110 @@
+"""Fewer dimensions for the same rows: principal axes, learned from a few thousand rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coresift.engine import Workers
+from coresift.rows import Rows, refuse_bad_row
+from coresift.types import Floats, Ints, Singles
+
+MOST_AXES = 192
+LEARNED_FROM = 4096
+SWEEPS = 3
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Coordinates of rows on p directions about their mean, in units of `scale`.
+
+    `directions` is d×p with orthonormal columns, or None where rows keep all their own coordinates;
+    `captured[i]` is the part of the variance that the first i + 1 directions capture. The scale is a power of two,
+    which changes no digit, and keeps squares away from both ends of float32.
+    """
+
+    mean: Singles
+    scale: np.float32
+    directions: Singles | None
+    captured: Floats
+
+    def __len__(self) -> int:
+        return len(self.mean) if self.directions is None else self.directions.shape[1]
+
+    def first(self, count: int) -> Axes:
+        """Return the leading `count` directions alone."""
+        if self.directions is None or count == len(self):
+            return self
+        kept = np.ascontiguousarray(self.directions[:, :count])
+        return Axes(self.mean, self.scale, kept, self.captured[:count])
+
+    def whole(self) -> Axes:
+        """Return the same origin and scale with all of the rows' own coordinates."""
+        return Axes(self.mean, self.scale, None, np.ones(len(self.mean)))
+
+    def shift(self, block: Singles) -> Singles:
+        """Return rows about the mean, in units of the scale."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            shifted = block - self.mean
+            shifted /= self.scale
+        return shifted
+
+    def project(self, shifted: Singles) -> Singles:
+        """Return the coordinates of shifted rows, and a last column of ones."""
+        points = np.ones((len(shifted), len(self) + 1), np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.directions is None:
+                points[:, :-1] = shifted
+            else:
+                np.matmul(shifted, self.directions, out=points[:, :-1])
+        return points
+
+    def lift(self, points: Singles) -> Singles:
+        """Return the rows that have these coordinates and lie in the space of the directions."""
+        wide = points if self.directions is None else points @ self.directions.T
+        return np.asarray(wide * self.scale + self.mean, np.float32)
+
+    def enough(self, part: float) -> int:
+        """Return how many directions capture this part of the variance, in steps of 16, all if they capture less."""
+        return min(len(self), 16 * (int(np.searchsorted(self.captured, part)) // 16 + 1))
+
+
+def principal_axes(rows: Rows, rng: np.random.Generator, workers: Workers) -> Axes:
+    """Return up to 192 axes, at most half of the dimensions, by subspace iteration on a sample's covariance."""
+    size = min(rows.n, max(LEARNED_FROM, 4 * rows.d))
+    sample = take(rows, np.sort(rng.choice(rows.n, size, replace=False)), workers)
+    mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
+    sample -= mean
+    scale = np.float32(2.0 ** np.frexp(float(max(sample.max(), -sample.min())))[1])
+    sample /= scale
+    covariance = np.zeros((rows.d, rows.d), np.float32)
+    for piece in workers.each(np.array_split(sample, max(1, size // 512)), lambda some: some.T @ some):
+        covariance += piece
+    count = max(1, min(MOST_AXES, rows.d // 2))
+    basis = rng.standard_normal((rows.d, min(rows.d, count + 16)), np.float32)
+    for _ in range(SWEEPS):
+        basis = np.linalg.qr(covariance @ basis)[0]
+    variance, turn = np.linalg.eigh((basis.T @ covariance @ basis).astype(np.float64))
+    directions = (basis @ turn[:, ::-1].astype(np.float32))[:, :count]
+    total = float(np.trace(covariance.astype(np.float64)))
+    captured = np.cumsum(np.maximum(variance[::-1][:count], 0.0)) / (total or 1.0)
+    return Axes(mean, scale, np.ascontiguousarray(directions), captured)
+
+
+def take(rows: Rows, ids: Ints, workers: Workers) -> Singles:
+    """Return rows by number like `rows.take`, refusing those that are not finite; pieces are read side by side."""
+    sample = np.empty((len(ids), rows.d), np.float32)
+    done = 0
+    for piece in workers.each(pieces_of(ids, rows.block_rows), rows.take):
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isfinite(np.einsum("ij,ij->i", piece, piece)).all():
+                refuse_bad_row(rows)
+        sample[done : done + len(piece)] = piece
+        done += len(piece)
+    return sample
+
+
+def pieces_of(ids: Ints, size: int) -> list[Ints]:
+    """Cut row numbers into runs of at most `size`."""
+    return [ids[start : start + size] for start in range(0, len(ids), size)]
