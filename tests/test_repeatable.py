@@ -148,7 +148,7 @@ def test_every_form_of_losses_gives_the_same_bytes(tmp_path):
 RUN = """
 import json, os, sys, time
 import numpy as np
-import pyarrow.parquet  # so that the writer's import is no part of the moments that matter
+import pyarrow.csv, pyarrow.parquet  # so that their import is no part of the moments that matter
 import coresift as cs
 
 side = os.open("asked", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -193,7 +193,14 @@ def contents(folder):
     return {name: (folder / name).read_bytes() for name in OUTPUTS if (folder / name).exists()}
 
 
-def kill(folder, rows, stage, moments, clustering, most):
+def watch(folder, expected, seconds):
+    """For so long, read the outputs as another program might, again and again."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert all(content == expected[name] for name, content in contents(folder).items()), "half-written"
+
+
+def kill(folder, rows, stage, moments, clustering, most, expected):
     """Start a run and kill it at a random moment of this stage."""
     child = start(folder, rows, writings=1_000)
     if stage != "starting":
@@ -206,7 +213,9 @@ def kill(folder, rows, stage, moments, clustering, most):
         time.sleep(moments.uniform(0, 0.008))
     elif stage == "writing":
         assert child.stdout.readline() == "selected\n"
-        time.sleep(moments.uniform(0, 0.2))
+        while not (folder / OUTPUTS[0]).exists():
+            watch(folder, expected, 0.001)
+        watch(folder, expected, moments.uniform(0, 0.4))
     else:
         time.sleep(moments.uniform(0, 0.3 if stage == "starting" else clustering))
     os.kill(child.pid, signal.SIGKILL)
@@ -232,9 +241,9 @@ def test_killed_at_random_moments_a_run_ends_in_the_same_bytes_and_asks_nothing_
     moments = random.Random(4)
     checkpoints = []
     for stage in (*moments.sample(STAGES, len(STAGES)), *LAST_STAGES):
-        kill(killed, rows, stage, moments, clustering, most=len(all_batches) // 10)
+        kill(killed, rows, stage, moments, clustering, len(all_batches) // 10, expected)
         checkpoints.append((len(batches(killed)), set(journalled(killed))))
-        assert all(content == expected[name] for name, content in contents(killed).items()), "half-written"
+        watch(killed, expected, 0.001)
     last = start(killed, rows)
     last.communicate(timeout=60)
     assert last.returncode == 0

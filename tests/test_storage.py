@@ -175,6 +175,9 @@ def test_a_file_holds_nothing_about_time_or_place(tmp_path, suffix):
     time.sleep(1.1)  # file formats keep time in seconds
     second = cs.save(cs.load(first), tmp_path / "elsewhere" / f"second{suffix}")
     assert first.read_bytes() == second.read_bytes()
+    if suffix in (".csv", ".jsonl"):
+        one, other = (path.with_name(path.name + ".manifest.json") for path in (first, second))
+        assert one.read_bytes() == other.read_bytes()
 
 
 def test_a_clustering_loads_back_equal(tmp_path):

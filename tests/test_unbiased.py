@@ -8,7 +8,7 @@ from enumeration import Scripted, boxes
 from parts import DESIGNS, combinations, show
 
 import coresift as cs
-from coresift import pipeline
+from coresift import arguments, pipeline
 from coresift.progress import Progress
 
 TINY = np.array([[0.0, 0.0], [0.3, 0.1], [0.1, 0.5], [4.0, 4.0], [4.2, 4.5], [3.5, 4.4], [9.0, 0.0]])
@@ -21,7 +21,7 @@ def expected_weights(monkeypatch, combination, frame, budget):
     pilot_design, design = Scripted(pipeline.PILOT_DESIGN), Scripted(combination["design"])
     monkeypatch.setattr(pipeline, "PILOT_DESIGN", pilot_design)
     options = {**combination, **frame, "design": design, "clusters": cs.cluster(TINY, 2, seed=1)}
-    settled = pipeline.settle(TINY, budget, 0, asking=True, **options)
+    settled = arguments.settle(TINY, budget, 0, asking=True, **options)
 
     def prepare():
         return pipeline.prepare(settled, None, Progress())

@@ -1,5 +1,6 @@
 """Pick the few rows of a large data set that stand for all of it, with weights that keep every total unbiased."""
 
+from coresift.arguments import paper_size
 from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
 from coresift.clustering import cluster
 from coresift.design import Independent, Pivotal, Poisson, Systematic
@@ -7,7 +8,7 @@ from coresift.engine import Local
 from coresift.estimation import estimate
 from coresift.oracle import Oracle
 from coresift.pilot import Centers, Representatives
-from coresift.pipeline import ask, paper_size, select
+from coresift.pipeline import ask, select
 from coresift.planning import Plan, plan
 from coresift.rows import Rows, open_rows
 from coresift.score import Distance, Learned, Mixture, Proxy, Sensitivity

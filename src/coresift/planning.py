@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Unpack
 
+from coresift.arguments import Options, settle
 from coresift.clustering import passes, sample_size
-from coresift.pipeline import Options, settle
 from coresift.types import Clustering
 
 # What the steps after the clustering keep of every row: labels, distances, probabilities, keys, orders.

@@ -360,7 +360,9 @@ def _distinct_below(ids: Ints, count: int) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+    if isinstance(one, np.ndarray) != isinstance(other, np.ndarray):
+        return False
+    if isinstance(one, np.ndarray):
         floating = np.issubdtype(one.dtype, np.floating)
         return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=floating)
     return bool(one == other)

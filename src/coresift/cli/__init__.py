@@ -14,9 +14,9 @@ from rich.table import Table
 
 import coresift as cs
 from coresift.answers import AnswerFile
+from coresift.arguments import Options
 from coresift.checks import CoresiftError, CoresiftWarning, InputError
 from coresift.cli.flags import Budget, Column, IdColumn, Normalize, Power, RowsPath, Seed, Threads, selecting
-from coresift.pipeline import Options
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES, check_target, write_table
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

@@ -15,8 +15,8 @@ import typer
 
 import coresift as cs
 from coresift.answers import AnswerFile
+from coresift.arguments import Options
 from coresift.checks import InputError
-from coresift.pipeline import Options
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES
 
 PILOTS = (cs.Centers, cs.Representatives)
