@@ -79,7 +79,8 @@ def test_nearest_takes_the_first_of_equal_centers():
 def test_nearest_is_the_same_whatever_the_chunk(monkeypatch):
     rows = blobs(1000, 12, 20, seed=3)
     whole, shortest = nearest(rows, Codebook.of(rows[:40]))
-    monkeypatch.setattr(sys.modules["coresift.clustering.nearest"], "CHUNK_SCORES", 40 * 96)
+    for name, size in (("TILE_ROWS", 96), ("TILE_CENTERS", 7), ("COMPARED", 12 * 70)):
+        monkeypatch.setattr(sys.modules["coresift.clustering.nearest"], name, size)
     labels, distances = nearest(rows, Codebook.of(rows[:40]))
     np.testing.assert_allclose(distances, shortest, rtol=1e-5)
     assert np.mean(labels == whole) > 0.99
@@ -237,7 +238,7 @@ def test_they_hold_even_if_the_kernel_takes_near_centers_for_one_another(rows, k
         return labels, distances_to(block, codebook.centers, labels)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clustering_module, "nearest", hazy)
+        patch.setattr(sys.modules["coresift.clustering.search"], "nearest", hazy)
         found = quietly(rows, k, seed=seed, engine=Local(1))
     holds(found, rows, k, 2.0)
 
