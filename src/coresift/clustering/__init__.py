@@ -20,7 +20,7 @@ from coresift.clustering.space import Axes, principal_axes, take
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows
-from coresift.types import Clustering, Ints, Singles
+from coresift.types import Clustering, Singles
 
 SAMPLE_A_CENTER = 64
 SMALLEST_SAMPLE = 16_384
@@ -117,16 +117,13 @@ def _few_centers(
     rows: Rows, k: int, z: float, rng: np.random.Generator, workers: Workers, progress: Progress
 ) -> Singles:
     size = sample_size(rows.n, k)
-    sample = take(rows, _draw(rows.n, size, rng), workers)
+    ids = np.arange(rows.n) if size == rows.n else np.sort(rng.choice(rows.n, size, replace=False))
+    sample = take(rows, ids, workers)
     mean, scale = _standardize(sample)
     tries = (_try(sample, k, z, rng, workers, progress) for _ in range(attempts(size, k)))
     found, _ = min(tries, key=lambda result: result[1])
     centers = (found.astype(np.float64) * scale + mean).astype(np.float32)
     return centers if size == rows.n else refine(rows, centers, z, workers, steps=1)[0]
-
-
-def _draw(n: int, size: int, rng: np.random.Generator) -> Ints:
-    return np.arange(n) if size == n else np.sort(rng.choice(n, size, replace=False))
 
 
 def _standardize(sample: Singles) -> tuple[Singles, float]:
@@ -171,7 +168,7 @@ def _many_centers(
     if near.captured[-1] < LEAST_CAPTURED:
         axes = near = axes.whole()
     size = min(sample_size(rows.n, k), max(SMALLEST_SAMPLE, LARGEST_SAMPLE // len(near)))
-    sample = draw_sample(rows, _draw(rows.n, size, rng), near, workers)
+    sample = draw_sample(rows, size, near, rng, workers)
     points, labels = learn_centers(sample, k, z, rng, workers, progress)
     centers = near.lift(points)
     known = labels if size == rows.n else None

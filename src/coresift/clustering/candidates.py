@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from coresift.types import Ints, Singles
 
 # A cell is to have about this many rows of a block: enough for a product of matrices to pay.
 ROWS_A_CELL = 32
-LARGEST_CELL = 32
+LARGEST_CELL = 16
 
 
 @dataclass(frozen=True)
@@ -63,21 +65,33 @@ def closest(middles: Singles, points: Singles, count: int) -> Ints:
     return found
 
 
-def best_two(points: Singles, table: Singles, cells: Cells, coarse: Labels) -> tuple[Labels, Labels, Singles]:
-    """Return the two best candidates of each point and the score of the first.
+def best(points: Singles, table: Singles, cells: Cells, coarse: Labels) -> tuple[Labels, Singles]:
+    """Return the best candidate of each point and its score; candidates are those of the cell of its coarse label."""
+    labels, scores = np.empty(len(points), np.int32), np.empty(len(points), np.float32)
+    for rows, candidates, products in _products(points, table, cells, coarse):
+        found = products.argmax(axis=1)
+        labels[rows] = candidates[found]
+        scores[rows] = products[np.arange(len(rows)), found]
+    return labels, scores
 
-    Candidates are those of the cell that the center `coarse` of the point is in.
-    """
+
+def best_two(points: Singles, table: Singles, cells: Cells, coarse: Labels) -> tuple[Labels, Labels]:
+    """Return the best and the second best candidate of each point."""
     first, second = np.empty(len(points), np.int32), np.empty(len(points), np.int32)
-    best = np.empty(len(points), np.float32)
+    for rows, candidates, products in _products(points, table, cells, coarse):
+        found = products.argmax(axis=1)
+        first[rows] = candidates[found]
+        products[np.arange(len(rows)), found] = -np.inf
+        second[rows] = candidates[products.argmax(axis=1)]
+    return first, second
+
+
+def _products(points: Singles, table: Singles, cells: Cells, coarse: Labels) -> Iterator[tuple[Ints, Ints, Singles]]:
+    """Yield, cell by cell, the rows that are in it, its candidates, and the rows × candidates products."""
     cell = cells.cell[coarse]
     order = np.argsort(cell, kind="stable")
-    cuts = np.flatnonzero(np.diff(cell[order])) + 1
-    for rows in np.split(order, cuts) if len(order) else ():
-        candidates = cells.candidates[cell[rows[0]]]
-        scores = points[rows] @ table[candidates].T
-        line, found = np.arange(len(rows)), scores.argmax(axis=1)
-        first[rows], best[rows] = candidates[found], scores[line, found]
-        scores[line, found] = -np.inf
-        second[rows] = candidates[scores.argmax(axis=1)]
-    return first, second, best
+    sorted_points = points[order]
+    cuts = np.flatnonzero(np.diff(cell[order], prepend=-1)).tolist()
+    for start, stop in pairwise([*cuts, len(order)]):
+        candidates = cells.candidates[cell[order[start]]]
+        yield order[start:stop], candidates, sorted_points[start:stop] @ table[candidates].T

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coresift.clustering.candidates import Cells, best_two
+from coresift.clustering.candidates import Cells, best
 from coresift.clustering.nearest import Codebook, Labels, nearest, with_bias
 from coresift.clustering.refine import pull, refine, sum_by_label
 from coresift.clustering.seeding import seed_centers
-from coresift.clustering.space import Axes, pieces_of, take
+from coresift.clustering.space import Axes, pieces_of
 from coresift.engine import Alone, Workers
 from coresift.progress import Progress
-from coresift.rows import Rows, open_rows
+from coresift.rows import Rows, open_rows, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
 
 # Rows that a center's seeding looks at; the steps that follow look at the whole sample.
@@ -34,7 +34,6 @@ LEAST_GAIN = 5e-4
 class Sample:
     """Rows of the data on a few axes (points with a last column of ones), and what the axes leave of each, squared."""
 
-    ids: Ints
     points: Singles
     rest: Singles
 
@@ -44,22 +43,29 @@ class Sample:
         return self.points[:, :-1]
 
 
-def draw_sample(rows: Rows, ids: Ints, axes: Axes, workers: Workers) -> Sample:
-    """Read and project the rows of a sample, a block at a time."""
-    points = np.empty((len(ids), len(axes) + 1), np.float32)
-    rest = np.empty(len(ids), np.float32)
+def draw_sample(rows: Rows, size: int, axes: Axes, rng: np.random.Generator, workers: Workers) -> Sample:
+    """Read and project `size` random rows, or all of them in their order, a block at a time."""
+    points = np.empty((size, len(axes) + 1), np.float32)
+    rest = np.empty(size, np.float32)
 
-    def project(some: Ints) -> tuple[Singles, Singles]:
-        shifted = axes.shift(take(rows, some, Alone()))
+    def project(block: Singles) -> tuple[Singles, Singles]:
+        shifted = axes.shift(block)
         found = axes.project(shifted)
         left = np.einsum("ij,ij->i", shifted, shifted) - np.einsum("ij,ij->i", found[:, :-1], found[:, :-1])
-        return found, np.maximum(left, 0)
+        return found, left
 
+    if size == rows.n:
+        pieces = workers.map(rows, lambda _, block: project(block), name="reading a sample")
+    else:
+        ids = pieces_of(np.sort(rng.choice(rows.n, size, replace=False)), rows.block_rows)
+        pieces = workers.each(ids, lambda some: project(rows.take(some)), name="reading a sample")
     done = 0
-    for found, left in workers.each(pieces_of(ids, rows.block_rows), project, name="reading a sample"):
-        points[done : done + len(found)], rest[done : done + len(found)] = found, left
+    for found, left in pieces:
+        if not np.isfinite(left).all():
+            refuse_bad_row(rows)
+        points[done : done + len(found)], rest[done : done + len(found)] = found, np.maximum(left, 0)
         done += len(found)
-    return Sample(ids, points, rest)
+    return Sample(points, rest)
 
 
 def learn_centers(
@@ -137,7 +143,7 @@ def _settle(sample: Sample, centers: Singles, labels: Labels, z: float, workers:
 
         def block_step(start: int, block: Singles) -> tuple[Labels, float, Ints, Floats]:
             here = slice(start, start + len(block))
-            found, _, score = best_two(block, own, own_cells, labels[here])  # noqa: B023 - used within the step
+            found, score = best(block, own, own_cells, labels[here])  # noqa: B023 - used within the step
             away = np.sqrt(np.maximum(norms[here] - 2 * score, 0)).astype(np.float64)
             weights = np.ones(len(block)) if z == 2 else pull(away, z)
             present, block_sums = sum_by_label(block, found, weights)

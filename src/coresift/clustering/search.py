@@ -89,7 +89,7 @@ class Reduced:
         with np.errstate(over="ignore", invalid="ignore"):
             if coarse is None:
                 coarse = highest(_keep(points, self.few), self.rough)
-            first, second, _ = best_two(points, self.table, self.cells, coarse)
+            first, second = best_two(points, self.table, self.cells, coarse)
         distances, others = distances_to(block, self.centers, first), distances_to(block, self.centers, second)
         closer = others < distances
         return np.where(closer, second, first), np.where(closer, others, distances)
