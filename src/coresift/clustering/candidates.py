@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coresift.clustering.nearest import Labels, with_bias
+from coresift.engine import Workers
 from coresift.types import Ints, Singles
 
 # A cell is to have about this many rows of a block: enough for a product of matrices to pay.
-ROWS_A_CELL = 32
-LARGEST_CELL = 16
+ROWS_A_CELL = 128
+LARGEST_CELL = 64
+CELLS_A_TASK = 16
 
 
 @dataclass(frozen=True)
@@ -24,15 +27,11 @@ class Cells:
     candidates: Ints
 
     @classmethod
-    def of(cls, points: Singles, block_rows: int, around: int) -> Cells:
-        """Group centers, and list for each cell the `around` + 4·(its size) centers nearest to its middle."""
+    def of(cls, points: Singles, block_rows: int, around: int, workers: Workers) -> Cells:
+        """Group centers, and list for each cell the centers nearest to any of its own: `around` + 4·(their number)."""
         size = int(np.clip(ROWS_A_CELL * len(points) // block_rows, 1, LARGEST_CELL))
         cell = halve(points, size)
-        count = int(cell.max()) + 1
-        middles = np.zeros((count, points.shape[1]), np.float32)
-        np.add.at(middles, cell, points)
-        middles /= np.bincount(cell)[:, None]
-        return cls(cell, closest(middles, points, around + 4 * size))
+        return cls(cell, closest(points, cell, min(around + 4 * size, len(points)), workers))
 
 
 def halve(points: Singles, size: int) -> Ints:
@@ -52,46 +51,69 @@ def halve(points: Singles, size: int) -> Ints:
     return cell
 
 
-def closest(middles: Singles, points: Singles, count: int) -> Ints:
-    """Return for each middle the numbers of the `count` points nearest to it, in the order of their numbers."""
-    if count >= len(points):
-        return np.tile(np.arange(len(points)), (len(middles), 1))
+def closest(points: Singles, cell: Ints, count: int, workers: Workers) -> Ints:
+    """Return for each cell the numbers of the `count` points nearest to any point of it, its own among them."""
+    order = np.argsort(cell, kind="stable")
+    starts = np.searchsorted(cell[order], np.arange(cell.max() + 2))
     table = with_bias(points)
-    found = np.empty((len(middles), count), np.int64)
-    for start in range(0, len(middles), 256):
-        some = middles[start : start + 256]
-        scores = -(some @ table[:, :-1].T + table[:, -1])
-        found[start : start + 256] = np.sort(np.argpartition(scores, count - 1, axis=1)[:, :count], axis=1)
-    return found
+
+    def of_some(first: int) -> Ints:
+        last = min(first + CELLS_A_TASK, len(starts) - 1)
+        members = order[starts[first] : starts[last]]
+        gaps = points[members] @ table[:, :-1].T
+        gaps += table[:, -1] + table[members, -1:]  # minus half of the squared distance, zero to itself
+        gaps[np.arange(len(members)), members] = np.inf
+        nearness = np.maximum.reduceat(gaps, starts[first:last] - starts[first], axis=0)
+        if count == len(points):
+            return np.tile(np.arange(count), (len(nearness), 1))
+        return np.sort(np.argpartition(-nearness, count - 1, axis=1)[:, :count], axis=1)
+
+    return np.concatenate(list(workers.each(range(0, len(starts) - 1, CELLS_A_TASK), of_some)))
 
 
 def best(points: Singles, table: Singles, cells: Cells, coarse: Labels) -> tuple[Labels, Singles]:
     """Return the best candidate of each point and its score; candidates are those of the cell of its coarse label."""
+    order, cuts = _by_cell(cells, coarse)
     labels, scores = np.empty(len(points), np.int32), np.empty(len(points), np.float32)
-    for rows, candidates, products in _products(points, table, cells, coarse):
+    for here, candidates, products in _products(points[order], table, cells.candidates, cuts):
         found = products.argmax(axis=1)
-        labels[rows] = candidates[found]
-        scores[rows] = products[np.arange(len(rows)), found]
-    return labels, scores
+        labels[here] = candidates[found]
+        scores[here] = products[np.arange(len(found)), found]
+    return _back(order, labels), _back(order, scores)
 
 
 def best_two(points: Singles, table: Singles, cells: Cells, coarse: Labels) -> tuple[Labels, Labels]:
     """Return the best and the second best candidate of each point."""
+    order, cuts = _by_cell(cells, coarse)
     first, second = np.empty(len(points), np.int32), np.empty(len(points), np.int32)
-    for rows, candidates, products in _products(points, table, cells, coarse):
+    for here, candidates, products in _products(points[order], table, cells.candidates, cuts):
         found = products.argmax(axis=1)
-        first[rows] = candidates[found]
-        products[np.arange(len(rows)), found] = -np.inf
-        second[rows] = candidates[products.argmax(axis=1)]
-    return first, second
+        first[here] = candidates[found]
+        products[np.arange(len(found)), found] = -np.inf
+        second[here] = candidates[products.argmax(axis=1)]
+    return _back(order, first), _back(order, second)
 
 
-def _products(points: Singles, table: Singles, cells: Cells, coarse: Labels) -> Iterator[tuple[Ints, Ints, Singles]]:
-    """Yield, cell by cell, the rows that are in it, its candidates, and the rows × candidates products."""
+def _by_cell(cells: Cells, coarse: Labels) -> tuple[Ints, list[tuple[int, int, int]]]:
+    """Return the order of points by the cell of their coarse label, and (cell, start, stop) of each in that order."""
     cell = cells.cell[coarse]
     order = np.argsort(cell, kind="stable")
-    sorted_points = points[order]
-    cuts = np.flatnonzero(np.diff(cell[order], prepend=-1)).tolist()
-    for start, stop in pairwise([*cuts, len(order)]):
-        candidates = cells.candidates[cell[order[start]]]
-        yield order[start:stop], candidates, sorted_points[start:stop] @ table[candidates].T
+    starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
+    stops = np.append(starts[1:], len(order))
+    return order, list(zip(cell[order[starts]].tolist(), starts.tolist(), stops.tolist(), strict=True))
+
+
+def _products(
+    points: Singles, table: Singles, candidates: Ints, cuts: list[tuple[int, int, int]]
+) -> Iterator[tuple[slice, Ints, Singles]]:
+    """Yield, cell by cell, where its points are, its candidates, and the points × candidates products."""
+    for cell, start, stop in cuts:
+        some = candidates[cell]
+        yield slice(start, stop), some, points[start:stop] @ table[some].T
+
+
+def _back(order: Ints, values: NDArray[Any]) -> NDArray[Any]:
+    """Return values to the order that the points came in."""
+    placed = np.empty_like(values)
+    placed[order] = values
+    return placed

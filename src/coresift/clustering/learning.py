@@ -137,7 +137,7 @@ def _settle(sample: Sample, centers: Singles, labels: Labels, z: float, workers:
     table, lowest, cells = with_bias(centers), np.inf, None
     for step in range(MOST_STEPS):
         if step in REGROUPED or cells is None:
-            cells = Cells.of(np.ascontiguousarray(table[:, :-1]), points.block_rows, AROUND)
+            cells = Cells.of(np.ascontiguousarray(table[:, :-1]), points.block_rows, AROUND, workers)
         moved, sums, cost = np.empty_like(labels), np.zeros(table.shape), 0.0
         own, own_cells, start = table, cells, 0
 

@@ -23,8 +23,12 @@ from coresift.types import Floats, Singles
 CHECKED_ROWS = 2048
 # The checked rows are a sample: on all rows the inflation may be larger by its error.
 SAFETY = 0.8
-# Axes for all centers, axes for the candidates, candidates around a cell: each rung costs more and misses less.
-RUNGS = ((16, 64, 64), (32, 96, 64), (32, 128, 96), (48, 160, 96), (64, 192, 128), (96, 192, 192), (128, 192, 256))
+# How many axes may serve for all centers: each number costs more and misses less.
+FEW_AXES = (16, 32, 48, 64, 96, 128)
+# The part of the variance that the axes for the candidates capture, and how many they are.
+CAPTURED = 0.9
+LEAST_AXES, MOST_AXES = 64, 192
+AROUND = 64
 # Where axes capture less of the variance than this, centers that they find close may lie anywhere.
 LEAST_CAPTURED = 0.5
 
@@ -75,11 +79,11 @@ class Reduced:
     path: str = "reduced"
 
     @classmethod
-    def of(cls, centers: Singles, axes: Axes, few: int, around: int, block_rows: int) -> Reduced:
+    def of(cls, centers: Singles, axes: Axes, few: int, block_rows: int, workers: Workers) -> Reduced:
         """Project the centers and find their cells."""
         shifted = axes.shift(centers)
         table = axes.project(shifted)
-        cells = Cells.of(np.ascontiguousarray(table[:, :-1]), block_rows, around)
+        cells = Cells.of(np.ascontiguousarray(table[:, :-1]), block_rows, AROUND, workers)
         table[:, -1] = -0.5 * np.einsum("ij,ij->i", shifted, shifted)
         return cls(centers, axes, few, table, _keep(table, few), cells)
 
@@ -110,30 +114,25 @@ def choose_search(
 
     `coarse` are labels that are nearly right, one for each of the rows: they take the place of the first step.
     """
-    rungs = _rungs(axes, rows.d, coarse is not None)
-    if not rungs:
+    more = axes.first(min(max(axes.enough(CAPTURED), LEAST_AXES), MOST_AXES, len(axes)))
+    fewer = [0] if coarse is not None else [few for few in FEW_AXES if few <= rows.d // 3 and few <= len(more)]
+    if more.captured[-1] < LEAST_CAPTURED or not fewer:
         return Exact.of(centers, "the variance is spread over too many axes")
     ids = np.sort(rng.choice(rows.n, min(rows.n, CHECKED_ROWS), replace=False))
     checked = take(rows, ids, workers)
     known = None if coarse is None else coarse[ids]
     exact = Exact.of(centers, f"no reduced search was within {tolerance:.2%} of its cost")
     truth = _cost(exact, checked, known, z, workers)
-    for few, more, around in rungs:
-        search = Reduced.of(centers, axes.first(more), few, around, rows.block_rows)
+    search = Reduced.of(centers, more, fewer[0], rows.block_rows, workers)
+    for few in fewer:
+        search = replace(search, few=few, rough=_keep(search.table, few))
         cost = _cost(search, checked, known, z, workers)
         if cost <= truth * (1 + SAFETY * tolerance):
-            first = "nearly right labels" if coarse is not None else f"{few} axes for all centers"
-            then = f"{len(search.axes)} for {search.cells.candidates.shape[1]} candidates, {rows.d} for the best two"
+            first = f"{few} axes for all centers" if few else "nearly right labels"
+            then = f"{len(more)} for {search.cells.candidates.shape[1]} candidates, {rows.d} for the best two"
             inflation = cost / truth - 1 if truth else 0.0
             return replace(search, path=f"reduced: {first}, {then}; cost {inflation:+.3%} on {len(ids)} rows")
     return exact
-
-
-def _rungs(axes: Axes, d: int, known: bool) -> list[tuple[int, int, int]]:
-    """Return the rungs that can save: a third of the dimensions at most, and axes that capture enough variance."""
-    possible = ((few, min(more, len(axes)), around) for few, more, around in RUNGS if known or few <= d // 3)
-    enough = (rung for rung in possible if axes.captured[rung[1] - 1] >= LEAST_CAPTURED)
-    return list({(0 if known else few, more, around): None for few, more, around in enough})
 
 
 def _keep(points: Singles, few: int) -> Singles:
@@ -149,4 +148,4 @@ def _cost(search: Search, checked: Singles, coarse: Labels | None, z: float, wor
         distances: Floats = search.nearest(checked[some], near)[1].astype(np.float64)
         return float((distances**z).sum())
 
-    return sum(workers.each(pieces_of(np.arange(len(checked)), 512), cost))
+    return sum(workers.each(pieces_of(np.arange(len(checked)), 1024), cost))

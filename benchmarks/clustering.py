@@ -1,0 +1,213 @@
+"""Speed, cost and memory of the clustering, against the arithmetic's own limit and against others.
+
+    python -m benchmarks.clustering                  everything, about half an hour on two cores
+    python -m benchmarks.clustering kernel           a section: kernel, clustering, paper or growth
+
+*The limit* is the bare product of matrices of one assignment of n rows to k centers, 2nkd operations, in chunks of
+rows on all cores in the same run. Costs are those of free centers with every row at its nearest, in full dimension.
+Each section writes its part of `results/clustering.json`; `results/clustering.md` and the plot are made from that.
+The sentence embeddings come from `benchmarks.embeddings`, MNIST from the data folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import coresift as cs
+from benchmarks import peers
+from benchmarks.clustering_report import write_report
+from benchmarks.embeddings import embeddings
+from benchmarks.measuring import assign, costs, limit, peak_memory, powers, side_by_side, write_rows
+from benchmarks.problems import data_folder
+from benchmarks.weiszfeld import weiszfeld
+from coresift.clustering.search import choose_search
+from coresift.clustering.space import principal_axes
+from coresift.progress import Progress
+
+RESULTS = Path(__file__).parent / "results"
+Facts = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sections", nargs="*", help=", ".join(SECTIONS))
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.run:
+        print(json.dumps(run(**json.loads(arguments.run))))
+        return
+    path = RESULTS / "clustering.json"
+    for name in arguments.sections or SECTIONS:
+        found = SECTIONS[name]()
+        print(json.dumps(found, indent=1))
+        kept = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(kept | {name: found}, indent=1) + "\n")
+    write_report(json.loads(path.read_text()), RESULTS)
+
+
+def mnist() -> np.ndarray:
+    with np.load(data_folder() / "mnist" / "mnist.npz", allow_pickle=False) as file:
+        pixels = file["X_train"]
+    return (pixels.reshape(len(pixels), -1) / 255.0).astype(np.float32)
+
+
+def sentences() -> np.ndarray:
+    return embeddings().astype(np.float32)
+
+
+# ------------------------------------------------------------------ one assignment of rows to given centers
+
+
+def kernel() -> list[Facts]:
+    rng = np.random.default_rng(0)
+    found = []
+    for n, d in ((16_384, 768), (131_072, 64)):
+        rows, centers = rng.standard_normal((n, d), np.float32), rng.standard_normal((4500, d), np.float32)
+        times = side_by_side(
+            {"limit": lambda: limit(n, 4500, d), "ours": lambda: assign(cs.open_rows(rows), centers)},  # noqa: B023
+            times=8,
+        )
+        found.append({"case": f"exact, d={d}", "n": n, "d": d, "ratio": times["ours"] / times["limit"]})
+    noise = rng.standard_normal((65_536, 384), np.float32)
+    found.append(reduced("isotropic noise", noise, noise[:4500] * 0.5))
+    for name, rows in (("MNIST pixels", mnist()), ("MiniLM sentences", sentences())):
+        found.append(reduced(name, rows, cs.cluster(rows, 4500).free_centers))
+    return found
+
+
+def reduced(name: str, array: np.ndarray, centers: np.ndarray) -> Facts:
+    """The search that is chosen by itself, its choice included in the time."""
+    rows = cs.open_rows(array)
+    n, d, k = rows.n, rows.d, len(centers)
+    kept: dict[str, Any] = {}
+
+    def ours() -> None:
+        with cs.Local().open(Progress()) as workers:
+            rng = np.random.default_rng(0)
+            axes = principal_axes(rows, rng, workers)
+            search = choose_search(rows, centers, 2.0, axes, rng, workers, tolerance=0.005)
+            away = [distances for _, distances in workers.map(rows, lambda _, block: search.nearest(block))]
+        kept.update(path=search.path, cost=powers(np.concatenate(away), 2.0))
+
+    times = side_by_side({"limit": lambda: limit(n, k, d), "ours": ours}, times=3)
+    inflation = kept["cost"] / powers(assign(rows, centers)[1], 2.0) - 1
+    ratio = times["ours"] / times["limit"]
+    return {"case": name, "n": n, "d": d, "ratio": ratio, "inflation": inflation, "search": kept["path"]}
+
+
+# ------------------------------------------------------------------------------ whole clusterings, and peers
+
+
+def clustering() -> list[Facts]:
+    found = [against_peers("MNIST pixels", mnist(), 500), against_peers("MiniLM sentences", sentences(), 1000)]
+    found.append(against_twin(mnist()[:6000], 300))
+    return found
+
+
+def against_peers(name: str, array: np.ndarray, k: int) -> Facts:
+    rows, methods = cs.open_rows(array), []
+    times = side_by_side({"limit": lambda: limit(rows.n, k, rows.d), "ours": lambda: cs.cluster(array, k)}, times=3)
+    mine = cs.cluster(array, k)
+    free, snapped = costs(rows, mine.free_centers)
+    methods.append({"method": "coresift", "seconds": times["ours"], "free": free, "snapped": snapped})
+    for peer in peers.PEERS:
+        seconds, centers = peers.run(peer, array, k)
+        free, snapped = costs(rows, centers)
+        methods.append({"method": peer, "seconds": seconds, "free": free, "snapped": snapped})
+        print(name, methods[-1], flush=True)
+    limits = {"limit": times["limit"], "own free cost": mine.free_cost, "search": mine.search}
+    return {"case": name, "n": rows.n, "d": rows.d, "k": k, **limits, "methods": methods}
+
+
+def against_twin(array: np.ndarray, k: int) -> Facts:
+    """z = 1 against seeding on all rows and medians by Weiszfeld's iteration, as plain as can be."""
+    rows = cs.open_rows(array)
+    methods = []
+    for method, task in (
+        ("coresift", lambda: cs.cluster(array, k, z=1).free_centers),
+        ("plain Weiszfeld", lambda: weiszfeld(array, k)),
+    ):
+        start = time.perf_counter()
+        centers = task()
+        seconds = time.perf_counter() - start
+        free, snapped = costs(rows, centers, z=1.0)
+        methods.append({"method": method, "seconds": seconds, "free": free, "snapped": snapped})
+    passing = limit(rows.n, k, rows.d)
+    return {"case": "MNIST pixels, z=1", "n": rows.n, "d": rows.d, "k": k, "limit": passing, "methods": methods}
+
+
+# --------------------------------------------------------------------------------- large files, by themselves
+
+
+def paper() -> list[Facts]:
+    with tempfile.TemporaryDirectory() as folder:
+        big, wide = Path(folder) / "paper.npy", Path(folder) / "diversity.npy"
+        write_rows(wide, 1_000_000, 384)
+        found = [in_process(path=str(wide), k=45_000, checked=60_000)]
+        wide.unlink()
+        write_rows(big, 4_600_000, 768)
+        found.append(in_process(path=str(big), k=4_500, budget=45_000))
+    return found
+
+
+def growth() -> list[Facts]:
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        for n in (100_000, 200_000, 400_000, 800_000, 1_600_000):
+            write_rows(path, n, 256)
+            found.append({"against": "n", **in_process(path=str(path), k=1000)})
+        write_rows(path, 500_000, 256)
+        for k in (500, 1000, 2000, 4000, 8000, 16_000, 32_000):
+            found.append({"against": "k", **in_process(path=str(path), k=k)})
+    return found
+
+
+def in_process(**task: Any) -> Facts:
+    """Run a task in a fresh process, whose memory is then its own."""
+    command = [sys.executable, "-m", "benchmarks.clustering", "--run", json.dumps(task)]
+    found: Facts = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    print(json.dumps(found), flush=True)
+    return found
+
+
+def run(path: str, k: int, budget: int | None = None, checked: int = 0) -> Facts:
+    """Cluster the rows of a file, or select from them; the limit is timed on a part, before and after."""
+    rows = cs.open_rows(path)
+    part = min(rows.n, max(4096, int(4e11 / (2 * k * rows.d))))
+    before = limit(part, k, rows.d)
+    with peak_memory() as peak:
+        start = time.perf_counter()
+        if budget is None:
+            found = cs.cluster(rows, k)
+        else:
+            selected = cs.select(rows, losses=lambda ids: np.abs(np.sin(ids)), budget=budget, clusters=k)
+        seconds = time.perf_counter() - start
+    least = min(before, limit(part, k, rows.d)) * rows.n / part
+    facts = {"n": rows.n, "d": rows.d, "k": k, "seconds": seconds, "limit": least, "ratio": seconds / least}
+    facts["peak_gb"] = peak[0] / 1e9
+    if budget is not None:
+        return facts | {"selected": len(selected)}
+    facts["search"] = found.search
+    if checked:
+        ids = np.sort(np.random.default_rng(9).choice(rows.n, checked, replace=False))
+        sample = rows.take(ids)
+        own = cs.open_rows(sample)
+        away = np.linalg.norm(sample - found.free_centers[found.labels[ids]], axis=1)
+        facts["inflation"] = powers(away, 2.0) / powers(assign(own, found.free_centers)[1], 2.0) - 1
+    return facts
+
+
+SECTIONS = {"kernel": kernel, "clustering": clustering, "paper": paper, "growth": growth}
+
+if __name__ == "__main__":
+    main()

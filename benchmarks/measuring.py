@@ -1,0 +1,115 @@
+"""What the clustering benchmark measures with: the limit, times side by side, costs, memory, and made-up rows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+import coresift as cs
+from benchmarks.memory import anonymous_bytes
+from coresift.clustering.nearest import distances_to
+from coresift.clustering.refine import snap
+from coresift.clustering.search import Exact
+from coresift.engine import available_cores
+from coresift.progress import Progress
+
+Matrix = NDArray[np.float32]
+CHUNK = 1024
+
+
+def limit(n: int, k: int, d: int) -> float:
+    """Seconds of the bare product of an n×d by a d×k matrix, in chunks of rows on all cores."""
+    chunk, centers = np.ones((CHUNK, d), np.float32), np.ones((k, d), np.float32)
+    local = threading.local()
+
+    def multiply(_: int) -> None:
+        if not hasattr(local, "out"):
+            local.out = np.empty((CHUNK, k), np.float32)
+        np.matmul(chunk, centers.T, out=local.out)
+
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(available_cores()) as pool:
+        start = time.perf_counter()
+        list(pool.map(multiply, range(round(n / CHUNK))))
+        return time.perf_counter() - start
+
+
+def side_by_side(tasks: dict[str, Callable[[], object]], times: int) -> dict[str, float]:
+    """The least seconds of each task, all of them in turns so that a busy moment hits none alone."""
+    best = dict.fromkeys(tasks, np.inf)
+    for _ in range(times):
+        for name, task in tasks.items():
+            start = time.perf_counter()
+            task()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def assign(rows: cs.Rows, centers: Matrix) -> tuple[NDArray[np.int32], Matrix]:
+    """The nearest center of every row, compared with all, and its distance."""
+    search = Exact.of(centers)
+    with cs.Local().open(Progress()) as workers:
+        found = list(workers.map(rows, lambda _, block: search.nearest(block)))
+    return np.concatenate([labels for labels, _ in found]), np.concatenate([away for _, away in found])
+
+
+def costs(rows: cs.Rows, centers: Matrix, z: float = 2.0) -> tuple[float, float]:
+    """The cost of free centers, and that of the same centers snapped to the nearest rows of their clusters."""
+    labels, distances = assign(rows, centers)
+    chosen = snap(labels, distances, len(centers))
+    points = rows.take(np.maximum(chosen, 0))
+    snapped = (distances_to(block(), points, labels[start : start + rows.block_rows]) for start, block in rows.blocks())
+    return powers(distances, z), sum(powers(some, z) for some in snapped)
+
+
+def powers(distances: Matrix, z: float) -> float:
+    """Σ distance^z in float64."""
+    return float((distances.astype(np.float64) ** z).sum())
+
+
+@contextmanager
+def peak_memory() -> Iterator[list[float]]:
+    """Watch this process's anonymous memory; the list's only entry is its peak in bytes."""
+    peak, stop = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.02):
+            peak[0] = max(peak[0], anonymous_bytes())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        stop.set()
+        watcher.join()
+
+
+def write_rows(path: Path, n: int, d: int, clusters: int = 3000) -> None:
+    """Write float16 rows: clusters and their spread on 128 hidden axes of decaying variance, plus noise on all."""
+    rng = np.random.default_rng(0)
+    hidden = min(128, d)
+    decay = (1 + np.arange(hidden, dtype=np.float32)) ** -0.5
+    basis = np.linalg.qr(rng.standard_normal((d, hidden)))[0].T.astype(np.float32)
+    middles = rng.standard_normal((clusters, hidden), np.float32) * decay
+    rows = np.lib.format.open_memmap(path, "w+", np.float16, (n, d))
+    size = 16_384
+
+    def fill(task: tuple[int, np.random.Generator]) -> None:
+        start, own = task
+        count = min(size, n - start)
+        codes = middles[own.integers(clusters, size=count)]
+        codes += 0.7 * decay * own.standard_normal((count, hidden), np.float32)
+        rows[start : start + count] = codes @ basis + 0.02 * own.standard_normal((count, d), np.float32)
+
+    starts = range(0, n, size)
+    with ThreadPoolExecutor(available_cores()) as pool:
+        list(pool.map(fill, zip(starts, rng.spawn(len(starts)), strict=True)))
+    rows.flush()

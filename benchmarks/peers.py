@@ -1,0 +1,78 @@
+"""The k-means of others, each in a process of its own: `python -m benchmarks.peers NAME ROWS.npy K OUT.npy`.
+
+Prints the seconds that the fit took, without imports and reading, and writes the centers. All use both cores and
+one initialization. faiss brings its own OpenBLAS, which needs to be told the type of CPU: `run` sets it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_info
+
+Matrix = NDArray[np.float32]
+
+
+def sklearn_kmeans(rows: Matrix, k: int) -> tuple[float, Matrix]:
+    """k-means++ and up to 25 Lloyd iterations."""
+    from sklearn.cluster import KMeans  # noqa: PLC0415
+
+    start = time.perf_counter()
+    fitted = KMeans(k, init="k-means++", n_init=1, max_iter=25, random_state=0).fit(rows)
+    return time.perf_counter() - start, fitted.cluster_centers_
+
+
+def sklearn_minibatch(rows: Matrix, k: int) -> tuple[float, Matrix]:
+    """As it comes, with one initialization."""
+    from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415
+
+    start = time.perf_counter()
+    fitted = MiniBatchKMeans(k, n_init=1, random_state=0).fit(rows)
+    return time.perf_counter() - start, fitted.cluster_centers_
+
+
+def faiss_kmeans(rows: Matrix, k: int) -> tuple[float, Matrix]:
+    """25 iterations from random rows; it looks at 256 rows a center, as it comes."""
+    import faiss  # noqa: PLC0415
+
+    start = time.perf_counter()
+    fitted = faiss.Kmeans(rows.shape[1], k, niter=25, seed=1)
+    fitted.train(rows)
+    return time.perf_counter() - start, np.asarray(fitted.centroids)
+
+
+PEERS = {"sklearn KMeans": sklearn_kmeans, "MiniBatchKMeans": sklearn_minibatch, "faiss.Kmeans": faiss_kmeans}
+
+
+def run(name: str, rows: Matrix, k: int) -> tuple[float, Matrix]:
+    """Fit in a fresh process; return its seconds and its centers."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder) / "rows.npy", Path(folder) / "centers.npy"
+        np.save(source, rows)
+        command = [sys.executable, "-m", "benchmarks.peers", name, str(source), str(k), str(out)]
+        environment = os.environ | {"OPENBLAS_CORETYPE": core_type()} if name.startswith("faiss") else None
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        return float(done.stdout.split()[-1]), np.load(out).astype(np.float32)
+
+
+def core_type() -> str:
+    """What numpy's own OpenBLAS found this CPU to be."""
+    return next(str(pool["architecture"]) for pool in threadpool_info() if pool["internal_api"] == "openblas")
+
+
+def main() -> None:
+    name, source, k, out = sys.argv[1:]
+    seconds, centers = PEERS[name](np.load(source), int(k))
+    np.save(out, centers)
+    print(seconds)
+
+
+if __name__ == "__main__":
+    main()
