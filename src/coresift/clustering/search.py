@@ -24,7 +24,7 @@ CHECKED_ROWS = 2048
 # The checked rows are a sample: on all rows the inflation may be larger by its error.
 SAFETY = 0.8
 # How many axes may serve for all centers: each number costs more and misses less.
-FEW_AXES = (16, 32, 48, 64, 96, 128)
+FEW_AXES = (16, 24, 32, 40, 48, 64, 80, 96, 128)
 # The part of the variance that the axes for the candidates capture, and how many they are.
 CAPTURED = 0.9
 LEAST_AXES, MOST_AXES = 64, 192
@@ -116,7 +116,7 @@ def choose_search(
     """
     more = axes.first(min(max(axes.enough(CAPTURED), LEAST_AXES), MOST_AXES, len(axes)))
     fewer = [0] if coarse is not None else [few for few in FEW_AXES if few <= rows.d // 3 and few <= len(more)]
-    if more.captured[-1] < LEAST_CAPTURED or not fewer:
+    if not fewer or more.captured[fewer[-1] - 1] < LEAST_CAPTURED:
         return Exact.of(centers, "the variance is spread over too many axes")
     ids = np.sort(rng.choice(rows.n, min(rows.n, CHECKED_ROWS), replace=False))
     checked = take(rows, ids, workers)

@@ -1,0 +1,170 @@
+"""The search on principal axes: labels are numbers of centers, costs stay within the tolerance, and it knows when not."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import coresift as cs
+from coresift.clustering.candidates import Cells, best, best_two, closest, halve
+from coresift.clustering.learning import deal
+from coresift.clustering.nearest import distances_to, with_bias
+from coresift.clustering.search import Exact, Reduced, choose_search
+from coresift.clustering.space import principal_axes
+from coresift.engine import Alone
+
+
+def low_rank(n, d, seed, rank=24, clusters=60):
+    """Clustered rows whose variance decays, with a little noise everywhere, as embeddings have it."""
+    rng = np.random.default_rng(seed)
+    decay = (1 + np.arange(rank)) ** -0.7
+    basis = np.linalg.qr(rng.normal(size=(d, rank)))[0].T
+    codes = rng.normal(size=(clusters, rank))[rng.integers(clusters, size=n)] + 0.6 * rng.normal(size=(n, rank))
+    return ((codes * decay) @ basis + 0.02 * rng.normal(size=(n, d))).astype(np.float32)
+
+
+def brute_force(rows, centers):
+    gaps = ((rows[:, None].astype(np.float64) - centers[None]) ** 2).sum(axis=2)
+    return gaps.argmin(axis=1), np.sqrt(gaps.min(axis=1))
+
+
+def chosen(rows, centers, seed=0, z=2.0, tolerance=0.005):
+    opened, rng = cs.open_rows(rows), np.random.default_rng(seed)
+    axes = principal_axes(opened, rng, Alone())
+    return choose_search(opened, centers, z, axes, rng, Alone(), tolerance=tolerance)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), d=st.integers(60, 150), z=st.sampled_from([1.0, 2.0, 3.0]), clustered=st.booleans())
+def test_inflation_stays_within_the_tolerance(seed, d, z, clustered):
+    rng = np.random.default_rng(seed)
+    rows = low_rank(3000, d, seed) if clustered else rng.normal(size=(3000, d)).astype(np.float32)
+    centers = rows[rng.choice(3000, 300, replace=False)] * np.float32(0.9)
+    search = chosen(rows, centers, seed, z)
+    labels, distances = search.nearest(rows)
+    assert labels.min() >= 0
+    assert labels.max() < 300
+    np.testing.assert_array_equal(distances, distances_to(rows, centers, labels))
+    exact = Exact.of(centers).nearest(rows)[1]
+    inflation = (distances.astype(float) ** z).sum() / (exact.astype(float) ** z).sum() - 1
+    assert 0 <= inflation + 1e-6 <= 0.005
+    assert search.path.startswith("reduced" if clustered else "exact")
+
+
+def test_isotropic_noise_is_searched_exactly_and_says_why():
+    rows = np.random.default_rng(0).normal(size=(6000, 400)).astype(np.float32)
+    assert chosen(rows, rows[:300]).path == "exact: the variance is spread over too many axes"
+
+
+def test_a_tolerance_too_small_for_a_reduced_search_gives_the_exact_one():
+    rows = low_rank(3000, 80, 1)
+    assert chosen(rows, rows[:600], tolerance=1e-12).path == "exact: no reduced search was within 0.00% of its cost"
+
+
+def test_exact_is_brute_force():
+    rows = low_rank(2000, 64, 2)
+    found = cs.cluster(rows, 300, exact=True)
+    labels, distances = brute_force(rows, found.free_centers)
+    assert found.search == "exact: asked for"
+    assert np.mean(found.labels == labels) > 0.999  # ties and rounding only
+    assert found.free_cost == pytest.approx((distances**2).sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize("z", [1.0, 2.0, 2.5])
+def test_a_reduced_clustering_is_about_as_good_as_an_exact_one(z):
+    rows = low_rank(6000, 96, 3)
+    reduced, exact = cs.cluster(rows, 400, z=z), cs.cluster(rows, 400, z=z, exact=True)
+    assert reduced.search.startswith("reduced: nearly right labels")
+    assert reduced.free_cost <= 1.01 * exact.free_cost
+    np.testing.assert_array_equal(reduced.labels[reduced.centers], np.arange(400))
+    distances = np.linalg.norm(rows - rows[reduced.centers[reduced.labels]], axis=1)
+    np.testing.assert_allclose(reduced.distances, distances, rtol=1e-4, atol=1e-6)
+
+
+def test_threads_do_not_matter():
+    rows = low_rank(40_000, 64, 4)
+    one, two = (cs.cluster(rows, 300, engine=cs.Local(threads)) for threads in (1, 2))
+    assert one == two
+
+
+def test_unit_and_offset_do_not_matter():
+    rows = low_rank(5000, 64, 5)
+    plain = cs.cluster(rows, 300).free_cost
+    for scale, offset in ((1e-12, 0), (1e12, 0), (1.0, 30.0)):
+        moved = (rows * scale + offset).astype(np.float32)
+        assert cs.cluster(moved, 300).free_cost == pytest.approx(plain * scale**2, rel=0.02)
+
+
+def test_many_equal_rows_are_few_centers_with_a_warning():
+    rows = np.repeat(low_rank(280, 64, 6), 10, axis=0)
+    with pytest.warns(cs.CoresiftWarning, match="only 280 rows are distinct"):
+        found = cs.cluster(rows, 400)
+    assert found.snapped_cost == 0
+
+
+def test_a_bad_row_is_named():
+    rows = low_rank(20_000, 64, 7)
+    rows[17_123, 5] = np.nan
+    with pytest.raises(cs.InputError, match="row 17123 has NaN at position 5"):
+        cs.cluster(rows, 300)
+
+
+@given(count=st.integers(1, 200), size=st.integers(1, 20), seed=st.integers(0, 99))
+def test_cells_hold_every_point_once_and_no_more_than_their_size(count, size, seed):
+    points = np.random.default_rng(seed).normal(size=(count, 3)).astype(np.float32)
+    cell = halve(points, size)
+    assert np.bincount(cell).max() <= size
+    assert np.bincount(cell).min() >= 1
+
+
+def test_candidates_are_the_nearest_to_any_center_of_the_cell():
+    points = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
+    cell = halve(points, 4)
+    listed = closest(points, cell, 12, Alone())
+    gaps = ((points[:, None] - points[None]) ** 2).sum(axis=2)
+    for number, candidates in enumerate(listed):
+        near = gaps[cell == number].min(axis=0)
+        assert set(np.flatnonzero(cell == number)) <= set(candidates)
+        assert near[candidates].max() <= np.sort(near)[11] + 1e-5
+
+
+def test_the_best_candidates_are_those_of_plain_loops():
+    rng = np.random.default_rng(2)
+    centers, points = rng.normal(size=(40, 5)).astype(np.float32), rng.normal(size=(100, 5)).astype(np.float32)
+    cells = Cells(halve(centers, 8), closest(centers, halve(centers, 8), 15, Alone()))
+    coarse = rng.integers(40, size=100).astype(np.int32)
+    table, padded = with_bias(centers), np.column_stack([points, np.ones(100, np.float32)])
+    labels, scores = best(padded, table, cells, coarse)
+    first, second = best_two(padded, table, cells, coarse)
+    for i in range(100):
+        candidates = cells.candidates[cells.cell[coarse[i]]]
+        products = table[candidates] @ padded[i]
+        ranked = candidates[np.argsort(-products)]
+        assert (labels[i], first[i], second[i]) == (ranked[0], ranked[0], ranked[1])
+        assert scores[i] == pytest.approx(products.max(), abs=1e-5)
+
+
+def test_all_candidates_and_all_axes_find_the_nearest():
+    rows = low_rank(500, 40, 8, rank=20)
+    centers = rows[:30]
+    whole = principal_axes(cs.open_rows(rows), np.random.default_rng(0), Alone()).whole()
+    search = Reduced.of(centers, whole, 40, rows.shape[0], Alone())
+    labels, distances = search.nearest(rows)
+    truth, shortest = brute_force(rows, centers)
+    np.testing.assert_array_equal(labels, truth)
+    np.testing.assert_allclose(distances, shortest, rtol=1e-4, atol=1e-5)
+
+
+@given(
+    shares=st.lists(st.floats(0, 1e6), min_size=1, max_size=20),
+    seed=st.integers(0, 999),
+)
+def test_centers_are_dealt_in_full_and_within_limits(shares, seed):
+    limits = np.random.default_rng(seed).integers(0, 50, size=len(shares))
+    k = min(int(limits.sum()), 60)
+    if k < np.count_nonzero(limits):
+        return
+    dealt = deal(k, np.array(shares), limits)
+    assert dealt.sum() == k
+    assert np.all(dealt <= limits)
+    assert np.all(dealt >= np.minimum(limits, 1))
