@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -590,7 +589,7 @@ def test_out_is_checked_before_the_work_begins(run, data, monkeypatch):
 
 def test_a_folder_that_may_not_be_written_in(data):
     (data / "closed").mkdir(mode=0o500)
-    command = [*shlex.split(COMMAND), *SELECT, "--out", "closed/x.csv"]
+    command = [COMMAND, *map(str, SELECT), "--out", "closed/x.csv"]
     if os.geteuid() == 0:  # root may write everywhere, unless it gives that right away
         rights = "-dac_override,-dac_read_search"
         command = ["setpriv", "--bounding-set", rights, "--inh-caps", rights, *command]
