@@ -138,11 +138,13 @@ def test_an_error_in_a_block_comes_out_at_once():
     assert pool_threads() == []
 
 
-def test_workers_go_on_after_an_error_that_was_caught():
-    with Local(2).open(Progress()) as workers:
+def test_workers_go_on_after_an_error_that_was_caught_without_what_was_waiting():
+    rows = Counted(50)
+    with Local(1).open(Progress()) as workers:
         with pytest.raises(ZeroDivisionError):
-            list(workers.map(Counted(50), lambda start, _: 1 // start))
+            list(workers.map(rows, lambda start, _: 1 // start if start == 0 else time.sleep(0.3)))
         assert list(workers.map(Counted(3), lambda start, _: start)) == [0, 256, 512]
+    assert rows.read <= 2
 
 
 def loop(results, body):
@@ -158,11 +160,12 @@ def test_an_error_in_the_loop_over_results_leaves_nothing(error):
         if start == 1024:
             raise error
 
-    with pytest.raises(error), Local(3).open(recorded) as workers:
+    with pytest.raises(error) as caught, Local(3).open(recorded) as workers:
         loop(workers.map(rows, lambda start, _: time.sleep(0.005) or start, name="looping"), stop_at)
     assert recorded.said[-1] == "finished"
     assert rows.read < 30
     assert pool_threads() == []
+    assert caught.value.__traceback__ is not None  # which keeps the loop's results alive until here
 
 
 def test_progress_counts_every_row_of_a_named_map_and_no_other():

@@ -111,6 +111,26 @@ def test_groups_add_up_and_their_means_are_ratios(problem):
     assert np.mean(covered) >= 0.88
 
 
+def test_groups_may_be_texts_numbers_or_missing(problem):
+    rows, losses, clustering = problem
+    picked = cs.select(rows, losses, 100, clusters=clustering)
+    for labels in (["a", "b"], [2, 10], ["a", None], [None, 3]):
+        mixed = np.array([labels[i % 2] for i in range(100)], dtype=object)
+        found = cs.estimate(picked, losses[picked.ids], groups=mixed)
+        assert set(found) == set(labels)
+
+
+def test_a_draw_that_came_out_empty_says_so(problem):
+    rows, _, clustering = problem
+    for seed in range(100):
+        picked = cs.select(rows, None, 1, seed, clusters=clustering, design=cs.Poisson())
+        if not len(picked):
+            break
+    found = cs.estimate(picked, [])
+    assert (found.total.value, found.effective_size) == (0, 0)
+    assert found.warnings == ("No row was drawn, so nothing is known of the total.",)
+
+
 def test_negative_values_are_fine(problem):
     rows, losses, clustering = problem
     picked = cs.select(rows, losses, 300, clusters=clustering)

@@ -83,6 +83,11 @@ def test_dealing_stays_within_limits_and_sums_to_the_total(pairs, data):
         assert np.all(dealt >= np.minimum(limits, 1))
 
 
+def test_keep_is_yes_or_no():
+    with pytest.raises(cs.InputError, match="keep must be True or False; got 'no'"):
+        cs.Centers(keep="no")
+
+
 @pytest.mark.parametrize("options", [{"part": 0}, {"part": 1.0}, {"balance": 2}, {"part": "half"}, {"balance": -0.1}])
 def test_options_are_checked(options):
     with pytest.raises(cs.InputError, match=next(iter(options))):

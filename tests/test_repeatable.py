@@ -203,24 +203,31 @@ def watch(folder, expected, seconds):
 def kill(folder, rows, stage, moments, clustering, most, expected):
     """Start a run and kill it at a random moment of this stage."""
     child = start(folder, rows, writings=1_000)
-    if stage != "starting":
-        assert child.stdout.readline() == "ready\n"
+    try:
+        reach(child, folder, stage, moments, clustering, most, expected)
+    finally:
+        os.kill(child.pid, signal.SIGKILL)
+        child.stdout.close()
+        assert child.wait() == -signal.SIGKILL
+
+
+def reach(child, folder, stage, moments, clustering, most, expected):
+    """Return at a random moment of this stage of the child's run."""
+    if stage == "starting":
+        return time.sleep(moments.uniform(0, 0.3))
+    assert child.stdout.readline() == "ready\n"
+    if stage == "clustering":
+        return time.sleep(moments.uniform(0, clustering))
     if stage == "asking":
         goal = len(batches(folder)) + moments.randint(1, most)
         while len(batches(folder)) < goal:
             assert child.poll() is None
             time.sleep(0.001)
-        time.sleep(moments.uniform(0, 0.008))
-    elif stage == "writing":
-        assert child.stdout.readline() == "selected\n"
-        while not (folder / OUTPUTS[0]).exists():
-            watch(folder, expected, 0.001)
-        watch(folder, expected, moments.uniform(0, 0.4))
-    else:
-        time.sleep(moments.uniform(0, 0.3 if stage == "starting" else clustering))
-    os.kill(child.pid, signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
-    child.stdout.close()
+        return time.sleep(moments.uniform(0, 0.008))
+    assert child.stdout.readline() == "selected\n"
+    while not (folder / OUTPUTS[0]).exists():
+        watch(folder, expected, 0.001)
+    return watch(folder, expected, moments.uniform(0, 0.4))
 
 
 def test_killed_at_random_moments_a_run_ends_in_the_same_bytes_and_asks_nothing_answered_again(tmp_path):

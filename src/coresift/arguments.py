@@ -13,6 +13,8 @@ from coresift.rows import Rows, open_rows
 from coresift.score import Distance, Learned, Score, Sensitivity
 from coresift.types import Clustering, Frame
 
+EXAMPLES = {"pilot": Representatives(), "score": Learned(), "design": Systematic()}
+
 
 class Options(TypedDict, total=False):
     """What `select` takes besides rows, losses, budget and seed; `ask` and `plan` take the same."""
@@ -65,6 +67,9 @@ def settle(
     """Check the arguments of `select` and fill in what was left to us."""
     rows, seed = open_rows(rows), whole("seed", seed, least=0)
     frame = Frame(rows.n, row_numbers("given", given, rows.n), row_numbers("exclude", exclude, rows.n))
+    for name, part, method in (("pilot", pilot, "plan"), ("score", score, "scores"), ("design", design, "draw")):
+        if part is not None and (isinstance(part, type) or not hasattr(part, method)):
+            refuse(name, f"one of coresift's {name}s, such as {EXAMPLES[name]}", repr(part))
     score, pilot = _parts(score, pilot, asking)
     design = design or _design_for(score)
     budget = _budget(budget, epsilon, delta, (pilot, score, design), frame)

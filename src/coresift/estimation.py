@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coresift.checks import InputError, real_vector, share
 from coresift.types import Bools, Estimate, Floats, Interval, Ints, Selection
@@ -46,12 +47,17 @@ def estimate(selection: Selection, values: Any, *, groups: Any = None, confidenc
     if groups is None:
         total = _interval(selection, vector, confidence)
         return _estimate(selection, vector, total, _scaled(total, 1 / selection.population), confidence)
-    labels = np.asarray(groups)
+    labels = np.asarray(groups, dtype=object)
     if labels.shape != vector.shape:
         raise InputError(
             f"groups must be one label for each of {len(selection)} selected rows; got shape {labels.shape}."
         )
-    return {group.item(): _group(selection, vector, labels == group, confidence) for group in np.unique(labels)}
+    found = sorted(set(labels.tolist()), key=lambda label: (type(label).__name__, label is not None and label))
+    return {label: _group(selection, vector, _equal(labels, label), confidence) for label in found}
+
+
+def _equal(labels: NDArray[Any], label: Any) -> Bools:
+    return np.fromiter((one == label for one in labels), np.bool_, labels.size)
 
 
 def _group(selection: Selection, values: Floats, member: Bools, confidence: float) -> Estimate:
@@ -72,7 +78,7 @@ def _estimate(selection: Selection, values: Floats, total: Interval, mean: Inter
         total=total,
         mean=mean,
         confidence=confidence,
-        effective_size=float(weights.sum() ** 2 / (weights**2).sum()),
+        effective_size=float(weights.sum() ** 2 / (weights**2).sum()) if weights.size else 0.0,
         method=_method(selection),
         assumption=ASSUMPTION,
         warnings=_warnings(selection, values),
@@ -180,6 +186,8 @@ def _method(selection: Selection) -> str:
 
 def _warnings(selection: Selection, values: Floats) -> tuple[str, ...]:
     """Say when a few rows carry the estimate: then rows like them that no draw saw may matter as much."""
+    if not len(selection):
+        return ("No row was drawn, so nothing is known of the total.",)
     if np.all(selection.inclusion == 1):
         return ()
     moments = _moments(selection, values)

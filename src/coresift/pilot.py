@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from coresift.checks import share
+from coresift.checks import refuse, share
 from coresift.inclusion import FLAT, fixed_size_inclusion, spread
 from coresift.order import snake
 from coresift.types import Clustering, Floats, Frame, Ints, PilotPlan, Strategy
@@ -35,6 +35,10 @@ class Centers(Strategy):
     """
 
     keep: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.keep, bool):
+            refuse("keep", "True or False", repr(self.keep))
 
     def size(self, clusters: int, budget: int) -> int:
         """Return the number of centers."""
