@@ -26,6 +26,7 @@ unit: .venv/dev.stamp
 benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.estimation
 	$(BIN)/python -m benchmarks.memory
+	$(BIN)/python -m benchmarks.clustering
 
 wheel: .venv/dev.stamp
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from coresift.arguments import Options, settle
-from coresift.clustering import passes, sample_size
+from coresift.clustering import passes, sample_numbers, sample_size
 from coresift.types import Clustering
 
 # What the steps after the clustering keep of every row: labels, distances, probabilities, keys, orders.
@@ -19,8 +19,8 @@ class Plan:
     """What will be asked, read and computed.
 
     `losses_for_estimate` counts the distinct rows whose loss is needed for an estimate of the total loss
-    afterwards. `passes` are full readings of the rows; `arithmetic` is in floating-point operations; `memory`
-    in bytes, besides pages of mapped files.
+    afterwards. `passes` are full readings of the rows; `arithmetic` is in floating-point operations, as
+    many as it takes without a reduced search; `memory` in bytes, besides pages of mapped files.
     """
 
     rows: int
@@ -58,5 +58,7 @@ def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[
         losses_for_estimate=min(settled.budget + beside, n),
         passes=0 if done else passes(n, k),
         arithmetic=0.0 if done else 2.0 * k * d * (n * (passes(n, k) - 1) + 12.0 * sample),
-        memory=BYTES_OF_LIBRARIES + BYTES_A_ROW * n + (0.0 if done else 4.0 * d * (2 * sample + 3 * k)),
+        memory=BYTES_OF_LIBRARIES
+        + BYTES_A_ROW * n
+        + (0.0 if done else 4.0 * (2 * sample_numbers(n, d, k) + 3 * k * d)),
     )

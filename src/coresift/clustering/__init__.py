@@ -103,6 +103,12 @@ def sample_size(n: int, k: int) -> int:
     return min(n, max(SMALLEST_SAMPLE, SAMPLE_A_CENTER * k))
 
 
+def sample_numbers(n: int, d: int, k: int) -> int:
+    """Return how many numbers of the sample are held at most; with many centers there is a bound."""
+    numbers = sample_size(n, k) * d
+    return numbers if k < MANY_CENTERS else min(numbers, max(LARGEST_SAMPLE, SMALLEST_SAMPLE * d))
+
+
 def attempts(rows: int, k: int) -> int:
     """Return how many seedings are tried: many where they cost little, as few rows leave most to luck."""
     return min(MOST_ATTEMPTS, max(1, 2**18 // (rows * k)))
