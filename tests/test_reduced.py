@@ -1,4 +1,4 @@
-"""The search on principal axes: labels are numbers of centers, costs stay within the tolerance, and it knows when not."""
+"""The search on principal axes: numbers of centers, costs within the tolerance, and it knows when not to."""
 
 import numpy as np
 import pytest
