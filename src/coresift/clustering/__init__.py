@@ -13,7 +13,7 @@ from coresift.checks import CoresiftWarning, positive, whole
 from coresift.clustering.learning import draw_sample, learn_centers
 from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import cost_of, refine, refuse_infinite, step
-from coresift.clustering.search import LEAST_CAPTURED, Exact, Search, choose_search
+from coresift.clustering.search import LEAST_CAPTURED, Exact, Given, Search, choose_search
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.snapping import fill_up, snap_all
 from coresift.clustering.space import Axes, principal_axes, take
@@ -177,11 +177,14 @@ def _many_centers(
     sample = draw_sample(rows, size, near, rng, workers)
     points, labels = learn_centers(sample, k, z, rng, workers, progress)
     centers = near.lift(points)
-    known = labels if size == rows.n else None
-    if known is not None and near.directions is None:
-        return _Start(centers, known, axes)
-    search = _choose(rows, z, near, workers, rng, tolerance, centers, known)
-    _, centers, labels = step(rows, search, centers, z, workers, known)
+    if size == rows.n:
+        # These centers lie on the axes, and so their rows are known already.
+        search: Search = Given(centers)
+        if near.directions is not None:
+            centers = step(rows, search, centers, z, workers, labels)[1]
+        return _Start(centers, labels, axes)
+    search = _choose(rows, z, near, workers, rng, tolerance, centers, None)
+    _, centers, labels = step(rows, search, centers, z, workers)
     return _Start(centers, labels, axes)
 
 

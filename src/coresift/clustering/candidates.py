@@ -16,7 +16,8 @@ from coresift.types import Ints, Singles
 # A cell is to have about this many rows of a block: enough for a product of matrices to pay.
 ROWS_A_CELL = 128
 LARGEST_CELL = 64
-CELLS_A_TASK = 16
+# Numbers of center pairs that a task compares, to bound its memory.
+PAIRS_A_TASK = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,11 @@ def closest(points: Singles, cell: Ints, count: int, workers: Workers) -> Ints:
     order = np.argsort(cell, kind="stable")
     starts = np.searchsorted(cell[order], np.arange(cell.max() + 2))
     table = with_bias(points)
+    largest = int(np.diff(starts).max())
+    together = max(1, PAIRS_A_TASK // (len(points) * largest))
 
     def of_some(first: int) -> Ints:
-        last = min(first + CELLS_A_TASK, len(starts) - 1)
+        last = min(first + together, len(starts) - 1)
         members = order[starts[first] : starts[last]]
         gaps = points[members] @ table[:, :-1].T
         gaps += table[:, -1] + table[members, -1:]  # minus half of the squared distance, zero to itself
@@ -68,7 +71,7 @@ def closest(points: Singles, cell: Ints, count: int, workers: Workers) -> Ints:
             return np.tile(np.arange(count), (len(nearness), 1))
         return np.sort(np.argpartition(-nearness, count - 1, axis=1)[:, :count], axis=1)
 
-    return np.concatenate(list(workers.each(range(0, len(starts) - 1, CELLS_A_TASK), of_some)))
+    return np.concatenate(list(workers.each(range(0, len(starts) - 1, together), of_some)))
 
 
 def best(points: Singles, table: Singles, cells: Cells, coarse: Labels) -> tuple[Labels, Singles]:

@@ -20,9 +20,10 @@ from coresift.engine import Workers
 from coresift.rows import Rows
 from coresift.types import Floats, Singles
 
-CHECKED_ROWS = 2048
-# The checked rows are a sample: on all rows the inflation may be larger by its error.
-SAFETY = 0.8
+# Rows on which a search is checked: a fortieth of all, within these bounds.
+FEWEST_CHECKED, MOST_CHECKED = 1024, 2048
+# They are a sample: on all rows the inflation may be larger by its error.
+SAFETY = 0.7
 # How many axes may serve for all centers: each number costs more and misses less.
 FEW_AXES = (16, 24, 32, 40, 48, 64, 80, 96, 128)
 # The part of the variance that the axes for the candidates capture, and how many they are.
@@ -99,6 +100,19 @@ class Reduced:
         return np.where(closer, second, first), np.where(closer, others, distances)
 
 
+@dataclass(frozen=True)
+class Given:
+    """No search: the coarse labels are right."""
+
+    centers: Singles
+    path: str = "labels were given"
+
+    def nearest(self, block: Singles, coarse: Labels | None = None) -> tuple[Labels, Singles]:
+        """Return the labels as they came, and the distances."""
+        assert coarse is not None
+        return coarse, distances_to(block, self.centers, coarse)
+
+
 def choose_search(
     rows: Rows,
     centers: Singles,
@@ -118,7 +132,8 @@ def choose_search(
     fewer = [0] if coarse is not None else [few for few in FEW_AXES if few <= rows.d // 3 and few <= len(more)]
     if not fewer or more.captured[fewer[-1] - 1] < LEAST_CAPTURED:
         return Exact.of(centers, "the variance is spread over too many axes")
-    ids = np.sort(rng.choice(rows.n, min(rows.n, CHECKED_ROWS), replace=False))
+    count = min(rows.n, max(FEWEST_CHECKED, min(rows.n // 40, MOST_CHECKED)))
+    ids = np.sort(rng.choice(rows.n, count, replace=False))
     checked = take(rows, ids, workers)
     known = None if coarse is None else coarse[ids]
     exact = Exact.of(centers, f"no reduced search was within {tolerance:.2%} of its cost")
@@ -141,11 +156,11 @@ def _keep(points: Singles, few: int) -> Singles:
 
 
 def _cost(search: Search, checked: Singles, coarse: Labels | None, z: float, workers: Workers) -> float:
-    """Return Σ distance^z over the checked rows, a few hundred rows a task."""
+    """Return Σ distance^z over the checked rows, in tasks that keep all cores busy."""
 
     def cost(some: NDArray[np.int64]) -> float:
         near = None if coarse is None else coarse[some]
         distances: Floats = search.nearest(checked[some], near)[1].astype(np.float64)
         return float((distances**z).sum())
 
-    return sum(workers.each(pieces_of(np.arange(len(checked)), 1024), cost))
+    return sum(workers.each(pieces_of(np.arange(len(checked)), 512), cost))

@@ -22,7 +22,7 @@ def seed_centers(
     rows, norms = open_rows(sample), np.einsum("ij,ij->i", sample, sample)
     candidates_a_step = 2 + int(np.log(k))
     chosen = [int(rng.integers(len(sample)))]
-    closest = _update(rows, norms, workers, np.full(len(sample), np.inf, np.float32), np.array(chosen))[0]
+    closest = _update(rows, norms, workers, np.full(len(sample), np.inf, np.float32), sample[chosen])[0]
     with stage(progress, "seeding centers", k):
         while len(chosen) < k:
             cumulative = np.cumsum(powers(closest, z))
@@ -30,7 +30,7 @@ def seed_centers(
                 break
             spots = rng.random(candidates_a_step) * cumulative[-1]
             candidates = np.minimum(np.searchsorted(cumulative, spots, side="right"), len(sample) - 1)
-            options = _update(rows, norms, workers, closest, candidates)
+            options = _update(rows, norms, workers, closest, sample[candidates])
             best = int(np.argmin([powers(option, z).sum() for option in options]))
             chosen.append(int(candidates[best]))
             closest = options[best]
@@ -44,9 +44,8 @@ def powers(squared: Singles, z: float) -> Floats:
     return wide if z == 2 else wide ** (z / 2)
 
 
-def _update(rows: Rows, norms: Singles, workers: Workers, closest: Singles, candidates: Ints) -> Singles:
-    """Return, a line for each candidate, the squared distance to the nearest center once it has joined."""
-    centers = rows.take(candidates)
+def _update(rows: Rows, norms: Singles, workers: Workers, closest: Singles, centers: Singles) -> Singles:
+    """Return, a line for each of the centers that may join, the squared distance to the nearest center if it does."""
 
     def squared(start: int, block: Singles) -> Singles:
         here = slice(start, start + len(block))
