@@ -22,7 +22,7 @@ from coresift.engine import available_cores
 from coresift.progress import Progress
 
 Matrix = NDArray[np.float32]
-CHUNK = 1024
+CHUNK = 512
 
 
 def limit(n: int, k: int, d: int) -> float:

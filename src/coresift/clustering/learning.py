@@ -26,8 +26,8 @@ SEEDED_FROM = 24
 AROUND = 40
 MOST_STEPS = 24
 # The cells follow the centers at these steps; in between, candidates that are a little stale do no harm.
-REGROUPED = (0, 2, 5, 9, 14, 19)
-LEAST_GAIN = 5e-4
+REGROUPED = (0, 3, 8, 16)
+LEAST_GAIN = 1e-3
 
 
 @dataclass(frozen=True)

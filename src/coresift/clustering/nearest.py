@@ -14,7 +14,7 @@ Labels: TypeAlias = NDArray[np.int32]
 
 # A tile of rows × centers scores stays in a core's second-level cache between the product that writes it and the
 # search that reads it. Fixed numbers, so that the arithmetic, and with it the result, is the same for any machine.
-TILE_ROWS = 256
+TILE_ROWS = 512
 TILE_CENTERS = 1152
 # How many numbers of rows are compared with their centers at a time, for the same reason.
 COMPARED = 1 << 17
