@@ -22,7 +22,7 @@ from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows
 from coresift.types import Clustering, Singles
 
-SAMPLE_A_CENTER = 64
+SAMPLE_A_CENTER = 128
 SMALLEST_SAMPLE = 16_384
 # Where rows keep all their dimensions, the sample is held to this many numbers.
 LARGEST_SAMPLE = 160_000_000
@@ -32,7 +32,7 @@ MOST_ATTEMPTS = 16
 MANY_CENTERS = 256
 # The part of the variance that a sample's axes are to capture, and how many axes there are at most.
 CAPTURED = 0.85
-SAMPLE_AXES = 128
+SAMPLE_AXES = 160
 
 
 def cluster(
@@ -100,7 +100,10 @@ def cluster(
 
 def sample_size(n: int, k: int) -> int:
     """Return how many rows the centers are learned from."""
-    return min(n, max(SMALLEST_SAMPLE, SAMPLE_A_CENTER * k))
+    size = max(SMALLEST_SAMPLE, SAMPLE_A_CENTER * k)
+    if k >= MANY_CENTERS and n <= 2 * size:
+        return n  # to learn from the other rows too costs less than to search for their centers afterwards
+    return min(n, size)
 
 
 def sample_numbers(n: int, d: int, k: int) -> int:

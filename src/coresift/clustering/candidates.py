@@ -14,8 +14,10 @@ from coresift.engine import Workers
 from coresift.types import Ints, Singles
 
 # A cell is to have about this many rows of a block: enough for a product of matrices to pay.
-ROWS_A_CELL = 128
+ROWS_A_CELL = 256
 LARGEST_CELL = 64
+# Candidates of a cell for each center in it, beside those that all cells have.
+A_CENTER = 4
 # Numbers of center pairs that a task compares, to bound its memory.
 PAIRS_A_TASK = 1 << 23
 
@@ -29,10 +31,10 @@ class Cells:
 
     @classmethod
     def of(cls, points: Singles, block_rows: int, around: int, workers: Workers) -> Cells:
-        """Group centers, and list for each cell the centers nearest to any of its own: `around` + 4·(their number)."""
+        """Group centers, and list for each cell the centers nearest to any of its own: `around`, and 4 for each."""
         size = int(np.clip(ROWS_A_CELL * len(points) // block_rows, 1, LARGEST_CELL))
         cell = halve(points, size)
-        return cls(cell, closest(points, cell, min(around + 4 * size, len(points)), workers))
+        return cls(cell, closest(points, cell, min(around + A_CENTER * size, len(points)), workers))
 
 
 def halve(points: Singles, size: int) -> Ints:

@@ -107,7 +107,7 @@ def pull(distances: Floats, z: float) -> Floats:
     return np.asarray(bounded ** (z - 2))
 
 
-def sum_by_label(block: Singles, labels: Labels, weights: Floats) -> tuple[Ints, Floats]:
+def sum_by_label(block: Singles, labels: Labels, weights: Floats | Singles) -> tuple[Ints, Floats]:
     """Return the labels that are present, and the weighted sum of the rows of each."""
     from scipy.sparse import csr_array
 

@@ -29,7 +29,7 @@ FEW_AXES = (16, 24, 32, 40, 48, 64, 80, 96, 128)
 # The part of the variance that the axes for the candidates capture, and how many they are.
 CAPTURED = 0.9
 LEAST_AXES, MOST_AXES = 64, 192
-AROUND = 64
+AROUND = 128
 # Where axes capture less of the variance than this, centers that they find close may lie anywhere.
 LEAST_CAPTURED = 0.5
 
