@@ -150,13 +150,11 @@ def against_twin(array: np.ndarray, k: int) -> Facts:
 
 def paper() -> list[Facts]:
     with tempfile.TemporaryDirectory() as folder:
-        big, wide = Path(folder) / "paper.npy", Path(folder) / "diversity.npy"
-        write_rows(wide, 1_000_000, 384)
-        found = [in_process(path=str(wide), k=45_000, checked=60_000)]
-        wide.unlink()
-        write_rows(big, 4_600_000, 768)
-        found.append(in_process(path=str(big), k=4_500, budget=45_000))
-    return found
+        path = Path(folder) / "rows.npy"
+        write_rows(path, 4_600_000, 768)
+        found = [in_process(path=str(path), k=4_500, budget=45_000)]
+        write_rows(path, 1_000_000, 384)
+        return [*found, in_process(path=str(path), k=45_000, checked=60_000)]
 
 
 def growth() -> list[Facts]:

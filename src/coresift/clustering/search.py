@@ -68,6 +68,7 @@ class Exact:
 class Reduced:
     """All centers on `few` axes, the candidates of the winner's cell on all axes, the best two in full dimension.
 
+    With no axes for all centers, the labels that are given take the winner's place.
     The tables have a line a center: its coordinates, and −‖c‖²/2 from all of its dimensions.
     """
 
@@ -92,7 +93,7 @@ class Reduced:
         """Return a center of each row, nearest or nearly so, and its distance."""
         points = self.axes.project(self.axes.shift(block))
         with np.errstate(over="ignore", invalid="ignore"):
-            if coarse is None:
+            if self.few or coarse is None:
                 coarse = highest(_keep(points, self.few), self.rough)
             first, second = best_two(points, self.table, self.cells, coarse)
         distances, others = distances_to(block, self.centers, first), distances_to(block, self.centers, second)
@@ -126,11 +127,16 @@ def choose_search(
 ) -> Search:
     """Return the cheapest search whose cost, on sample rows, is within `tolerance` of the exact one's.
 
-    `coarse` are labels that are nearly right, one for each of the rows: they take the place of the first step.
+    `coarse` are labels that are nearly right, one for each of the rows: they take the place of the first step, where
+    that is good enough.
     """
     more = axes.first(min(max(axes.enough(CAPTURED), LEAST_AXES), MOST_AXES, len(axes)))
-    fewer = [0] if coarse is not None else [few for few in FEW_AXES if few <= rows.d // 3 and few <= len(more)]
+    fewer = [few for few in FEW_AXES if few <= rows.d // 3 and few <= len(more)]
     if not fewer or more.captured[fewer[-1] - 1] < LEAST_CAPTURED:
+        fewer = []
+    if coarse is not None and more.captured[-1] >= LEAST_CAPTURED:
+        fewer.insert(0, 0)
+    if not fewer:
         return Exact.of(centers, "the variance is spread over too many axes")
     count = min(rows.n, max(FEWEST_CHECKED, min(rows.n // 40, MOST_CHECKED)))
     ids = np.sort(rng.choice(rows.n, count, replace=False))
