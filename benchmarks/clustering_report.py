@@ -12,8 +12,15 @@ Facts = dict[str, Any]
 
 def write_report(found: dict[str, list[Facts]], folder: Path) -> None:
     """Write `clustering.md` and, if growth was measured, `clustering_growth.svg`."""
+    both = found.get("kernel", []) + found.get("clustering", []) + found.get("sentences", [])
+    tables = {
+        "kernel": [fact for fact in both if "methods" not in fact],
+        "clustering": [fact for fact in both if "methods" in fact],
+        "paper": found.get("paper", []),
+        "growth": found.get("growth", []),
+    }
     parts = {"kernel": kernel, "clustering": clustering, "paper": paper, "growth": growth}
-    text = "\n".join(parts[name](found[name]) for name in parts if name in found)
+    text = "\n".join(parts[name](facts) for name, facts in tables.items() if facts)
     (folder / "clustering.md").write_text("# Clustering: speed, cost and memory on two cores\n\n" + text)
     if "growth" in found:
         plot(found["growth"], folder / "clustering_growth.svg")
