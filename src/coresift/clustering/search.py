@@ -131,8 +131,8 @@ def choose_search(
     that is good enough.
     """
     more = axes.first(min(max(axes.enough(CAPTURED), LEAST_AXES), MOST_AXES, len(axes)))
-    fewer = [few for few in FEW_AXES if few <= rows.d // 3 and few <= len(more)]
-    if not fewer or more.captured[fewer[-1] - 1] < LEAST_CAPTURED:
+    fewer = [few for few in FEW_AXES if few <= min(rows.d // 3, len(axes))]
+    if not fewer or axes.captured[fewer[-1] - 1] < LEAST_CAPTURED:
         fewer = []
     if coarse is not None and more.captured[-1] >= LEAST_CAPTURED:
         fewer.insert(0, 0)
@@ -146,11 +146,14 @@ def choose_search(
     truth = _cost(exact, checked, known, z, workers)
     search = Reduced.of(centers, more, fewer[0], rows.block_rows, workers)
     for few in fewer:
+        wide = min(2 * few, len(axes))
+        if wide > len(search.axes):
+            search = Reduced.of(centers, axes.first(wide), few, rows.block_rows, workers)
         search = replace(search, few=few, rough=_keep(search.table, few))
         cost = _cost(search, checked, known, z, workers)
         if cost <= truth * (1 + SAFETY * tolerance):
             first = f"{few} axes for all centers" if few else "nearly right labels"
-            then = f"{len(more)} for {search.cells.candidates.shape[1]} candidates, {rows.d} for the best two"
+            then = f"{len(search.axes)} for {search.cells.candidates.shape[1]} candidates, {rows.d} for the best two"
             inflation = cost / truth - 1 if truth else 0.0
             return replace(search, path=f"reduced: {first}, {then}; cost {inflation:+.3%} on {len(ids)} rows")
     return exact
