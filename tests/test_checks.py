@@ -109,12 +109,10 @@ def test_what_are_not_row_numbers(value, says):
     assert sentence(row_numbers, "given", value, 5) == says
 
 
-@pytest.mark.xfail(strict=True, reason="numpy's own sentence comes through")
 def test_lists_of_unequal_length_are_not_row_numbers():
     assert "given must be a list of row numbers" in sentence(row_numbers, "given", [[1, 2], [3]], 5)
 
 
-@pytest.mark.xfail(strict=True, reason="the sentence leaves out that a share is at most 1")
 @pytest.mark.parametrize("value", [0, -1, "half", np.nan])
 def test_a_share_s_sentence_has_both_ends(value):
     assert sentence(share, "part", value) == f"part must be a number between 0 and 1; got {value!r}."

@@ -91,6 +91,6 @@ def test_the_theorem_s_bound(delta, record_property):
             opened, losses, seed=seed, clusters=clustering, epsilon=epsilon, delta=delta, **paper(holder)
         )
         failures += abs(losses.sum() - losses[picked.ids] @ picked.weights) > bound
-    record_property("share of failures", failures / seeds)
+    record_property("share of failures", float(failures / seeds))
     print(f"delta={delta}: bound failed in {failures} of {seeds} seeds")
     assert failures / seeds <= (2 / math.e if delta is None else delta)

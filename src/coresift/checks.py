@@ -52,15 +52,23 @@ def positive(argument: str, value: Any, *, zero: bool = False) -> float:
 
 def share(argument: str, value: Any, *, ends: bool = False) -> float:
     """Return a number strictly between 0 and 1 (or with both ends)."""
-    number = positive(argument, value, zero=ends)
-    if number > 1 or (number == 1 and not ends):
-        refuse(argument, "a number from 0 to 1" if ends else "a number between 0 and 1", repr(value))
+    allowed = "a number from 0 to 1" if ends else "a number between 0 and 1"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        refuse(argument, allowed, repr(value))
+    within = 0 <= number <= 1 if ends else 0 < number < 1
+    if isinstance(value, bool) or not within:
+        refuse(argument, allowed, repr(value))
     return number
 
 
 def row_numbers(argument: str, value: Any, count: int) -> NDArray[np.int64]:
     """Return distinct row numbers below `count`, sorted."""
-    ids = np.asarray(value if value is not None else [])
+    try:
+        ids = np.asarray(value if value is not None else [])
+    except ValueError:
+        refuse(argument, "a list of row numbers", "lists of unequal length")
     if ids.size == 0:
         return np.zeros(0, np.int64)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
