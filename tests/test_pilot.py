@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coresift as cs
-from coresift.pilot import _deal
+from coresift.inclusion import deal
 from coresift.types import Frame
 
 
@@ -76,7 +76,7 @@ def test_equal_probabilities_and_a_large_part_of_the_rows_give_uniform_s_own_var
 def test_dealing_stays_within_limits_and_sums_to_the_total(pairs, data):
     wishes, limits = (np.array(column) for column in zip(*pairs, strict=True))
     total = data.draw(st.integers(0, int(limits.sum())))
-    dealt = _deal(wishes.astype(float), limits, total)
+    dealt = deal(wishes.astype(float), limits, total)
     assert dealt.sum() == total
     assert np.all((dealt >= 0) & (dealt <= limits))
     if total >= np.count_nonzero(limits):

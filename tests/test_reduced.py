@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 import coresift as cs
 from coresift.clustering.candidates import Cells, best, best_two, closest, halve
-from coresift.clustering.learning import deal
 from coresift.clustering.nearest import distances_to, with_bias
 from coresift.clustering.search import Exact, Reduced, choose_search
 from coresift.clustering.space import principal_axes
@@ -153,18 +152,3 @@ def test_all_candidates_and_all_axes_find_the_nearest():
     truth, shortest = brute_force(rows, centers)
     np.testing.assert_array_equal(labels, truth)
     np.testing.assert_allclose(distances, shortest, rtol=1e-4, atol=1e-5)
-
-
-@given(
-    shares=st.lists(st.floats(0, 1e6), min_size=1, max_size=20),
-    seed=st.integers(0, 999),
-)
-def test_centers_are_dealt_in_full_and_within_limits(shares, seed):
-    limits = np.random.default_rng(seed).integers(0, 50, size=len(shares))
-    k = min(int(limits.sum()), 60)
-    if k < np.count_nonzero(limits):
-        return
-    dealt = deal(k, np.array(shares), limits)
-    assert dealt.sum() == k
-    assert np.all(dealt <= limits)
-    assert np.all(dealt >= np.minimum(limits, 1))

@@ -1,10 +1,10 @@
-"""From sizes to inclusion probabilities."""
+"""From sizes to inclusion probabilities and whole numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from coresift.types import Bools, Floats
+from coresift.types import Bools, Floats, Ints
 
 # Closer to 1 than this is certain: it keeps cumulative sums from stepping over a row twice.
 CERTAIN = 1 - 1e-9
@@ -50,3 +50,21 @@ def spread(powers: Floats, allowed: Bools, floor: float) -> Floats:
     sizes = np.zeros(powers.size)
     sizes[allowed] = (1 - floor) * parts(powers[allowed]) + floor / max(int(np.count_nonzero(allowed)), 1)
     return sizes
+
+
+def deal(wishes: Floats, limits: Ints, total: int) -> Ints:
+    """Return whole numbers near the wishes that sum to the total, within limits, and at least 1 if the total allows.
+
+    >>> deal(np.array([2.6, 0.2, 1.2]), np.array([9, 9, 0]), 4)
+    array([3, 1, 0])
+    """
+    total = min(total, int(limits.sum()))
+    least = np.minimum(limits, 1) if total >= np.count_nonzero(limits) else np.zeros_like(limits)
+    dealt = np.clip(np.floor(wishes).astype(np.int64), least, limits)
+    while (missing := total - int(dealt.sum())) != 0:
+        step = int(np.sign(missing))
+        movable = dealt < limits if missing > 0 else dealt > least
+        gap = np.where(movable, step * (wishes - dealt), -np.inf)
+        furthest = np.argsort(-gap, kind="stable")[: min(abs(missing), int(movable.sum()))]
+        dealt[furthest] += step
+    return dealt

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from coresift.checks import refuse, share
-from coresift.inclusion import FLAT, fixed_size_inclusion, spread
+from coresift.inclusion import FLAT, deal, fixed_size_inclusion, spread
 from coresift.order import snake
 from coresift.types import Clustering, Floats, Frame, Ints, PilotPlan, Strategy
 
@@ -80,7 +80,7 @@ class Representatives(Strategy):
         members = np.bincount(clustering.labels[open_rows], minlength=clustering.k)
         occupied = int(np.count_nonzero(members))
         first = min(self.size(occupied, budget), int(members.sum()))
-        dealt = _deal(self._wishes(members, first), members, first)
+        dealt = deal(self._wishes(members, first), members, first)
         now = np.where(open_rows, (dealt / np.maximum(members, 1))[clustering.labels], 0.0)
         later = fixed_size_inclusion(spread(clustering.powers, open_rows, FLAT), budget - first)
         smaller = np.maximum(1.0, members.sum() / (max(occupied, 1) * np.maximum(members, 1)))[clustering.labels]
@@ -100,19 +100,6 @@ def nobody(frame: Frame) -> PilotPlan:
     """Return the plan that asks nobody."""
     nothing = np.zeros(frame.n)
     return PilotPlan(nothing, nothing, np.arange(frame.n), keep=False, origin="pilot")
-
-
-def _deal(wishes: Floats, limits: Ints, total: int) -> Ints:
-    """Return whole numbers near the wishes that sum to the total, at least 1 where the total allows, within limits."""
-    least = np.minimum(limits, 1) if total >= np.count_nonzero(limits) else np.zeros_like(limits)
-    dealt = np.clip(np.floor(wishes).astype(np.int64), least, limits)
-    while (missing := total - int(dealt.sum())) != 0:
-        step = int(np.sign(missing))
-        movable = dealt < limits if missing > 0 else dealt > least
-        gap = np.where(movable, step * (wishes - dealt), -np.inf)
-        furthest = np.argsort(-gap, kind="stable")[: min(abs(missing), int(movable.sum()))]
-        dealt[furthest] += step
-    return dealt
 
 
 def _stand_ins(clustering: Clustering, frame: Frame) -> Ints:

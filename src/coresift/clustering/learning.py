@@ -17,6 +17,7 @@ from coresift.clustering.refine import pull, refine, sum_by_label
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.space import Axes, pieces_of
 from coresift.engine import Alone, Workers
+from coresift.inclusion import deal, parts
 from coresift.progress import Progress
 from coresift.rows import Rows, open_rows, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
@@ -94,7 +95,7 @@ def _seed_in_groups(
     group, away = _nearest_of_all(coordinates, middles, workers)
     shares = np.bincount(group, away.astype(np.float64) ** z, len(middles)).astype(np.float64)
     members = [np.flatnonzero(group == number) for number in range(len(middles))]
-    wanted = deal(k, shares, np.array([len(some) for some in members]))
+    wanted = deal(k * parts(shares), np.array([len(some) for some in members]), k)
     tasks = list(zip(members, wanted.tolist(), rng.spawn(len(middles)), strict=True))
 
     def seed(task: tuple[Ints, int, np.random.Generator]) -> tuple[Singles, Labels]:
@@ -113,22 +114,6 @@ def _seed_in_groups(
             labels[some] = own + np.int32(done)
         done += len(seeds)
     return np.concatenate(found), labels
-
-
-def deal(k: int, shares: Floats, limits: Ints) -> Ints:
-    """Return whole numbers that sum to k, in proportion to the shares, from 1 (where a share is left) to the limits."""
-    shares = shares / (shares.sum() or 1.0)
-    dealt = np.minimum(np.maximum(np.floor(k * shares).astype(np.int64), limits > 0), limits)
-    while (missing := k - int(dealt.sum())) != 0:
-        if missing > 0:
-            behind = np.where(dealt < limits, k * shares - dealt, -np.inf)
-        else:
-            behind = np.where(dealt > 1, dealt - k * shares, -np.inf)
-        chosen = np.argsort(-behind, kind="stable")[: min(abs(missing), int(np.isfinite(behind).sum()))]
-        if not chosen.size:
-            break
-        dealt[chosen] += np.sign(missing)
-    return dealt
 
 
 def _nearest_of_all(coordinates: Singles, centers: Singles, workers: Workers) -> tuple[Labels, Singles]:
