@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import coresift as cs
-from benchmarks.memory import anonymous_bytes
 from coresift.clustering.nearest import distances_to
 from coresift.clustering.refine import snap
 from coresift.clustering.search import Exact
@@ -90,6 +89,14 @@ def peak_memory() -> Iterator[list[float]]:
     finally:
         stop.set()
         watcher.join()
+
+
+def anonymous_bytes() -> int:
+    """What this process holds beside pages of files, from the kernel's own count."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("This system does not count anonymous memory; run the benchmark on Linux.")
 
 
 def write_rows(path: Path, n: int, d: int, clusters: int = 3000) -> None:

@@ -14,13 +14,13 @@ import json
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
 
 import coresift as cs
+from benchmarks.measuring import peak_memory
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -60,31 +60,12 @@ def write_rows(path: Path, n: int, d: int) -> None:
 
 def measure(path: str, budget: int) -> dict[str, float]:
     """Select from the file, and watch this process's anonymous memory meanwhile."""
-    peak, stop = [0], threading.Event()
-
-    def watch() -> None:
-        while not stop.wait(0.02):
-            peak[0] = max(peak[0], anonymous_bytes())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
     start = time.perf_counter()
-    try:
+    with peak_memory() as peak:
         picked = cs.select(path, losses=lambda ids: np.abs(np.sin(ids)), budget=budget)
-    finally:
-        stop.set()
-        watcher.join()
-    planned = cs.plan(path, budget=budget).memory
     seconds = time.perf_counter() - start
+    planned = cs.plan(path, budget=budget).memory
     return {"selected": len(picked), "peak_mb": peak[0] / 1e6, "planned_mb": planned / 1e6, "seconds": seconds}
-
-
-def anonymous_bytes() -> int:
-    """What this process holds beside pages of files, from the kernel's own count."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
-    raise OSError("This system does not count anonymous memory; run the benchmark on Linux.")
 
 
 if __name__ == "__main__":
