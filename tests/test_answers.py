@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tables import write
 
 from coresift.answers import AnswerFile
 from coresift.checks import InputError
@@ -33,17 +29,6 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampl
         "7.0",
     ]
 )
-
-
-def write(path, columns):
-    if path.suffix == ".parquet":
-        pa.parquet.write_table(pa.table(columns), path)
-    elif path.suffix == ".csv":
-        pa.csv.write_csv(pa.table(columns), path)
-    else:
-        lines = [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 def refusal(work):

@@ -20,6 +20,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import write
 
 from coresift.checks import InputError, LossError
 from coresift.oracle import Oracle, as_oracle
@@ -311,17 +312,6 @@ def test_what_is_no_source_is_refused(bad):
 
 
 # Files
-
-
-def write(path, columns):
-    if path.suffix == ".parquet":
-        pa.parquet.write_table(pa.table(columns), path)
-    elif path.suffix == ".csv":
-        pa.csv.write_csv(pa.table(columns), path)
-    else:
-        lines = [dict(zip(columns, entry, strict=True)) for entry in zip(*columns.values(), strict=True)]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 SUFFIXES = [".parquet", ".csv", ".jsonl"]
