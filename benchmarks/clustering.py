@@ -30,6 +30,7 @@ from benchmarks.measuring import assign, costs, limit, peak_memory, powers, side
 from benchmarks.problems import data_folder
 from benchmarks.weiszfeld import weiszfeld
 from coresift.clustering.search import choose_search
+from coresift.clustering.snapping import assign_rows
 from coresift.clustering.space import principal_axes
 from coresift.progress import Progress
 
@@ -91,8 +92,8 @@ def reduced(name: str, array: np.ndarray, centers: np.ndarray) -> Facts:
             rng = np.random.default_rng(0)
             axes = principal_axes(rows, rng, workers)
             search = choose_search(rows, centers, 2.0, axes, rng, workers, tolerance=0.005)
-            away = [distances for _, distances in workers.map(rows, lambda _, block: search.nearest(block))]
-        kept.update(path=search.path, cost=powers(np.concatenate(away), 2.0))
+            away = assign_rows(rows, search, workers)[1]
+        kept.update(path=search.path, cost=powers(away, 2.0))
 
     times = side_by_side({"limit": lambda: limit(n, k, d), "ours": ours}, times=3)
     inflation = kept["cost"] / powers(assign(rows, centers)[1], 2.0) - 1

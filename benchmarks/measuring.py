@@ -17,6 +17,7 @@ import coresift as cs
 from coresift.clustering.nearest import distances_to
 from coresift.clustering.refine import snap
 from coresift.clustering.search import Exact
+from coresift.clustering.snapping import assign_rows
 from coresift.engine import available_cores
 from coresift.progress import Progress
 
@@ -53,10 +54,8 @@ def side_by_side(tasks: dict[str, Callable[[], object]], times: int) -> dict[str
 
 def assign(rows: cs.Rows, centers: Matrix) -> tuple[NDArray[np.int32], Matrix]:
     """The nearest center of every row, compared with all, and its distance."""
-    search = Exact.of(centers)
     with cs.Local().open(Progress()) as workers:
-        found = list(workers.map(rows, lambda _, block: search.nearest(block)))
-    return np.concatenate([labels for labels, _ in found]), np.concatenate([away for _, away in found])
+        return assign_rows(rows, Exact.of(centers), workers)
 
 
 def costs(rows: cs.Rows, centers: Matrix, z: float = 2.0) -> tuple[float, float]:

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coresift as cs
-from coresift.clustering.candidates import Cells, best, best_two, closest, halve
+from coresift.clustering.candidates import Cells, best, best_few, closest, group, runs_of
 from coresift.clustering.nearest import distances_to, with_bias
 from coresift.clustering.search import Exact, Reduced, choose_search
+from coresift.clustering.snapping import assign_rows
 from coresift.clustering.space import principal_axes
 from coresift.engine import Alone
 
@@ -27,6 +28,10 @@ def brute_force(rows, centers):
     return gaps.argmin(axis=1), np.sqrt(gaps.min(axis=1))
 
 
+def assigned(rows, search):
+    return assign_rows(cs.open_rows(rows), search, Alone())
+
+
 def chosen(rows, centers, seed=0, z=2.0, tolerance=0.005):
     opened, rng = cs.open_rows(rows), np.random.default_rng(seed)
     axes = principal_axes(opened, rng, Alone())
@@ -40,11 +45,11 @@ def test_inflation_stays_within_the_tolerance(seed, d, z, clustered):
     rows = low_rank(3000, d, seed) if clustered else rng.normal(size=(3000, d)).astype(np.float32)
     centers = rows[rng.choice(3000, 300, replace=False)] * np.float32(0.9)
     search = chosen(rows, centers, seed, z)
-    labels, distances = search.nearest(rows)
+    labels, distances = assigned(rows, search)
     assert labels.min() >= 0
     assert labels.max() < 300
     np.testing.assert_array_equal(distances, distances_to(rows, centers, labels))
-    exact = Exact.of(centers).nearest(rows)[1]
+    exact = assigned(rows, Exact.of(centers))[1]
     inflation = (distances.astype(float) ** z).sum() / (exact.astype(float) ** z).sum() - 1
     assert 0 <= inflation + 1e-6 <= 0.005
     assert search.path.startswith("reduced" if clustered else "exact")
@@ -108,47 +113,74 @@ def test_a_bad_row_is_named():
         cs.cluster(rows, 300)
 
 
-@given(count=st.integers(1, 200), size=st.integers(1, 20), seed=st.integers(0, 99))
-def test_cells_hold_every_point_once_and_no_more_than_their_size(count, size, seed):
+@given(count=st.integers(1, 200), seed=st.integers(0, 99))
+def test_cells_hold_every_point_once_and_none_is_empty(count, seed):
     points = np.random.default_rng(seed).normal(size=(count, 3)).astype(np.float32)
-    cell = halve(points, size)
-    assert np.bincount(cell).max() <= size
-    assert np.bincount(cell).min() >= 1
+    middles, cell = group(points, Alone())
+    assert cell.shape == (count,)
+    assert np.bincount(cell, minlength=len(middles)).min() >= 1
+    for number, middle in enumerate(middles):
+        np.testing.assert_allclose(middle, points[cell == number].mean(axis=0), atol=1e-5)
 
 
 def test_candidates_are_the_nearest_to_any_center_of_the_cell():
     points = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
-    cell = halve(points, 4)
-    listed = closest(points, cell, 12, Alone())
+    middles, cell = group(points, Alone())
+    listed = closest(points, cell, middles, 12, Alone())
     gaps = ((points[:, None] - points[None]) ** 2).sum(axis=2)
     for number, candidates in enumerate(listed):
         near = gaps[cell == number].min(axis=0)
         assert set(np.flatnonzero(cell == number)) <= set(candidates)
-        assert near[candidates].max() <= np.sort(near)[11] + 1e-5
+        np.testing.assert_allclose(near[candidates], np.sort(near)[:12], atol=1e-5)
+
+
+def test_candidates_are_looked_for_in_the_cells_around():
+    points = np.random.default_rng(3).normal(size=(3000, 4)).astype(np.float32)
+    middles, cell = group(points, Alone())
+    listed = closest(points, cell, middles, 24, Alone())
+    gaps = ((points[:, None] - points[None]) ** 2).sum(axis=2)
+    hits = [
+        np.isin(np.argsort(gaps[cell == number].min(axis=0), kind="stable")[:24], candidates).mean()
+        for number, candidates in enumerate(listed)
+    ]
+    assert np.mean(hits) > 0.99
+
+
+@given(count=st.integers(1, 6000), cells=st.integers(1, 50), seed=st.integers(0, 99))
+def test_runs_hold_every_point_once_cell_by_cell(count, cells, seed):
+    cell = np.random.default_rng(seed).integers(cells, size=count)
+    runs = runs_of(cell)
+    np.testing.assert_array_equal(np.sort(np.concatenate([run.ids for run in runs])), np.arange(count))
+    for run in runs:
+        assert run.cuts[0][1] == 0
+        assert run.cuts[-1][2] == len(run.ids)
+        for number, start, stop in run.cuts:
+            assert set(cell[run.ids[start:stop]]) == {number}
 
 
 def test_the_best_candidates_are_those_of_plain_loops():
     rng = np.random.default_rng(2)
     centers, points = rng.normal(size=(40, 5)).astype(np.float32), rng.normal(size=(100, 5)).astype(np.float32)
-    cells = Cells(halve(centers, 8), closest(centers, halve(centers, 8), 15, Alone()))
-    coarse = rng.integers(40, size=100).astype(np.int32)
+    cells = Cells.of(centers, 15, Alone())
+    coarse = rng.integers(40, size=100)
     table, padded = with_bias(centers), np.column_stack([points, np.ones(100, np.float32)])
-    labels, scores = best(padded, table, cells, coarse)
-    first, second = best_two(padded, table, cells, coarse)
-    for i in range(100):
-        candidates = cells.candidates[cells.cell[coarse[i]]]
-        products = table[candidates] @ padded[i]
-        ranked = candidates[np.argsort(-products)]
-        assert (labels[i], first[i], second[i]) == (ranked[0], ranked[0], ranked[1])
-        assert scores[i] == pytest.approx(products.max(), abs=1e-5)
+    for run in runs_of(cells.cell[coarse]):
+        labels, scores = best(padded[run.ids], table, cells, run)
+        few = best_few(padded[run.ids], table, cells, run, 3)
+        for place, i in enumerate(run.ids):
+            candidates = cells.candidates[cells.cell[coarse[i]]]
+            products = table[candidates] @ padded[i]
+            ranked = candidates[np.argsort(-products)]
+            assert labels[place] == ranked[0]
+            np.testing.assert_array_equal(few[place], ranked[:3])
+            assert scores[place] == pytest.approx(products.max(), abs=1e-5)
 
 
 def test_all_candidates_and_all_axes_find_the_nearest():
     rows = low_rank(500, 40, 8, rank=20)
     centers = rows[:30]
     whole = principal_axes(cs.open_rows(rows), np.random.default_rng(0), Alone()).whole()
-    search = Reduced.of(centers, whole, 40, rows.shape[0], Alone())
-    labels, distances = search.nearest(rows)
+    labels, distances = assigned(rows, Reduced.of(centers, whole, 30, Alone()))
     truth, shortest = brute_force(rows, centers)
     np.testing.assert_array_equal(labels, truth)
     np.testing.assert_allclose(distances, shortest, rtol=1e-4, atol=1e-5)

@@ -14,18 +14,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
 
 from coresift.checks import whole
 from coresift.progress import Progress, stage
-from coresift.rows import Rows
+from coresift.rows import Block, Rows
 from coresift.types import Singles, Strategy
 
 S = TypeVar("S")
 T = TypeVar("T")
 BlockFunction = Callable[[int, Singles], T]
+# Reads a few blocks itself, with workers for whatever it does side by side, and returns one result a block.
+GroupFunction = Callable[["Workers", Sequence[Block]], list[T]]
 
 
 class Workers(Protocol):
@@ -33,6 +36,10 @@ class Workers(Protocol):
 
     def map(self, rows: Rows, function: BlockFunction[T], *, name: str = "") -> Iterator[T]:
         """Yield function(start, block) for every block of rows, in row order."""
+        ...
+
+    def groups(self, rows: Rows, size: int, function: GroupFunction[T], *, name: str = "") -> Iterator[T]:
+        """Yield all of function(workers, blocks) for `size` blocks at a time, in row order."""
         ...
 
     def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
@@ -87,6 +94,13 @@ class _Pool:
             else:
                 yield from self._in_order(tasks, progress)
 
+    def groups(self, rows: Rows, size: int, function: GroupFunction[T], *, name: str = "") -> Iterator[T]:
+        progress = self._progress if name else Progress()
+        with stage(progress, name, rows.n):
+            for blocks in _grouped(rows, size):
+                yield from function(self, blocks)
+                progress.advance(min(size * rows.block_rows, rows.n - blocks[0][0]))
+
     def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
         progress = self._progress if name else Progress()
         with stage(progress, name, len(items)):
@@ -114,6 +128,11 @@ class Alone:
         """Yield function(start, block) for every block of rows."""
         return (function(start, read()) for start, read in rows.blocks())
 
+    def groups(self, rows: Rows, size: int, function: GroupFunction[T], *, name: str = "") -> Iterator[T]:
+        """Yield all of function(workers, blocks) for `size` blocks at a time."""
+        for blocks in _grouped(rows, size):
+            yield from function(self, blocks)
+
     def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
         """Yield function(item) for every item."""
         return map(function, items)
@@ -139,6 +158,12 @@ class _SingleThreadedBlas:
 
 
 SINGLE_THREADED = _SingleThreadedBlas()
+
+
+def _grouped(rows: Rows, size: int) -> Iterator[list[Block]]:
+    blocks = rows.blocks()
+    while some := list(islice(blocks, size)):
+        yield some
 
 
 def _run(function: BlockFunction[T], start: int, read: Callable[[], Singles]) -> T:

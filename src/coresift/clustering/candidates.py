@@ -1,124 +1,143 @@
-"""Search among a few candidates: centers in cells, and for each cell the centers that its rows may belong to."""
+"""Search among a few candidates: centers in cells, and for each cell the centers that its rows may belong to.
+
+Rows of one cell are compared with the same candidates, so that a product of matrices does it: the more rows of a cell
+come together, the better it pays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from coresift.clustering.nearest import Labels, with_bias
+from coresift.clustering.nearest import Labels, highest, with_bias
+from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
 from coresift.types import Ints, Singles
 
-# A cell is to have about this many rows of a block: enough for a product of matrices to pay.
-ROWS_A_CELL = 256
-LARGEST_CELL = 64
-# Candidates of a cell for each center in it, beside those that all cells have.
-A_CENTER = 4
-# Numbers of center pairs that a task compares, to bound its memory.
-PAIRS_A_TASK = 1 << 23
+# Cells are to hold about so many centers; with very many centers there are fewer cells, of more centers each, since
+# a row is compared with all cells.
+CENTERS_A_CELL, CELLS_A_ROOT = 4, 17
+GROUPING_STEPS = 3
+# Candidates are looked for among so many times their number, those of the nearest cells.
+REACH = 4
+# Tasks have at least so many rows, or cells.
+ROWS_A_TASK, CELLS_A_TASK = 2048, 64
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Centers in cells of neighbors (`cell`, one number a center), and the candidates of each cell, a line each."""
+    """Centers in cells of neighbors (`cell`, one number a center), their `middles`, and the candidates of each cell.
+
+    `candidates` has a line a cell, nearest centers first; `middles` has one too: coordinates, and −‖m‖²/2.
+    """
 
     cell: Ints
     candidates: Ints
+    middles: Singles
 
     @classmethod
-    def of(cls, points: Singles, block_rows: int, around: int, workers: Workers) -> Cells:
-        """Group centers, and list for each cell the centers nearest to any of its own: `around`, and 4 for each."""
-        size = int(np.clip(ROWS_A_CELL * len(points) // block_rows, 1, LARGEST_CELL))
-        cell = halve(points, size)
-        return cls(cell, closest(points, cell, min(around + A_CENTER * size, len(points)), workers))
+    def of(cls, points: Singles, count: int, workers: Workers) -> Cells:
+        """Group centers, and list for each cell the `count` centers nearest to any of its own."""
+        middles, cell = group(points, workers)
+        return cls(cell, closest(points, cell, middles, min(count, len(points)), workers), with_bias(middles))
+
+    def first(self, count: int) -> Cells:
+        """Return the same cells with fewer candidates."""
+        return replace(self, candidates=np.ascontiguousarray(self.candidates[:, :count]))
 
 
-def halve(points: Singles, size: int) -> Ints:
-    """Return cells of at most `size` points: each set is cut at the median of its widest coordinate until it fits."""
-    if size == 1:
-        return np.arange(len(points))
-    cell = np.empty(len(points), np.int64)
-    open_sets, count = [np.arange(len(points))], 0
-    while open_sets:
-        some = open_sets.pop()
-        if len(some) <= size:
-            cell[some], count = count, count + 1
-            continue
-        widest = points[some].var(axis=0).argmax()
-        order = some[np.argsort(points[some, widest], kind="stable")]
-        open_sets += [order[: len(some) // 2], order[len(some) // 2 :]]
-    return cell
+def group(points: Singles, workers: Workers) -> tuple[Singles, Ints]:
+    """Return the middles of cells of nearby points, and the cell of each point; no cell is empty."""
+    count = max(1, min(len(points) // CENTERS_A_CELL, int(CELLS_A_ROOT * np.sqrt(len(points)))))
+    middles = points[np.linspace(0, len(points) - 1, count).astype(np.int64)]
+    padded = np.column_stack([points, np.ones(len(points), np.float32)])
+    pieces = pieces_of(np.arange(len(points)), ROWS_A_TASK)
+    for _ in range(GROUPING_STEPS):
+        table = with_bias(middles)
+        found = workers.each(pieces, lambda some: highest(padded[some], table))  # noqa: B023 - used within the step
+        _, cell = np.unique(np.concatenate(list(found)), return_inverse=True)
+        order = np.argsort(cell, kind="stable")
+        starts = np.searchsorted(cell[order], np.arange(cell.max() + 1))
+        sums = np.add.reduceat(points[order], starts, axis=0)
+        middles = np.asarray(sums / np.bincount(cell)[:, None], np.float32)
+    return middles, cell
 
 
-def closest(points: Singles, cell: Ints, count: int, workers: Workers) -> Ints:
-    """Return for each cell the numbers of the `count` points nearest to any point of it, its own among them."""
+def closest(points: Singles, cell: Ints, middles: Singles, count: int, workers: Workers) -> Ints:
+    """Return for each cell the numbers of the `count` points nearest to any point of it, its own first.
+
+    Cells with numbers in a row go together; only points of the cells around them are looked at, four times as many
+    as are wanted.
+    """
     order = np.argsort(cell, kind="stable")
-    starts = np.searchsorted(cell[order], np.arange(cell.max() + 2))
-    table = with_bias(points)
-    largest = int(np.diff(starts).max())
-    together = max(1, PAIRS_A_TASK // (len(points) * largest))
+    bounds = np.searchsorted(cell[order], np.arange(len(middles) + 1))
+    sizes, table, between = np.diff(bounds), with_bias(points), with_bias(middles)
 
-    def of_some(first: int) -> Ints:
-        last = min(first + together, len(starts) - 1)
-        members = order[starts[first] : starts[last]]
-        gaps = points[members] @ table[:, :-1].T
-        gaps += table[:, -1] + table[members, -1:]  # minus half of the squared distance, zero to itself
-        gaps[np.arange(len(members)), members] = np.inf
-        nearness = np.maximum.reduceat(gaps, starts[first:last] - starts[first], axis=0)
-        if count == len(points):
-            return np.tile(np.arange(count), (len(nearness), 1))
-        return np.sort(np.argpartition(-nearness, count - 1, axis=1)[:, :count], axis=1)
+    def of_some(numbers: Ints) -> Ints:
+        gaps = middles[numbers] @ between[:, :-1].T + between[:, -1] + between[numbers, -1:]
+        near = np.argsort(-gaps.max(axis=0), kind="stable")
+        within = int(np.searchsorted(np.cumsum(sizes[near]), REACH * count + sizes[numbers].sum())) + 1
+        pool = order[np.isin(cell[order], near[:within])]
+        own = order[bounds[numbers[0]] : bounds[numbers[-1] + 1]]
+        gaps = table[own, :-1] @ table[pool, :-1].T
+        gaps += table[pool, -1] + table[own, -1:]  # minus half of the squared distance, zero to itself
+        gaps = np.maximum.reduceat(gaps, bounds[numbers] - bounds[numbers[0]], axis=0)
+        gaps[cell[pool] == numbers[:, None]] = np.inf
+        best = np.argpartition(-gaps, count - 1, axis=1)[:, :count]
+        ranks = np.argsort(-np.take_along_axis(gaps, best, axis=1), axis=1, kind="stable")
+        return pool[np.take_along_axis(best, ranks, axis=1)]
 
-    return np.concatenate(list(workers.each(range(0, len(starts) - 1, together), of_some)))
-
-
-def best(points: Singles, table: Singles, cells: Cells, coarse: Labels) -> tuple[Labels, Singles]:
-    """Return the best candidate of each point and its score; candidates are those of the cell of its coarse label."""
-    order, cuts = _by_cell(cells, coarse)
-    labels, scores = np.empty(len(points), np.int32), np.empty(len(points), np.float32)
-    for here, candidates, products in _products(points[order], table, cells.candidates, cuts):
-        found = products.argmax(axis=1)
-        labels[here] = candidates[found]
-        scores[here] = products[np.arange(len(found)), found]
-    return _back(order, labels), _back(order, scores)
+    return np.concatenate(list(workers.each(pieces_of(np.arange(len(middles)), CELLS_A_TASK), of_some)))
 
 
-def best_two(points: Singles, table: Singles, cells: Cells, coarse: Labels) -> tuple[Labels, Labels]:
-    """Return the best and the second best candidate of each point."""
-    order, cuts = _by_cell(cells, coarse)
-    first, second = np.empty(len(points), np.int32), np.empty(len(points), np.int32)
-    for here, candidates, products in _products(points[order], table, cells.candidates, cuts):
-        found = products.argmax(axis=1)
-        first[here] = candidates[found]
-        products[np.arange(len(found)), found] = -np.inf
-        second[here] = candidates[products.argmax(axis=1)]
-    return _back(order, first), _back(order, second)
+@dataclass(frozen=True)
+class Run:
+    """Points of a few cells: their numbers, cell by cell, and (cell, start, stop) of each among these."""
+
+    ids: Ints
+    cuts: Sequence[tuple[int, int, int]]
 
 
-def _by_cell(cells: Cells, coarse: Labels) -> tuple[Ints, list[tuple[int, int, int]]]:
-    """Return the order of points by the cell of their coarse label, and (cell, start, stop) of each in that order."""
-    cell = cells.cell[coarse]
+def runs_of(cell: Ints) -> list[Run]:
+    """Sort points by their cell, and cut them between cells into runs of about 2,048 points."""
     order = np.argsort(cell, kind="stable")
     starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
-    stops = np.append(starts[1:], len(order))
-    return order, list(zip(cell[order[starts]].tolist(), starts.tolist(), stops.tolist(), strict=True))
+    bounds = np.append(starts, len(order))
+    numbers = cell[order[starts]].tolist()
+    # A run begins with the first cell that lies beyond a multiple of the wished length.
+    first = np.unique(np.searchsorted(starts, np.arange(0, len(order), ROWS_A_TASK)))
+    runs = []
+    for begin, end in pairwise([*first[first < len(starts)].tolist(), len(starts)]):
+        here = (bounds[begin : end + 1] - bounds[begin]).tolist()
+        cuts = list(zip(numbers[begin:end], here[:-1], here[1:], strict=True))
+        runs.append(Run(order[bounds[begin] : bounds[end]], cuts))
+    return runs
 
 
-def _products(
-    points: Singles, table: Singles, candidates: Ints, cuts: list[tuple[int, int, int]]
-) -> Iterator[tuple[slice, Ints, Singles]]:
-    """Yield, cell by cell, where its points are, its candidates, and the points × candidates products."""
-    for cell, start, stop in cuts:
-        some = candidates[cell]
-        yield slice(start, stop), some, points[start:stop] @ table[some].T
+def best(points: Singles, table: Singles, cells: Cells, run: Run) -> tuple[Labels, Singles]:
+    """Return the best candidate of each point of a run, and its score; the points stand as the run has them."""
+    labels, scores = np.empty(len(points), np.int32), np.empty(len(points), np.float32)
+    for cell, start, stop in run.cuts:
+        candidates = cells.candidates[cell]
+        products = points[start:stop] @ table[candidates].T
+        found = products.argmax(axis=1)
+        labels[start:stop] = candidates[found]
+        scores[start:stop] = products[np.arange(len(found)), found]
+    return labels, scores
 
 
-def _back(order: Ints, values: NDArray[Any]) -> NDArray[Any]:
-    """Return values to the order that the points came in."""
-    placed = np.empty_like(values)
-    placed[order] = values
-    return placed
+def best_few(points: Singles, table: Singles, cells: Cells, run: Run, count: int) -> Labels:
+    """Return a line a point of a run: its best candidates, the best one first."""
+    found = np.empty((len(points), count), np.int32)
+    for cell, start, stop in run.cuts:
+        candidates = cells.candidates[cell]
+        products = points[start:stop] @ table[candidates].T
+        line = np.arange(stop - start)
+        for place in range(count):
+            place_of = products.argmax(axis=1)
+            found[start:stop, place] = candidates[place_of]
+            products[line, place_of] = -np.inf
+    return found

@@ -8,10 +8,11 @@ capture most of the variance. The work grows about as k^1.5 with k rows' worth o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from coresift.clustering.candidates import Cells, best
+from coresift.clustering.candidates import Cells, Run, best, runs_of
 from coresift.clustering.nearest import Codebook, Labels, nearest, with_bias
 from coresift.clustering.refine import pull, refine, sum_by_label
 from coresift.clustering.seeding import seed_centers
@@ -24,12 +25,14 @@ from coresift.types import Floats, Ints, Singles
 
 # Rows that a center's seeding looks at; the steps that follow look at the whole sample.
 SEEDED_FROM = 24
-AROUND = 120
+# Centers that a row is compared with in a step, those around the one it is with: few as a rule, and many where a
+# step has changed little or the cells have just followed the centers.
+FEW, MANY = 64, 512
 MOST_STEPS = 24
 # The cells follow the centers at these steps; in between, candidates that are a little stale do no harm.
 REGROUPED = (0, 3, 8, 16)
 # Steps end when one lowers the cost by less than this part: first for a part of the rows, then for all.
-ROUGH_GAIN, LEAST_GAIN = 3e-3, 3e-4
+ROUGH_GAIN, LEAST_GAIN = 3e-3, 2e-4
 # With so many rows a center, every fourth row is settled first.
 ROUGHED_FROM, PART = 64, 4
 
@@ -126,32 +129,51 @@ def _settle(
     sample: Sample, centers: Singles, labels: Labels, z: float, workers: Workers, gain: float
 ) -> tuple[Singles, Labels]:
     """Move centers to the (weighted) means of their rows and rows to the nearest centers around, until it rests."""
-    points = open_rows(sample.points)
-    norms = np.einsum("ij,ij->i", sample.coordinates, sample.coordinates) + sample.rest
-    table, lowest, cells = with_bias(centers), np.inf, None
+    points, own = sample.points, sample.coordinates
+    norms = np.einsum("ij,ij->i", own, own) + sample.rest
+    table, lowest, sums, stalled = with_bias(centers), np.inf, np.zeros(0), False
     for step in range(MOST_STEPS):
-        if step in REGROUPED or cells is None:
-            cells = Cells.of(np.ascontiguousarray(table[:, :-1]), points.block_rows, AROUND, workers)
-        moved, sums, cost = np.empty_like(labels), np.zeros(table.shape), 0.0
-        own, own_cells, start = table, cells, 0
-
-        def block_step(start: int, block: Singles) -> tuple[Labels, float, Ints, Floats]:
-            here = slice(start, start + len(block))
-            found, score = best(block, own, own_cells, labels[here])  # noqa: B023 - used within the step
-            away = np.sqrt(np.maximum(norms[here] - 2 * score, 0)).astype(np.float64)
-            weights = np.ones(len(block), np.float32) if z == 2 else pull(away, z).astype(np.float32)
-            present, block_sums = sum_by_label(block, found, weights)
-            return found, float((away**z).sum()), present, block_sums
-
-        for found, block_cost, present, block_sums in workers.map(points, block_step, name="settling centers"):
-            moved[start : start + len(found)] = found
-            sums[present] += block_sums
-            cost, start = cost + block_cost, start + len(found)
+        wide = stalled or step in REGROUPED
+        if wide:
+            many = Cells.of(np.ascontiguousarray(table[:, :-1]), MANY, workers)
+        cells = many if wide else many.first(FEW)
+        runs, cost = runs_of(cells.cell[labels]), 0.0
+        # Means need only what has changed, and that is little after the first steps; other weights all change.
+        sums = sums if z == 2 and step else np.zeros(table.shape)
+        moved = np.empty_like(labels)
+        task = partial(_settle_run, points, norms, table, cells, z, labels if z == 2 and step else None)
+        found = workers.each(runs, task, name="settling centers")
+        for run, (run_labels, run_cost, present, run_sums) in zip(runs, found, strict=True):
+            moved[run.ids] = run_labels
+            sums[present] += run_sums
+            cost += run_cost
         labels = moved
-        if cost >= lowest * (1 - gain):
+        little = cost >= lowest * (1 - gain)
+        if little and wide:
             break
+        stalled = little
         lowest, table = cost, _move(table, sums, z)
     return np.ascontiguousarray(table[:, :-1]), labels
+
+
+def _settle_run(
+    points: Singles, norms: Singles, table: Singles, cells: Cells, z: float, before: Labels | None, run: Run
+) -> tuple[Labels, float, Ints, Floats]:
+    """Return the new labels of a run's points, their cost, and the weighted sums of the points of each label.
+
+    With labels from before, the sums are what has changed since.
+    """
+    some = points[run.ids]
+    found, scores = best(some, table, cells, run)
+    squares = np.maximum(norms[run.ids] - 2 * scores, 0)
+    cost = float((squares if z == 2 else squares.astype(np.float64) ** (z / 2)).sum(dtype=np.float64))
+    if before is not None:
+        changed = np.flatnonzero(found != before[run.ids])
+        twice, signs = np.concatenate([changed, changed]), np.repeat(np.array([1, -1], np.float32), len(changed))
+        labels = np.concatenate([found[changed], before[run.ids[changed]]])
+        return found, cost, *sum_by_label(some[twice], labels, signs)
+    weights = np.ones(len(some), np.float32) if z == 2 else pull(np.sqrt(squares).astype(np.float64), z)
+    return found, cost, *sum_by_label(some, found, weights.astype(np.float32))
 
 
 def _move(table: Singles, sums: Floats, z: float) -> Singles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -68,7 +68,7 @@ def step(
     """Return the cost of centers, where one step takes them, and the labels of all rows; one pass."""
     sums, weights, cost = np.zeros(centers.shape), np.zeros(len(centers)), 0.0
     labels, start = np.empty(rows.n, np.int32), 0
-    blocks = workers.map(rows, _summing(search, z, coarse), name="refining centers")
+    blocks = search.assign(rows, partial(_block_sums, z), workers, coarse, "refining centers")
     for block_cost, found, present, block_weights, block_sums in blocks:
         cost += block_cost
         weights[present] += block_weights
@@ -84,18 +84,13 @@ def step(
     return cost, moved.astype(np.float32), labels
 
 
-def _summing(search: Search, z: float, coarse: Labels | None) -> Callable[[int, Singles], Step]:
-    def block_sums(start: int, block: Singles) -> Step:
-        known = None if coarse is None else coarse[start : start + len(block)]
-        labels, distances = search.nearest(block, known)
-        cost = cost_of(distances, z)
-        if not np.isfinite(cost):
-            return cost, labels, np.zeros(0, np.int64), np.zeros(0), np.zeros((0, block.shape[1]))
-        weights = np.ones(len(block)) if z == 2 else pull(distances.astype(np.float64), z)
-        present, sums = sum_by_label(block, labels, weights)
-        return cost, labels, present, np.bincount(labels, weights)[present].astype(np.float64), sums
-
-    return block_sums
+def _block_sums(z: float, start: int, block: Singles, labels: Labels, distances: Singles) -> Step:
+    cost = cost_of(distances, z)
+    if not np.isfinite(cost):
+        return cost, labels, np.zeros(0, np.int64), np.zeros(0), np.zeros((0, block.shape[1]))
+    weights = np.ones(len(block)) if z == 2 else pull(distances.astype(np.float64), z)
+    present, sums = sum_by_label(block, labels, weights)
+    return cost, labels, present, np.bincount(labels, weights)[present].astype(np.float64), sums
 
 
 def pull(distances: Floats, z: float) -> Floats:
@@ -112,7 +107,7 @@ def sum_by_label(block: Singles, labels: Labels, weights: Floats | Singles) -> t
     from scipy.sparse import csr_array
 
     order = np.argsort(labels, kind="stable")
-    present, counts = np.unique(labels, return_counts=True)
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    gather = csr_array((weights[order], order, ends), shape=(len(present), len(block)))
-    return present.astype(np.int64), np.asarray(gather @ block, np.float64)
+    placed = labels[order]
+    starts = np.flatnonzero(np.diff(placed, prepend=-1))
+    gather = csr_array((weights[order], order, np.append(starts, len(order))), shape=(len(starts), len(block)))
+    return placed[starts].astype(np.int64), np.asarray(gather @ block, np.float64)

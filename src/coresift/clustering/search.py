@@ -1,49 +1,62 @@
 """Which center is nearest, for all rows: exactly, or on principal axes where that costs little and saves much.
 
-The reduced search has three steps, each on fewer centers and in more dimensions. On a few axes all centers are
-compared; on more axes the candidates of the winner's cell; in full dimension the best two. How many axes and
-candidates it takes is decided on sample rows by what it does to the cost, never by a clock.
+The reduced search knows centers in cells of neighbors. A row finds its cell on a few hundred middles, or from a label
+that is nearly right; it is compared on principal axes with the candidates of that cell, and in full dimension with the
+best three. How many axes and candidates it takes is decided on sample rows by what it does to the cost, not by a clock.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from coresift.clustering.candidates import Cells, best_two
+from coresift.clustering.candidates import Cells, best_few, runs_of
 from coresift.clustering.nearest import Codebook, Labels, distances_to, highest, nearest
 from coresift.clustering.space import Axes, pieces_of, take
 from coresift.engine import Workers
-from coresift.rows import Rows
-from coresift.types import Floats, Singles
+from coresift.rows import Block, Rows
+from coresift.types import Floats, Ints, Singles
 
-# Rows on which a search is checked: a fortieth of all, within these bounds.
+T = TypeVar("T")
+# What is done with a block once its rows have their centers: start, rows, labels, distances.
+Then = Callable[[int, Singles, Labels, Singles], T]
+
+# Rows on which a search is checked: a sixtieth of all, within these bounds.
 FEWEST_CHECKED, MOST_CHECKED = 1024, 2048
+CHECKED_AT_ONCE = 256
 # They are a sample: on all rows the inflation may be larger by its error.
-SAFETY = 0.7
-# How many axes may serve for all centers: each number costs more and misses less.
-FEW_AXES = (16, 24, 32, 40, 48, 64, 80, 96, 128)
-# The part of the variance that the axes for the candidates capture, and how many they are.
+SAFETY = 0.85
+# How many axes and candidates a search may have.
+AXES = (16, 24, 32, 48, 64, 96, 128, 160, 192)
+CANDIDATES = (64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072)
+# How many of them are compared in full dimension.
+BEST = 3
+# Of the numbers of axes, the largest few that make sense are tried.
+TRIED = 4
+# To find the best of the products takes about as long as that many axes.
+SCAN = 16
+# The part of the variance that is worth having axes for.
 CAPTURED = 0.9
-LEAST_AXES, MOST_AXES = 64, 192
-AROUND = 128
 # Where axes capture less of the variance than this, centers that they find close may lie anywhere.
 LEAST_CAPTURED = 0.5
+# Blocks that are searched together, so that many rows of a cell meet.
+TOGETHER = 32
 
 
 class Search(Protocol):
-    """Finds the nearest centers for the rows of a block; `path` says how, and why so."""
+    """Finds the nearest centers of rows; `path` says how, and why so."""
 
     @property
     def path(self) -> str:
         """Which search it is, and the reason."""
         ...
 
-    def nearest(self, block: Singles, coarse: Labels | None = None) -> tuple[Labels, Singles]:
-        """Return labels and distances; `coarse` are labels that are nearly right, where they are known."""
+    def assign(self, rows: Rows, then: Then[T], workers: Workers, coarse: Labels | None, name: str) -> Iterator[T]:
+        """Yield then(start, block, labels, distances) for every block; `coarse` are labels that are nearly right."""
         ...
 
 
@@ -59,46 +72,13 @@ class Exact:
         """Prepare the search."""
         return cls(Codebook.of(centers), f"exact: {reason}")
 
-    def nearest(self, block: Singles, coarse: Labels | None = None) -> tuple[Labels, Singles]:
-        """Return the nearest center of each row and its distance."""
-        return nearest(block, self.codebook)
+    def assign(self, rows: Rows, then: Then[T], workers: Workers, coarse: Labels | None, name: str) -> Iterator[T]:
+        """Compare block by block."""
 
+        def near(start: int, block: Singles) -> T:
+            return then(start, block, *nearest(block, self.codebook))
 
-@dataclass(frozen=True)
-class Reduced:
-    """All centers on `few` axes, the candidates of the winner's cell on all axes, the best two in full dimension.
-
-    With no axes for all centers, the labels that are given take the winner's place.
-    The tables have a line a center: its coordinates, and −‖c‖²/2 from all of its dimensions.
-    """
-
-    centers: Singles
-    axes: Axes
-    few: int
-    table: Singles
-    rough: Singles
-    cells: Cells
-    path: str = "reduced"
-
-    @classmethod
-    def of(cls, centers: Singles, axes: Axes, few: int, block_rows: int, workers: Workers) -> Reduced:
-        """Project the centers and find their cells."""
-        shifted = axes.shift(centers)
-        table = axes.project(shifted)
-        cells = Cells.of(np.ascontiguousarray(table[:, :-1]), block_rows, AROUND, workers)
-        table[:, -1] = -0.5 * np.einsum("ij,ij->i", shifted, shifted)
-        return cls(centers, axes, few, table, _keep(table, few), cells)
-
-    def nearest(self, block: Singles, coarse: Labels | None = None) -> tuple[Labels, Singles]:
-        """Return a center of each row, nearest or nearly so, and its distance."""
-        points = self.axes.project(self.axes.shift(block))
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.few or coarse is None:
-                coarse = highest(_keep(points, self.few), self.rough)
-            first, second = best_two(points, self.table, self.cells, coarse)
-        distances, others = distances_to(block, self.centers, first), distances_to(block, self.centers, second)
-        closer = others < distances
-        return np.where(closer, second, first), np.where(closer, others, distances)
+        return workers.map(rows, near, name=name)
 
 
 @dataclass(frozen=True)
@@ -108,10 +88,92 @@ class Given:
     centers: Singles
     path: str = "labels were given"
 
-    def nearest(self, block: Singles, coarse: Labels | None = None) -> tuple[Labels, Singles]:
-        """Return the labels as they came, and the distances."""
+    def assign(self, rows: Rows, then: Then[T], workers: Workers, coarse: Labels | None, name: str) -> Iterator[T]:
+        """Measure the distances alone."""
         assert coarse is not None
-        return coarse, distances_to(block, self.centers, coarse)
+
+        def measure(start: int, block: Singles) -> T:
+            labels = coarse[start : start + len(block)]
+            return then(start, block, labels, distances_to(block, self.centers, labels))
+
+        return workers.map(rows, measure, name=name)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The candidates of a row's cell on principal axes, the best three in full dimension.
+
+    The table has a line a center: its coordinates, and −‖c‖²/2 from all of its dimensions.
+    """
+
+    centers: Singles
+    axes: Axes
+    table: Singles
+    cells: Cells
+    path: str = "reduced"
+
+    @classmethod
+    def of(cls, centers: Singles, axes: Axes, count: int, workers: Workers) -> Reduced:
+        """Project the centers and find their cells, with `count` candidates each."""
+        shifted = axes.shift(centers)
+        table = axes.project(shifted)
+        cells = Cells.of(np.ascontiguousarray(table[:, :-1]), count, workers)
+        table[:, -1] = -0.5 * np.einsum("ij,ij->i", shifted, shifted)
+        return cls(centers, axes, table, cells)
+
+    def on(self, axes: int, count: int, path: str) -> Reduced:
+        """Return the search on the leading axes alone and with fewer candidates."""
+        cells = Cells(self.cells.cell, self.cells.first(count).candidates, _keep(self.cells.middles, axes))
+        return Reduced(self.centers, self.axes.first(axes), _keep(self.table, axes), cells, path)
+
+    def cells_of(self, points: Singles, coarse: Labels | None) -> Ints:
+        """Return the cell of each point: that of its coarse label, or the nearest."""
+        if coarse is not None:
+            return self.cells.cell[coarse]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return highest(points, self.cells.middles).astype(np.int64)
+
+    def assign(self, rows: Rows, then: Then[T], workers: Workers, coarse: Labels | None, name: str) -> Iterator[T]:
+        """Search for many blocks at a time, so that each cell has many rows."""
+        return workers.groups(rows, TOGETHER, partial(self._assign, then=then, coarse=coarse), name=name)
+
+    def _assign(self, workers: Workers, blocks: Sequence[Block], then: Then[T], coarse: Labels | None) -> list[T]:
+        def locate(item: Block) -> tuple[int, Singles, Singles, Ints]:
+            start, read = item
+            block = read()
+            points = self.axes.project(self.axes.shift(block))
+            known = None if coarse is None else coarse[start : start + len(block)]
+            return start, block, points, self.cells_of(points, known)
+
+        located = list(workers.each(blocks, locate))
+        best = self._best(workers, [item[2] for item in located], [item[3] for item in located])
+        offset = located[0][0]
+
+        def finish(item: tuple[int, Singles, Singles, Ints]) -> T:
+            start, block = item[:2]
+            return then(start, block, *_nearest_of(block, self.centers, best[start - offset :][: len(block)]))
+
+        return list(workers.each(located, finish))
+
+    def _best(self, workers: Workers, points: list[Singles], cells: list[Ints]) -> Labels:
+        together, runs = np.concatenate(points), runs_of(np.concatenate(cells))
+        best = np.empty((len(together), BEST), np.int32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = workers.each(runs, lambda run: best_few(together[run.ids], self.table, self.cells, run, BEST))
+            for run, some in zip(runs, found, strict=True):
+                best[run.ids] = some
+        return best
+
+
+def _nearest_of(block: Singles, centers: Singles, options: Labels) -> tuple[Labels, Singles]:
+    """Return for each row the nearest of a few centers, and its distance."""
+    labels = np.ascontiguousarray(options[:, 0])
+    distances = distances_to(block, centers, labels)
+    for others in np.ascontiguousarray(options[:, 1:].T):
+        away = distances_to(block, centers, others)
+        closer = away < distances
+        labels, distances = np.where(closer, others, labels), np.where(closer, away, distances)
+    return labels, distances
 
 
 def choose_search(
@@ -127,49 +189,76 @@ def choose_search(
 ) -> Search:
     """Return the cheapest search whose cost, on sample rows, is within `tolerance` of the exact one's.
 
-    `coarse` are labels that are nearly right, one for each of the rows: they take the place of the first step, where
-    that is good enough.
+    `coarse` are labels that are nearly right, one for each of the rows: they spare the search for a row's cell.
     """
-    more = axes.first(min(max(axes.enough(CAPTURED), LEAST_AXES), MOST_AXES, len(axes)))
-    fewer = [few for few in FEW_AXES if few <= min(rows.d // 3, len(axes))]
-    if not fewer or axes.captured[fewer[-1] - 1] < LEAST_CAPTURED:
-        fewer = []
-    if coarse is not None and more.captured[-1] >= LEAST_CAPTURED:
-        fewer.insert(0, 0)
-    if not fewer:
-        return Exact.of(centers, "the variance is spread over too many axes")
-    count = min(rows.n, max(FEWEST_CHECKED, min(rows.n // 40, MOST_CHECKED)))
-    ids = np.sort(rng.choice(rows.n, count, replace=False))
-    checked = take(rows, ids, workers)
-    known = None if coarse is None else coarse[ids]
-    exact = Exact.of(centers, f"no reduced search was within {tolerance:.2%} of its cost")
-    truth = _cost(exact, checked, known, z, workers)
-    search = Reduced.of(centers, more, fewer[0], rows.block_rows, workers)
-    for few in fewer:
-        wide = min(2 * few, len(axes))
-        if wide > len(search.axes):
-            search = Reduced.of(centers, axes.first(wide), few, rows.block_rows, workers)
-        search = replace(search, few=few, rough=_keep(search.table, few))
-        cost = _cost(search, checked, known, z, workers)
-        if cost <= truth * (1 + SAFETY * tolerance):
-            first = f"{few} axes for all centers" if few else "nearly right labels"
-            then = f"{len(search.axes)} for {search.cells.candidates.shape[1]} candidates, {rows.d} for the best two"
-            inflation = cost / truth - 1 if truth else 0.0
-            return replace(search, path=f"reduced: {first}, {then}; cost {inflation:+.3%} on {len(ids)} rows")
-    return exact
+    most = min(axes.enough(CAPTURED), len(axes))
+    counts = [count for count in CANDIDATES if count <= len(centers) // 2]
+    numbers = [number for number in AXES if number <= most and axes.captured[number - 1] >= LEAST_CAPTURED][-TRIED:]
+    if not counts or not numbers:
+        return Exact.of(centers, "the variance is spread over too many axes" if counts else "few centers")
+    checked = min(rows.n, max(FEWEST_CHECKED, min(rows.n // 60, MOST_CHECKED)))
+    ids = np.sort(rng.choice(rows.n, checked, replace=False))
+    sample = take(rows, ids, workers)
+    search = Reduced.of(centers, axes.first(numbers[-1]), counts[-1], workers)
+    codebook, pieces = Codebook.of(centers), pieces_of(np.arange(len(ids)), CHECKED_AT_ONCE)
+
+    def check(some: Ints) -> tuple[float, Floats]:
+        return _costs(search, codebook, sample[some], None if coarse is None else coarse[ids[some]], numbers, counts, z)
+
+    truth, costs = (sum(parts) for parts in zip(*workers.each(pieces, check), strict=True))
+    work = _work(numbers, counts, 0 if coarse is not None else len(search.cells.middles), rows.d)
+    if coarse is not None:  # a little more work is well spent on the last search: half of the tolerance counts double
+        work *= 1 + np.maximum(costs - truth, 0) / (tolerance / 2 * truth or 1.0)
+    work = np.where(costs <= truth * (1 + SAFETY * tolerance), work, np.inf)
+    at, which = np.unravel_index(work.argmin(), work.shape)
+    if work[at, which] >= len(centers) * (rows.d + SCAN):
+        return Exact.of(centers, f"no reduced search was within {tolerance:.2%} of its cost")
+    inflation = costs[at, which] / truth - 1 if truth else 0.0
+    start = f"{len(search.cells.middles)} cells" if coarse is None else "nearly right labels"
+    path = f"reduced: {start}, {counts[which]} candidates on {numbers[at]} axes, the best {BEST} on {rows.d}"
+    return search.on(numbers[at], counts[which], f"{path}; cost {inflation:+.3%} on {len(ids)} rows")
 
 
-def _keep(points: Singles, few: int) -> Singles:
-    """Return the first coordinates and the last column."""
-    return np.concatenate([points[:, :few], points[:, -1:]], axis=1)
+def _work(numbers: Sequence[int], counts: Sequence[int], cells: int, d: int) -> Floats:
+    """Return about how many products a row takes, for each number of axes and of candidates."""
+    axes, candidates = np.array(numbers, np.float64)[:, None], np.array(counts, np.float64)
+    return d * (axes + SCAN) + cells * (axes + SCAN) + candidates * (axes + 2 * SCAN)
 
 
-def _cost(search: Search, checked: Singles, coarse: Labels | None, z: float, workers: Workers) -> float:
-    """Return Σ distance^z over the checked rows, in tasks that keep all cores busy."""
+def _costs(
+    search: Reduced,
+    codebook: Codebook,
+    block: Singles,
+    coarse: Labels | None,
+    numbers: Sequence[int],
+    counts: Sequence[int],
+    z: float,
+) -> tuple[float, Floats]:
+    """Return the cost of some rows with their nearest centers, and with those found on so many axes of so many."""
+    shifted = block - codebook.mean
+    scores = shifted @ codebook.table[:, :-1].T
+    scores += codebook.table[:, -1]
+    squares, line = np.einsum("ij,ij->i", shifted, shifted), np.arange(len(block))
 
-    def cost(some: NDArray[np.int64]) -> float:
-        near = None if coarse is None else coarse[some]
-        distances: Floats = search.nearest(checked[some], near)[1].astype(np.float64)
-        return float((distances**z).sum())
+    def cost(found: Singles) -> float:
+        return float((np.maximum(squares - 2 * found, 0).astype(np.float64) ** (z / 2)).sum())
 
-    return sum(workers.each(pieces_of(np.arange(len(checked)), 512), cost))
+    points, costs = search.axes.project(search.axes.shift(block)), np.empty((len(numbers), len(counts)))
+    for at, axes in enumerate(numbers):
+        part = search.on(axes, counts[-1], "")
+        here = _keep(points, axes)
+        candidates = part.cells.candidates[part.cells_of(here, coarse)]
+        products = np.take_along_axis(here @ part.table.T, candidates, axis=1)
+        for which, count in enumerate(counts):
+            some, found = products[:, :count].copy(), np.full(len(block), -np.inf, np.float32)
+            for _ in range(BEST):
+                place = some.argmax(axis=1)
+                np.maximum(found, scores[line, candidates[line, place]], out=found)
+                some[line, place] = -np.inf
+            costs[at, which] = cost(found)
+    return cost(scores.max(axis=1)), costs
+
+
+def _keep(points: Singles, axes: int) -> Singles:
+    """Return the leading coordinates and the last column."""
+    return np.column_stack([points[:, :axes], points[:, -1]])

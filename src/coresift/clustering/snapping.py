@@ -33,7 +33,7 @@ Chooser = Callable[[Singles, Labels | None], Search]
 def snap_all(rows: Rows, free: Singles, choose: Chooser, workers: Workers, coarse: Labels | None = None) -> Found:
     """Assign every row, by the search that `choose` gives for the centers, and snap each center to a row."""
     search = choose(free, coarse)
-    labels, free_distances = _assign(rows, search, workers, coarse)
+    labels, free_distances = assign_rows(rows, search, workers, coarse)
     chosen = snap(labels, free_distances, len(free))
     filled = np.flatnonzero(chosen >= 0)
     twins = _first_equal(rows.take(chosen[filled]))
@@ -49,13 +49,15 @@ def snap_all(rows: Rows, free: Singles, choose: Chooser, workers: Workers, coars
     return Found(free[filled], chosen[filled], labels, free_distances, distances, search.path)
 
 
-def _assign(rows: Rows, search: Search, workers: Workers, coarse: Labels | None = None) -> tuple[Labels, Singles]:
-    def near(start: int, block: Singles) -> tuple[Labels, Singles]:
-        return search.nearest(block, None if coarse is None else coarse[start : start + len(block)])
+def assign_rows(rows: Rows, search: Search, workers: Workers, coarse: Labels | None = None) -> tuple[Labels, Singles]:
+    """Return the center of every row, as the search finds it, and its distance."""
+
+    def keep(start: int, block: Singles, labels: Labels, distances: Singles) -> tuple[Labels, Singles]:
+        return labels, distances
 
     labels, distances = np.empty(rows.n, np.int32), np.empty(rows.n, np.float32)
     start = 0
-    for found, away in workers.map(rows, near, name="assigning rows"):
+    for found, away in search.assign(rows, keep, workers, coarse, "assigning rows"):
         if not np.isfinite(away).all():
             refuse_bad_row(rows)
         labels[start : start + len(found)] = found
@@ -89,7 +91,7 @@ def fill_up(rows: Rows, k: int, found: Found, workers: Workers) -> Found:
         if not added.size:
             found = _join(found, far, points, twins.astype(np.int32))
             continue
-        labels, distances = _assign(rows, Exact.of(points[added]), workers)
+        labels, distances = assign_rows(rows, Exact.of(points[added]), workers)
         # Rounding may send a new center to its near twin; it belongs to itself.
         labels[far[added]], distances[far[added]] = np.arange(len(added)), 0
         closer = distances < found.distances
