@@ -69,8 +69,8 @@ def group(points: Singles, workers: Workers) -> tuple[Singles, Ints]:
 def closest(points: Singles, cell: Ints, middles: Singles, count: int, workers: Workers) -> Ints:
     """Return for each cell the numbers of the `count` points nearest to any point of it, its own first.
 
-    Cells with numbers in a row go together; only points of the cells around them are looked at, four times as many
-    as are wanted.
+    Cells with numbers in a row go together, and are neighbors as a rule; only points of the cells around them are
+    looked at, for each at least four times as many as are wanted.
     """
     order = np.argsort(cell, kind="stable")
     bounds = np.searchsorted(cell[order], np.arange(len(middles) + 1))
@@ -78,9 +78,11 @@ def closest(points: Singles, cell: Ints, middles: Singles, count: int, workers: 
 
     def of_some(numbers: Ints) -> Ints:
         gaps = middles[numbers] @ between[:, :-1].T + between[:, -1] + between[numbers, -1:]
-        near = np.argsort(-gaps.max(axis=0), kind="stable")
-        within = int(np.searchsorted(np.cumsum(sizes[near]), REACH * count + sizes[numbers].sum())) + 1
-        pool = order[np.isin(cell[order], near[:within])]
+        near = np.argsort(-gaps, axis=1, kind="stable")
+        within = np.cumsum(sizes[near], axis=1) - sizes[near] < REACH * count
+        wanted = np.zeros(len(middles), np.bool_)
+        wanted[near[within]] = True
+        pool = order[wanted[cell[order]]]
         own = order[bounds[numbers[0]] : bounds[numbers[-1] + 1]]
         gaps = table[own, :-1] @ table[pool, :-1].T
         gaps += table[pool, -1] + table[own, -1:]  # minus half of the squared distance, zero to itself

@@ -42,7 +42,7 @@ SCAN = 16
 # The part of the variance that is worth having axes for.
 CAPTURED = 0.9
 # Where axes capture less of the variance than this, centers that they find close may lie anywhere.
-LEAST_CAPTURED = 0.5
+LEAST_CAPTURED = 0.65
 # Blocks that are searched together, so that many rows of a cell meet.
 TOGETHER = 32
 
