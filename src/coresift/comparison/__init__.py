@@ -117,7 +117,7 @@ def compare(
 
     >>> import numpy as np
     >>> rows = np.random.default_rng(0).normal(size=(500, 3))
-    >>> found = compare(rows, losses=rows[:, 0] ** 2, methods=["distance", "uniform"], budgets=[50], seeds=3, plot=False)
+    >>> found = compare(rows, rows[:, 0] ** 2, ["distance", "uniform"], budgets=[50], seeds=3)
     >>> [(line.method, line.budget, line.seeds) for line in found.lines]
     [('distance', 50, 3), ('uniform', 50, 3)]
     """
@@ -277,7 +277,9 @@ def _kept(journal: Lines, wanted: _Wanted) -> dict[tuple[str, int, int], Run]:
             run = Run(**{name: value for name, value in entry.items() if name in names})
             key = (labels.get(run.text, ""), int(run.budget), int(run.seed))
         except (TypeError, ValueError):
-            raise InputError(f"Line {number} of {journal.path} is not a run; remove it, or use another folder.") from None
+            raise InputError(
+                f"Line {number} of {journal.path} is not a run; remove it, or use another folder."
+            ) from None
         if run.failure is None and key[0] and run.budget in wanted.budgets and run.seed in wanted.seeds:
             kept[key] = Run(**{**asdict(run), "method": key[0]})
     return kept

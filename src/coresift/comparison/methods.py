@@ -263,7 +263,7 @@ def _method(label: str | None, one: Any) -> Method:
     if callable(one):
         text = name_of(one) or label or repr(one)
         check_travels("methods", one, text)
-        return Method(label or getattr(one, "__name__", text), text, function=one)
+        return Method(label or str(getattr(one, "__name__", text)), text, function=one)
     if not isinstance(one, str):
         refuse("methods", ALLOWED, repr(one))
     text = one.strip()
@@ -360,7 +360,7 @@ def check_travels(argument: str, function: Any, shown: str) -> None:
 
 def check_module(argument: str, text: str) -> None:
     """Refuse "module:function" whose module is nowhere, without importing it."""
-    module = text.split(":")[0]
+    module = text.partition(":")[0]
     try:
         found = importlib.util.find_spec(module) is not None
     except (ImportError, ValueError, AttributeError):
@@ -380,4 +380,3 @@ def import_function(text: str) -> Callable[..., Any]:
         raise InputError(f"{text} must be a function; it is {type(function).__name__}.")
     found: Callable[..., Any] = function
     return found
-

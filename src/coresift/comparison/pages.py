@@ -43,7 +43,7 @@ def answer(found: Comparison, verdict: Verdict) -> str:
 
 def notes(found: Comparison) -> list[str]:
     """Return what the columns mean, and every failure once."""
-    failures = {}
+    failures: dict[tuple[str, str], list[str]] = {}
     for line in found.lines:
         if line.failure:
             failures.setdefault((line.method, line.failure), []).append(f"{line.budget:,}")

@@ -70,11 +70,9 @@ def _style(place: int, reference: bool) -> dict[str, Any]:
 
 
 def _curve(panel: Any, points: list[Line], place: int, count: int, reference: bool) -> None:
-    # A little apart, so that error bars at the same budget do not hide each other.
-    apart = 1.013 ** (place - (count - 1) / 2)
     values, errors = _values(points)
     panel.errorbar(
-        [line.budget * apart for line in points],
+        [line.budget * _apart(place, count) for line in points],
         values,
         yerr=errors,
         markersize=4.5,
@@ -83,6 +81,11 @@ def _curve(panel: Any, points: list[Line], place: int, count: int, reference: bo
         zorder=3 if reference else 2,
         **_style(place, reference),
     )
+
+
+def _apart(place: int, count: int) -> float:
+    """Return what moves a method's points a little to the side, so that error bars do not hide each other."""
+    return float(1.013 ** (place - (count - 1) / 2))
 
 
 def _values(points: list[Line]) -> tuple[Floats, Floats]:
@@ -123,27 +126,22 @@ def _round_numbers() -> Any:
 
 def _names(panel: Any, lines: dict[str, list[Line]], found: Comparison) -> None:
     """Write each name to the right of its last point, moved up or down where names would overlap."""
-    ends = {name: points[-1] for name, points in lines.items()}
-    low, high = np.log(panel.get_ylim()) if not found.scored else panel.get_ylim()
-    heights = {}
-    for name, line in ends.items():
-        assert line.measure is not None
-        value = line.measure.value if found.scored else np.log(line.measure.value)
-        heights[name] = (value - low) / (high - low)
-    spread = spread_out(np.array(list(heights.values())), SPACING)
-    for place, (name, at) in enumerate(zip(heights, spread, strict=True)):
-        assert ends[name].measure is not None
-        style = _style(place, name == found.reference)
+    places = {name: place for place, name in enumerate(lines)}
+    ends = [(name, points[-1].budget, float(_values(points)[0][-1])) for name, points in lines.items()]
+    scale = panel.transLimits.transform
+    heights = [scale(panel.transScale.transform((budget, value)))[1] for _, budget, value in ends]
+    for (name, budget, value), height in zip(ends, spread_out(np.array(heights), SPACING), strict=True):
+        color = _style(places[name], name == found.reference)["color"]
         panel.annotate(
             name,
-            xy=(ends[name].budget * 1.013 ** (place - (len(lines) - 1) / 2), ends[name].measure.value),
-            xytext=(1.04, at),
+            xy=(budget * _apart(places[name], len(lines)), value),
+            xytext=(1.04, height),
             textcoords="axes fraction",
             va="center",
-            color=style["color"],
+            color=color,
             fontsize=8.5,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": style["color"], "linewidth": 0.5, "shrinkA": 1, "shrinkB": 5},
+            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.5, "shrinkA": 1, "shrinkB": 5},
         )
 
 

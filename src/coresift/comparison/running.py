@@ -137,7 +137,7 @@ class _Floor:
     def _give_up(self, worker: _Worker, failure: str) -> Iterator[Run]:
         """A method that cannot even begin has failed at every budget."""
         self._dismiss(worker)
-        first = {budget: seed for budget, seed in reversed(self._left[worker.label])}
+        first = dict(reversed(self._left[worker.label]))
         self._left[worker.label] = []
         for budget in sorted(first):
             yield self._run(worker.label, budget, first[budget], {"failure": failure})
