@@ -67,10 +67,6 @@ class Comparison:
         """Draw the error, or score, against the budget to an `.svg`, `.pdf` or `.png` file."""
         return draw(self, Path(path))
 
-    def markdown(self) -> str:
-        """Return the table in Markdown."""
-        return pages.markdown(self)
-
     def __str__(self) -> str:
         return pages.as_text(self)
 
@@ -104,7 +100,7 @@ def compare(
     budgets: numbers of losses that a method may use, and of rows that it may select. `paper` asks k centers and
         draws budget − k rows.
     seeds: how many, or which.
-    out: a folder for the results: comparison.json, .csv, .txt and .svg, and runs.jsonl, which keeps every run as it
+    out: a folder for the results: comparison.md, .csv, .json and .svg, and runs.jsonl, which keeps every run as it
         comes. The same call again goes on where it was; more seeds, budgets or methods can be added.
     train: a function (or "module:function") of a Selection that returns a score; methods are then judged by it.
         `higher`: a larger score is better.
@@ -346,11 +342,12 @@ def _absolute_error(run: Run) -> float | None:
 
 def _write(found: Comparison, folder: Path, plot: bool | None) -> None:
     write_bytes(pages.as_json(found), folder / "comparison.json")
-    write_bytes(str(found).encode(), folder / "comparison.txt")
     write_table(pages.as_csv(found.lines), folder / "comparison.csv")
-    if plot is False or not found.verdicts:
-        return
-    try:
-        found.plot(folder / "comparison.svg")
-    except CoresiftError as error:
-        warnings.warn(f"{error} The same call will then draw it.", CoresiftWarning, stacklevel=3)
+    picture = folder / "comparison.svg"
+    picture.unlink(missing_ok=True)  # of an earlier call, perhaps with fewer methods
+    if plot is not False and found.verdicts:
+        try:
+            found.plot(picture)
+        except CoresiftError as error:
+            warnings.warn(f"{error} The same call will then draw it.", CoresiftWarning, stacklevel=3)
+    write_bytes(pages.as_markdown(found, picture).encode(), folder / "comparison.md")

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -218,6 +218,9 @@ KNOWN: dict[str, Callable[..., Selection]] = {
     "proxy": by_proxy,
     "uniform": uniform,
 }
+if importlib.util.find_spec("coresift.baselines"):
+    baselines: dict[str, Callable[..., Selection]] = importlib.import_module("coresift.baselines").METHODS
+    KNOWN |= {name: _baseline(method) for name, method in baselines.items()}
 
 # What every method is given, and no option of its own.
 GIVEN = {"rows", "losses", "budget", "seed", "engine", "given", "exclude", "progress"}
@@ -258,8 +261,8 @@ def methods_of(given: Any) -> list[Method]:
 
 
 def _method(label: str | None, one: Any) -> Method:
-    if label is not None and not isinstance(label, str):
-        refuse("methods", "labelled with texts", repr(label))
+    if label is not None and not (isinstance(label, str) and label.strip() and label.isprintable()):
+        refuse("methods", "labelled with one line of text each", repr(label))
     if callable(one):
         text = name_of(one) or label or repr(one)
         check_travels("methods", one, text)
@@ -280,14 +283,17 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
     >>> parse("coresift(clusters=30, design=Poisson)")
     ('coresift', {'clusters': 30, 'design': Poisson()})
     """
+    written, bracket, rest = text.partition("(")
     try:
-        name, words = _call(ast.parse(text, mode="eval").body)
+        # A name may be written with hyphens, which Python would take for a difference.
+        name, words = _call(ast.parse(written.strip().replace("-", "_") + bracket + rest, mode="eval").body)
         options = {word: _value(node) for word, node in words.items()}
     except (KeyError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         _refuse_name(text)
-    if name not in KNOWN:
+    name = next((known for known in KNOWN if known.replace("-", "_") == name), "")
+    if not name:
         _refuse_name(text)
     takes = options_of(name)
     if not options.keys() <= set(takes):
@@ -298,7 +304,7 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
-def _refuse_name(text: str) -> None:
+def _refuse_name(text: str) -> NoReturn:
     known = ", ".join(KNOWN)
     raise InputError(
         f"methods must be {known}, perhaps with options such as paper(holder=0.1), or module:function; got {text}."

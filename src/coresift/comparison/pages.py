@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coresift.comparison.summary import Line, Mean, Verdict
@@ -16,48 +17,60 @@ FORMAT = 1
 
 
 def as_text(found: Comparison) -> str:
-    """Return the answer first, then a line for each budget and method, then what failed."""
-    parts = [answer(found, verdict) for verdict in found.verdicts]
-    if not parts:
-        parts.append(f"There are no two methods with {'a score' if found.scored else 'weights'} to compare.")
-    return "\n".join([*parts, "", table(found), *notes(found)]) + "\n"
+    """Return the answer first, then a line for each budget and method, then what the columns mean and what failed."""
+    return "\n".join([*answers(found), "", table(found), "", meaning(found), *failures(found)]) + "\n"
 
 
-def answer(found: Comparison, verdict: Verdict) -> str:
-    """Return who is best at a budget, and whether that is beyond chance, in one sentence."""
-    best, reference = verdict.best, verdict.reference
-    what = "score" if found.scored else "error"
-    text = f"At {verdict.budget:,}: {best.method} has the best {what}, {shown(best.measure, found)}"
-    if best is reference:
-        text = f"At {verdict.budget:,}: no method has a better {what} than {best.method}, {shown(best.measure, found)}"
-    elif reference is not None and best.difference is not None:
-        side = "above" if best.difference.value > 0 else "below"
+def as_markdown(found: Comparison, picture: Path) -> str:
+    """Return the same as a page, with the plot where there is one."""
+    heads, cells = columns(found)
+    rule = ["---:" if place != 1 else "---" for place in range(len(heads))]
+    safe = [[cell.replace("|", "\\|") for cell in row] for row in (heads, *cells)]
+    lines = [f"| {' | '.join(row)} |" for row in (safe[0], rule, *safe[1:])]
+    plot = ["", f"![{heads[2]} against budget]({picture.name})"] if picture.exists() else []
+    said = [f"- {sentence}" for sentence in (*answers(found), *failures(found))]
+    return "\n".join(["# Comparison", "", *said, "", *lines, "", meaning(found), *plot]) + "\n"
+
+
+def answers(found: Comparison) -> list[str]:
+    """Return who is best at each budget, and whether that is beyond chance, a sentence each."""
+    if not found.verdicts:
+        return [f"There are no two methods with {'a score' if found.scored else 'weights'} to compare."]
+    return [_answer(found, verdict) for verdict in found.verdicts]
+
+
+def _answer(found: Comparison, verdict: Verdict) -> str:
+    best = next(line for line in found.lines if (line.budget, line.method) == (verdict.budget, verdict.best))
+    what = "best score" if found.scored else "smallest error"
+    text = f"At {verdict.budget:,}: {best.method} has the {what}, {shown(best.measure, found)}"
+    if best.difference is not None:
         size = Mean(abs(best.difference.value), best.difference.error)
+        side = "above" if best.difference.value > 0 else "below"
         judged = "beyond chance" if best.beyond else "within chance"
-        text += f"; that is {shown(size, found)} {side} {reference.method}, {judged}"
-    others = [name for name in verdict.tied if reference is None or name != reference.method or best is reference]
-    if others:
-        text += f". Not told apart from it: {', '.join(others)}"
-    return text + "."
+        text += f", {shown(size, found)} {side} {found.reference}: {judged}"
+    others = sum(line.budget == verdict.budget and line.measure is not None for line in found.lines) - 1
+    if len(verdict.tied) == others:
+        return f"{text}. {len(found.seeds)} seeds do not tell {'any other' if others > 1 else 'the other'} from it."
+    return text + (f". Not told from it: {'; '.join(verdict.tied)}." if verdict.tied else ".")
 
 
-def notes(found: Comparison) -> list[str]:
-    """Return what the columns mean, and every failure once."""
-    failures: dict[tuple[str, str], list[str]] = {}
-    for line in found.lines:
-        if line.failure:
-            failures.setdefault((line.method, line.failure), []).append(f"{line.budget:,}")
-    failed = [f"{method} failed at {', '.join(at)}: {why}" for (method, why), at in failures.items()]
-    judged = "score" if found.scored else "mean absolute error of the estimated total loss, relative to the true one"
-    return [
-        "",
-        f"{'Score' if found.scored else 'Error'}: {judged}, mean ± standard error over {len(found.seeds)} seeds. "
-        f"Against {found.reference}: mean ± standard error of the differences at the same seeds; * beyond chance "
-        "(at most 5 % false alarms a budget). Calls: losses to choose the rows and of the rows themselves. "
-        f"Seconds: one whole selection on {found.threads} thread{'s' if found.threads > 1 else ''}. "
-        "Memory: the process's peak.",
-        *failed,
-    ]
+def meaning(found: Comparison) -> str:
+    """Return what the columns mean."""
+    judged = "what training returned" if found.scored else "absolute error of the estimated total loss, as a part of it"
+    return (
+        f"{'Score' if found.scored else 'Error'}: {judged}; mean ± standard error over {len(found.seeds)} seeds. "
+        f"Against {found.reference}: the same for differences at equal seeds; * beyond chance, at most 5 % false "
+        "alarms at a budget. Calls: losses to choose the rows, and of the rows. Seconds: one whole selection, on "
+        f"{found.threads} thread{'s' if found.threads > 1 else ''}. Memory: the process's peak."
+    )
+
+
+def failures(found: Comparison) -> list[str]:
+    """Return a sentence for each method that failed, and why."""
+    at: dict[tuple[str, str], list[str]] = {}
+    for line in found.failures:
+        at.setdefault((line.method, str(line.failure)), []).append(f"{line.budget:,}")
+    return [f"{method} failed at {', '.join(budgets)}. {why}" for (method, why), budgets in at.items()]
 
 
 def table(found: Comparison) -> str:
@@ -75,13 +88,6 @@ def table(found: Comparison) -> str:
         ]
         texts.append("  ".join(aligned).rstrip())
     return "\n".join(texts)
-
-
-def markdown(found: Comparison) -> str:
-    """Return the same table in Markdown."""
-    heads, cells = columns(found)
-    rule = ["---:" if place != 1 else "---" for place in range(len(heads))]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (heads, rule, *cells))
 
 
 def columns(found: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -124,9 +130,11 @@ def _seconds(mean: Mean) -> str:
 
 
 def as_json(found: Comparison) -> bytes:
-    """Return everything, single runs too."""
-    facts = {"format": FORMAT, **asdict(found)}
-    return json.dumps(facts, indent=1, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+    """Return everything, each single run in a line."""
+    facts = asdict(found)
+    runs = ",\n  ".join(json.dumps(run, ensure_ascii=False, allow_nan=False) for run in facts.pop("runs"))
+    head = json.dumps({"format": FORMAT, **facts}, indent=1, ensure_ascii=False, allow_nan=False)
+    return f'{head[:-2]},\n "runs": [\n  {runs}\n ]\n}}\n'.encode()
 
 
 def as_csv(lines: Sequence[Line]) -> Any:

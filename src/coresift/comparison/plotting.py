@@ -100,7 +100,7 @@ def _axes(panel: Any, found: Comparison) -> None:
     panel.set_xscale("log")
     panel.set_xticks(found.budgets, [f"{budget:,}" for budget in found.budgets])
     panel.xaxis.set_minor_locator(NullLocator())
-    panel.set_xlabel("budget: losses asked, and rows selected")
+    panel.set_xlabel("budget: rows selected" if found.scored else "budget: losses that an estimate takes")
     panel.grid(axis="y", color="0.88", linewidth=0.6)
     panel.set_axisbelow(True)
     for side in ("top", "right"):
@@ -112,7 +112,7 @@ def _axes(panel: Any, found: Comparison) -> None:
     panel.yaxis.set_major_locator(_round_numbers())
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.3g} %"))
     panel.yaxis.set_minor_formatter(NullFormatter())
-    panel.set_ylabel("mean absolute error of the total loss")
+    panel.set_ylabel("absolute error of the estimated total loss")
     panel.set_title(
         f"{found.rows:,} rows, {len(found.seeds)} seeds, mean ± standard error", loc="left", fontsize=9, color="0.3"
     )

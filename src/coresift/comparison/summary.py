@@ -91,11 +91,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Who is best at a budget, by how much, and who cannot be told from it with these seeds."""
+    """Who is best at a budget, and which others cannot be told from it with these seeds."""
 
     budget: int
-    best: Line
-    reference: Line | None
+    best: str
     tied: tuple[str, ...]
 
 
@@ -157,7 +156,7 @@ def beyond_chance(difference: Mean | None, seeds: int, comparisons: int) -> bool
 
     if difference is None or difference.error is None or difference.value == 0:
         return False
-    quantile = float(stdtrit(seeds - 1, 1 - FALSE_ALARMS / 2 / max(comparisons, 1)))
+    quantile = float(stdtrit(seeds - 1, 1 - FALSE_ALARMS / 2 / comparisons))
     return abs(difference.value) > quantile * difference.error
 
 
@@ -176,25 +175,32 @@ def verdicts(
     """Return, for each budget at which there is something to compare, who is best and who cannot be told from it."""
     found = []
     for budget in dict.fromkeys(line.budget for line in lines):
-        there = [line for line in lines if line.budget == budget and line.measure is not None]
+        there = {line.method: line for line in lines if line.budget == budget and line.measure is not None}
         if len(there) < 2:
             continue
-        best = sorted(there, key=lambda line: -_level(line) if higher else _level(line))[0]
-        own = [run for run in runs if run.budget == budget]
-        tied = []
-        for line in there:
-            pairs = differences(_of(own, line.method), _of(own, best.method), value)
-            if line is not best and not beyond_chance(Mean.of(pairs), len(pairs), len(there) - 1):
-                tied.append(line.method)
-        reference_line = next((line for line in there if line.method == reference), None)
-        found.append(Verdict(budget, best, reference_line, tuple(tied)))
+        own = {name: [run for run in runs if run.budget == budget and run.method == name] for name in there}
+        best = max(there, key=lambda name: _level(there[name]) if higher else -_level(there[name]))
+        tied = [name for name in there if name != best and not _told(name, best, there, own, reference, value)]
+        found.append(Verdict(budget, best, tuple(tied)))
     return tuple(found)
+
+
+def _told(
+    one: str,
+    best: str,
+    there: dict[str, Line],
+    runs: dict[str, list[Run]],
+    reference: str,
+    value: Callable[[Run], Any],
+) -> bool:
+    """Return whether two methods differ beyond chance: with the reference as its lines say, else among all pairs."""
+    if reference in (one, best):
+        return there[best if one == reference else one].beyond
+    others = len(there.keys() - {reference})
+    pairs = differences(runs[one], runs[best], value)
+    return beyond_chance(Mean.of(pairs), len(pairs), others * (others - 1) // 2)
 
 
 def _level(line: Line) -> float:
     assert line.measure is not None
     return line.measure.value
-
-
-def _of(runs: list[Run], method: str) -> list[Run]:
-    return [run for run in runs if run.method == method]
