@@ -317,7 +317,7 @@ def test_a_method_that_hangs_is_stopped(tmp_path):
     found = compare([rivals.hangs, "uniform"], budgets=[20], timeout=2)
     assert found.lines[0].failure == "It took longer than 2 seconds and was stopped."
     assert found.lines[1].seeds == 3
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 120
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

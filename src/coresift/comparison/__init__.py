@@ -106,7 +106,7 @@ def compare(
         `higher`: a larger score is better.
     reference: the method that others are compared with, "uniform" if it is among them, else the first.
     processes, threads: how many selections run at a time (by default one a core), and how many threads each has.
-    timeout: seconds after which a run (selection and training) has failed.
+    timeout: seconds after which a run (selection and training) has failed; a minute more for imports.
     plot: by default one is drawn where matplotlib is installed.
 
     A method that raises, crashes or runs out of memory has a failed line; the others go on.

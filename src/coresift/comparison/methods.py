@@ -205,7 +205,7 @@ def _baseline(method: Callable[..., Selection]) -> Callable[..., Selection]:
 
     @functools.wraps(method)
     def run(rows: Rows, losses: Any, budget: int, seed: int, engine: Engine, **options: Any) -> Selection:
-        return method(rows, budget, seed=seed, engine=engine, **options)
+        return method(rows, budget, seed=seed, engine=engine, progress=False, **options)
 
     return run
 

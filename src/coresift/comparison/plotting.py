@@ -21,6 +21,8 @@ COLORS = ("#0b3c8c", "#d1495b", "#2a9d8f", "#8a5a00", "#7b4bb7", "#e08a00", "#3f
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
 DASHES = ("-", (0, (6, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 3)), (0, (2, 2)))
 HEIGHT, SPACING = 4.6, 0.043  # of the figure in inches, and between two names as a part of it
+KEY = 1.05  # where the names begin, in widths of the panel
+SIZE = 4.5  # of a marker, in points
 
 
 def check_matplotlib() -> None:
@@ -75,7 +77,7 @@ def _curve(panel: Any, points: list[Line], place: int, count: int, reference: bo
         [line.budget * _apart(place, count) for line in points],
         values,
         yerr=errors,
-        markersize=4.5,
+        markersize=SIZE,
         capsize=2,
         elinewidth=0.9,
         zorder=3 if reference else 2,
@@ -131,18 +133,18 @@ def _names(panel: Any, lines: dict[str, list[Line]], found: Comparison) -> None:
     scale = panel.transLimits.transform
     heights = [scale(panel.transScale.transform((budget, value)))[1] for _, budget, value in ends]
     for (name, budget, value), height in zip(ends, spread_out(np.array(heights), SPACING), strict=True):
-        color = _style(places[name], name == found.reference)["color"]
+        style = _style(places[name], name == found.reference)
         panel.annotate(
-            name,
+            "",
             xy=(budget * _apart(places[name], len(lines)), value),
-            xytext=(1.04, height),
+            xytext=(KEY, height),
             textcoords="axes fraction",
-            va="center",
-            color=color,
-            fontsize=8.5,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.5, "shrinkA": 1, "shrinkB": 5},
+            arrowprops={"arrowstyle": "-", "color": style["color"], "linewidth": 0.5, "shrinkA": 4, "shrinkB": 5},
         )
+        # The marker again, so that a name is found without following its line, and without color.
+        panel.plot([KEY], [height], transform=panel.transAxes, clip_on=False, markersize=SIZE, **style)
+        panel.text(KEY + 0.02, height, name, transform=panel.transAxes, va="center", color="0.1", fontsize=8.5)
 
 
 def spread_out(heights: Floats, spacing: float) -> Floats:

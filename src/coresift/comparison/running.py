@@ -32,6 +32,7 @@ Todo: TypeAlias = dict[str, tuple[Method, list[Task]]]  # by label
 START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from coresift.comparison.worker import main; main()"
 SMALL = 2**20  # what describes rows in files takes fewer bytes than this
 LOOK = 0.1  # seconds between two looks at who has ended or takes too long
+STARTING = 60.0  # seconds for imports, besides the user's limit
 GRACE = 2.0  # seconds for the last replies of a process that has ended
 WORTH_A_PROCESS = 4  # tasks for which another process of the same method is begun
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -186,7 +187,8 @@ class _Worker:
 
     def look(self, timeout: float | None) -> None:
         """End it if it takes too long; notice its end even if something that it started holds its pipe open."""
-        if timeout is not None and not self._late and time.monotonic() - self._begun > timeout:
+        spent = time.monotonic() - self._begun - (STARTING if self.task is None else 0.0)
+        if timeout is not None and not self._late and spent > timeout:
             self._late = f"It took longer than {timeout:g} seconds and was stopped."
             self._kill()
         if self._process.poll() is None:
