@@ -3,6 +3,7 @@
 from coresift.arguments import paper_size
 from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
 from coresift.clustering import cluster
+from coresift.comparison import Comparison, compare
 from coresift.design import Independent, Pivotal, Poisson, Systematic
 from coresift.engine import Local
 from coresift.estimation import estimate
@@ -19,6 +20,7 @@ from coresift.version import __version__
 __all__ = [
     "Centers",
     "Clustering",
+    "Comparison",
     "CoresiftError",
     "CoresiftWarning",
     "Distance",
@@ -44,6 +46,7 @@ __all__ = [
     "__version__",
     "ask",
     "cluster",
+    "compare",
     "estimate",
     "load",
     "open_rows",

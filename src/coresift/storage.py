@@ -87,6 +87,11 @@ def write_table(table: Any, path: str | Path) -> None:
     _write_whole({path: _table_writer(table, path)})
 
 
+def write_bytes(content: bytes, path: str | Path) -> None:
+    """Write a file, the whole of it or nothing."""
+    _write_whole({Path(path): lambda file: _write(file, content)})
+
+
 def load(path: str | Path) -> Any:
     """Read what `save` wrote, by the file's suffix; it is equal to what was saved."""
     path = Path(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -17,6 +18,7 @@ from coresift.answers import AnswerFile
 from coresift.arguments import Options
 from coresift.checks import CoresiftError, CoresiftWarning, InputError
 from coresift.cli.flags import Budget, Column, IdColumn, Normalize, Power, RowsPath, Seed, Threads, selecting
+from coresift.comparison import DEFAULT
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES, check_target, write_table
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -251,6 +253,65 @@ def plan(
             ("memory", f"{found.memory / 1e6:,.0f} MB"),
         ],
     )
+
+
+@app.command()
+def compare(
+    rows: RowsPath,
+    budget: Annotated[list[int], typer.Option(help="How many losses and rows a method may use; can be repeated.")],
+    losses: Annotated[
+        Path | None, typer.Option(help="File with the columns row or id, and loss, for every row.")
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help='Such as coresift, "paper(holder=0.1)", or module:function; can be repeated.'
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many seeds each method is run with.")] = 20,
+    out: Annotated[Path, typer.Option(help="Folder for the results; the same command again goes on in it.")] = Path(
+        "comparison"
+    ),
+    train: Annotated[
+        str | None, typer.Option(metavar="MODULE:FUNCTION", help="Judge by what this returns for a selection.")
+    ] = None,
+    lower: Annotated[bool, typer.Option("--lower", help="With --train: a smaller score is better.")] = False,
+    reference: Annotated[str | None, typer.Option(help="Compare with this method (by default uniform).")] = None,
+    processes: Annotated[int | None, typer.Option(help="How many selections at a time, by default one a core.")] = None,
+    threads: Annotated[int, typer.Option(help="How many threads each of them has.")] = 1,
+    timeout: Annotated[float | None, typer.Option(help="Seconds after which a selection has failed.")] = None,
+    plot: Annotated[bool | None, typer.Option(help="By default where matplotlib is installed.")] = None,
+    column: Column = None,
+    id_column: IdColumn = None,
+) -> None:
+    """Compare methods: error of the estimated total loss, coverage, calls, time and memory.
+
+    Every method has the same rows, seeds and budgets, and runs in processes of its own: one that fails has a failed
+    line, the others go on, and the exit status is 1.
+
+    Example: coresift compare embeddings.npy --losses losses.csv --budget 100 --budget 200 --seeds 3 --out comparison
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # where a user's own module:function is
+    found = cs.compare(
+        cs.open_rows(rows, column=column, id_column=id_column),
+        losses,
+        method or DEFAULT,
+        budget,
+        seeds,
+        out=out,
+        train=train,
+        higher=not lower,
+        reference=reference,
+        processes=processes,
+        threads=threads,
+        timeout=timeout,
+        plot=plot,
+    )
+    _print(str(found))
+    _print(f"Wrote {out}")
+    if found.failures:
+        raise typer.Exit(1)
 
 
 def _uniform_error(values: Any, size: int) -> float:

@@ -19,28 +19,25 @@ FORMAT = 1
 _OPENING = b'{"format": '
 
 
-class Journal:
-    """One JSON object a line: a header that says which run it belongs to, then one line for each batch of answers.
+class Lines:
+    """One JSON object a line: a header that says which run it belongs to, then one line for each entry.
 
-    A line is written with one system call and is on the disk before its answers are used, so a kill at any moment
-    costs the batch in flight and leaves at most a torn last line, which the next run cuts off. `ids` and `losses`
-    are the answers found when it was opened, `count` is how many are safe in it now. It is locked while it is open.
+    A line is written with one system call and is on the disk before its entry is used, so a kill at any moment
+    costs the entry in flight and leaves at most a torn last line, which the next run cuts off. `entries` are those
+    found when it was opened. It is locked while it is open.
 
     >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "journal.jsonl"
-    >>> journal = Journal(path, "loss", {"rows": "a1"}, n=10)
-    >>> journal.append(np.array([7, 3]), np.array([0.5, 2.0]))
-    >>> journal.close()
-    >>> print(path.read_text(), end="")
-    {"format": 1, "name": "loss", "fingerprint": {"rows": "a1"}}
-    {"ids": [7, 3], "losses": [0.5, 2.0]}
-    >>> journal = Journal(path, "loss", {"rows": "a1"}, n=10)
-    >>> journal.ids, journal.losses
-    (array([7, 3]), array([0.5, 2. ]))
-    >>> journal.close()
+    >>> path = Path(tempfile.mkdtemp()) / "runs.jsonl"
+    >>> lines = Lines(path, "comparison", {"rows": "a1"})
+    >>> lines.write({"seed": 3})
+    >>> lines.close()
+    >>> lines = Lines(path, "comparison", {"rows": "a1"})
+    >>> lines.entries
+    [{'seed': 3}]
+    >>> lines.close()
     """
 
-    def __init__(self, path: Path, name: str, fingerprint: Mapping[str, str], n: int) -> None:
+    def __init__(self, path: Path, name: str, fingerprint: Mapping[str, str]) -> None:
         self.path = path
         self.count = 0
         if path.exists() and not path.is_file():
@@ -51,22 +48,35 @@ class Journal:
             raise InputError(f"The journal {path} cannot be opened: {error.strerror}.") from error
         try:
             _lock(self._file, path)
-            self.ids, self.losses = self._resume({"format": FORMAT, "name": name, "fingerprint": dict(fingerprint)}, n)
+            self.entries = self._resume({"format": FORMAT, "name": name, "fingerprint": dict(fingerprint)})
         except BaseException:
             self._file.close()
             raise
-        self.count = self.ids.size
+        self.count = sum(map(self._size, self.entries))
 
-    def append(self, ids: Ints, losses: Floats) -> None:
-        """Keep a batch of answers; when this returns, no kill can lose them."""
-        self._write({"ids": ids.tolist(), "losses": losses.tolist()})
-        self.count += ids.size
+    def write(self, entry: dict[str, Any]) -> None:
+        """Keep an entry; when this returns, no kill can lose it."""
+        self._write(entry)
+        self.count += 1
 
     def close(self) -> None:
         """Close the file, which ends its lock."""
         self._file.close()
 
-    def _resume(self, header: dict[str, Any], n: int) -> tuple[Ints, Floats]:
+    def _entry(self, line: bytes, number: int) -> Any:
+        """Return what a line after the header holds."""
+        entry = _parse(line)
+        if not isinstance(entry, dict):
+            raise InputError(
+                f"Line {number} of the journal {self.path} cannot be used: it is not an entry. "
+                "Remove that line, or use another journal file."
+            )
+        return entry
+
+    def _size(self, entry: Any) -> int:
+        return 1
+
+    def _resume(self, header: dict[str, Any]) -> list[Any]:
         self._file.seek(0)
         content = self._file.readall()
         lines, torn = _split(content)
@@ -74,13 +84,12 @@ class Journal:
             self._refuse_other_file(torn)
             self._file.truncate(0)
             self._write(header)
-            return np.zeros(0, np.int64), np.zeros(0)
+            return []
         self._check_header(lines[0], header)
-        batches = [self._answers(line, number, n) for number, line in enumerate(lines[1:], start=2)]
+        entries = [self._entry(line, number) for number, line in enumerate(lines[1:], start=2)]
         # Only now, when the file has proved to be this run's journal, is anything of it removed.
         self._file.truncate(len(content) - len(torn))
-        ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in batches)])
-        return ids, np.concatenate([np.zeros(0), *(losses for _, losses in batches)])
+        return entries
 
     def _refuse_other_file(self, torn: bytes) -> None:
         """A torn header makes a new journal; a file that never was a journal is left alone."""
@@ -111,19 +120,6 @@ class Journal:
                 "use another journal file, or the arguments that it was begun with."
             )
 
-    def _answers(self, line: bytes, number: int, n: int) -> tuple[Ints, Floats]:
-        try:
-            entry = json.loads(line)
-            row_numbers("ids", entry["ids"], n)
-            ids = np.array(entry["ids"], np.int64)
-            return ids, loss_vector(entry["losses"], ids)
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError, LossError) as error:
-            why = str(error) if isinstance(error, CoresiftError) else "it is not a batch of answers."
-            raise InputError(
-                f"Line {number} of the journal {self.path} cannot be used: {why} "
-                "Remove that line to have its rows asked again, or use another journal file."
-            ) from error
-
     def _write(self, entry: dict[str, Any]) -> None:
         rest = json.dumps(entry).encode() + b"\n"
         try:
@@ -134,6 +130,53 @@ class Journal:
             raise LossError(
                 f"The journal {self.path} cannot be written: {error.strerror}. "
                 f"{self.count} answers are safe in it; the same call goes on from there."
+            ) from error
+
+
+class Journal(Lines):
+    """The answers of a source of losses, one line for each batch.
+
+    `ids` and `losses` are the answers found when it was opened, `count` is how many are safe in it now.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "journal.jsonl"
+    >>> journal = Journal(path, "loss", {"rows": "a1"}, n=10)
+    >>> journal.append(np.array([7, 3]), np.array([0.5, 2.0]))
+    >>> journal.close()
+    >>> print(path.read_text(), end="")
+    {"format": 1, "name": "loss", "fingerprint": {"rows": "a1"}}
+    {"ids": [7, 3], "losses": [0.5, 2.0]}
+    >>> journal = Journal(path, "loss", {"rows": "a1"}, n=10)
+    >>> journal.ids, journal.losses
+    (array([7, 3]), array([0.5, 2. ]))
+    >>> journal.close()
+    """
+
+    def __init__(self, path: Path, name: str, fingerprint: Mapping[str, str], n: int) -> None:
+        self._n = n
+        super().__init__(path, name, fingerprint)
+        self.ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in self.entries)])
+        self.losses = np.concatenate([np.zeros(0), *(losses for _, losses in self.entries)])
+
+    def append(self, ids: Ints, losses: Floats) -> None:
+        """Keep a batch of answers; when this returns, no kill can lose them."""
+        self._write({"ids": ids.tolist(), "losses": losses.tolist()})
+        self.count += ids.size
+
+    def _size(self, entry: Any) -> int:
+        return len(entry[0])
+
+    def _entry(self, line: bytes, number: int) -> tuple[Ints, Floats]:
+        try:
+            entry = json.loads(line)
+            row_numbers("ids", entry["ids"], self._n)
+            ids = np.array(entry["ids"], np.int64)
+            return ids, loss_vector(entry["losses"], ids)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError, LossError) as error:
+            why = str(error) if isinstance(error, CoresiftError) else "it is not a batch of answers."
+            raise InputError(
+                f"Line {number} of the journal {self.path} cannot be used: {why} "
+                "Remove that line to have its rows asked again, or use another journal file."
             ) from error
 
 

@@ -1,0 +1,52 @@
+"""One fair comparison on MNIST losses: eight methods, three budgets, 20 seeds.
+
+    python -m benchmarks.compare                    a few minutes on two cores; goes on where it was stopped
+    python -m benchmarks.compare --fresh            from the beginning
+    python -m benchmarks.compare fashion-loss       another problem of `problems.py` (to a folder of its own, not kept)
+
+Writes `results/compare/`: the answer and the table as text, all runs as JSON, the table as CSV, and the plot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import coresift as cs
+from benchmarks.problems import SOURCES, load_problem
+
+RESULTS = Path(__file__).parent / "results" / "compare"
+BUDGETS, SEEDS = (250, 500, 1000), 20
+METHODS = {
+    "coresift": "coresift",
+    "coresift, pivotal": "coresift(design=Pivotal)",
+    "coresift, independent": "coresift(design=Independent)",
+    "paper, Λ balanced": "paper",
+    "paper, Λ a tenth of that": "paper(balance=0.1)",
+    "mixture": "mixture",
+    "distance": "distance",
+    "uniform": "uniform",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("problem", nargs="?", default="mnist-loss", choices=SOURCES)
+    parser.add_argument("--fresh", action="store_true", help="forget what an earlier call has kept")
+    arguments = parser.parse_args()
+    kept = arguments.problem == "mnist-loss"
+    out = RESULTS if kept else Path(tempfile.gettempdir()) / f"coresift-compare-{arguments.problem}"
+    if arguments.fresh and out.exists():
+        shutil.rmtree(out)
+    problem = load_problem(arguments.problem)
+    start = time.perf_counter()
+    found = cs.compare(problem.rows, problem.losses, METHODS, BUDGETS, SEEDS, out=out, plot=True)
+    print(found)
+    print(f"{len(found.runs)} selections are in {out}; this call took {time.perf_counter() - start:.0f} seconds.")
+
+
+if __name__ == "__main__":
+    main()

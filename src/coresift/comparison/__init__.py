@@ -1,0 +1,353 @@
+"""One fair comparison of methods: the same rows, seeds and budgets, each method in processes of its own."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coresift.checks import CoresiftError, CoresiftWarning, InputError, loss_vector, positive, refuse, share, whole
+from coresift.comparison import pages
+from coresift.comparison.methods import Method, check_module, check_travels, methods_of, name_of
+from coresift.comparison.plotting import check_matplotlib, draw
+from coresift.comparison.running import Setting, Todo, perform, travels, write_rows
+from coresift.comparison.summary import Line, Mean, Run, Verdict, summarize, verdicts
+from coresift.comparison.worker import loading
+from coresift.engine import available_cores
+from coresift.oracle.journal import Lines
+from coresift.oracle.sources import source_of
+from coresift.progress import Progress, choose, stage
+from coresift.rows import Rows, open_rows
+from coresift.storage import write_bytes, write_table
+from coresift.types import Floats, digest
+from coresift.version import __version__
+
+__all__ = ["Comparison", "Line", "Mean", "Method", "Run", "Verdict", "compare"]
+
+DEFAULT = ("coresift", "paper", "distance", "uniform")
+JOURNAL, LOG, ROWS, LOSSES = "runs.jsonl", "methods.log", ".rows.npy", ".losses.npy"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison found; printed, it answers first which method is best.
+
+    `lines` has one entry for each budget and method, `runs` every single selection, `verdicts` the best method at
+    each budget. `scored`: judged by training instead of by the error of the estimated total loss; `higher`: a larger
+    score is better. `total` is the true total loss.
+    """
+
+    rows: int
+    dimension: int
+    methods: tuple[str, ...]
+    budgets: tuple[int, ...]
+    seeds: tuple[int, ...]
+    reference: str
+    scored: bool
+    higher: bool
+    total: float | None
+    confidence: float
+    threads: int
+    lines: tuple[Line, ...]
+    verdicts: tuple[Verdict, ...]
+    runs: tuple[Run, ...]
+
+    @property
+    def failures(self) -> tuple[Line, ...]:
+        """The methods and budgets that have no result."""
+        return tuple(line for line in self.lines if line.failure)
+
+    def plot(self, path: str | Path) -> Path:
+        """Draw the error, or score, against the budget to an `.svg`, `.pdf` or `.png` file."""
+        return draw(self, Path(path))
+
+    def __str__(self) -> str:
+        return pages.as_text(self)
+
+
+def compare(
+    rows: Any,
+    losses: Any = None,
+    methods: Any = DEFAULT,
+    budgets: int | Iterable[int] = (),
+    seeds: int | Iterable[int] = 20,
+    *,
+    out: str | Path | None = None,
+    train: Callable[..., Any] | str | None = None,
+    higher: bool = True,
+    reference: str | None = None,
+    confidence: float = 0.95,
+    processes: int | None = None,
+    threads: int = 1,
+    timeout: float | None = None,
+    plot: bool | None = None,
+    progress: bool | Progress | None = None,
+) -> Comparison:
+    """Compare methods on the same rows with the same seeds and budgets, each in processes of its own.
+
+    rows: as `select` takes them.
+    losses: the loss of every row, as an array or a file: methods ask for some of them, and their estimates of the
+        total are held against the true one. With `train` a callable, or None, is enough.
+    methods: names, with options in brackets where wanted ("paper(holder=0.1)", "coresift(design=Poisson)"); texts
+        such as "module:function"; functions (rows, losses, budget, seed) -> Selection; or a mapping of labels to
+        those. An option that is the name of a .npy file stands for its array.
+    budgets: numbers of losses that a method may use, and of rows that it may select. `paper` asks k centers and
+        draws budget − k rows.
+    seeds: how many, or which.
+    out: a folder for the results: comparison.md, .csv, .json and .svg, and runs.jsonl, which keeps every run as it
+        comes. The same call again goes on where it was; more seeds, budgets or methods can be added.
+    train: a function (or "module:function") of a Selection that returns a score; methods are then judged by it.
+        `higher`: a larger score is better.
+    reference: the method that others are compared with, "uniform" if it is among them, else the first.
+    processes, threads: how many selections run at a time (by default one a core), and how many threads each has.
+    timeout: seconds after which a run (selection and training) has failed; a minute more for imports.
+    plot: by default one is drawn where matplotlib is installed.
+
+    A method that raises, crashes or runs out of memory has a failed line; the others go on.
+
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(500, 3))
+    >>> found = compare(rows, rows[:, 0] ** 2, ["distance", "uniform"], budgets=[50], seeds=3)
+    >>> [(line.method, line.budget, line.seeds) for line in found.lines]
+    [('distance', 50, 3), ('uniform', 50, 3)]
+    """
+    if loading.is_set():
+        raise InputError('compare must stand under `if __name__ == "__main__":` in a script whose functions it uses.')
+    wanted = _settle(methods, budgets, seeds, reference, train)
+    rows, progress = open_rows(rows), choose(progress)
+    known = _all_losses(losses, rows, train)
+    if plot and out is None:
+        raise InputError("A plot needs a folder to lie in; give out.")
+    if plot:
+        check_matplotlib()
+    plot = False if out is None else plot
+    share("confidence", confidence)
+    threads = whole("threads", threads)
+    processes = max(1, available_cores() // threads) if processes is None else whole("processes", processes)
+    if timeout is not None:
+        positive("timeout", timeout)
+    fingerprint = {
+        "rows": rows.fingerprint(),
+        "losses": _shown_losses(losses, known),
+        "train": _shown(train),
+        "confidence": repr(confidence),
+        "threads": str(threads),
+        "version": __version__,
+    }
+    with _folder(out) as folder, closing(Lines(folder / JOURNAL, "comparison", fingerprint)) as journal:
+        runs = _kept(journal, wanted)
+        todo = _todo(wanted, runs)
+        if any(tasks for _, tasks in todo.values()):
+            with _beside(folder, rows, known, progress) as (there, loss_file):
+                setting = Setting(
+                    rows=there,
+                    losses=loss_file,
+                    loss_function=losses if known is None else None,
+                    train=train,
+                    confidence=confidence,
+                    processes=processes,
+                    threads=threads,
+                    timeout=timeout,
+                    log=folder / LOG,
+                )
+                _perform(setting, todo, runs, journal, progress)
+        found = _comparison(wanted, rows, known, runs, train is not None, higher, confidence, threads)
+        _write(found, folder, plot)
+    return found
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    methods: list[Method]
+    budgets: list[int]
+    seeds: list[int]
+    reference: str
+
+
+def _settle(methods: Any, budgets: Any, seeds: Any, reference: str | None, train: Any) -> _Wanted:
+    chosen = methods_of(methods)
+    labels = [method.label for method in chosen]
+    if reference is None:
+        reference = "uniform" if "uniform" in labels else labels[0]
+    if reference not in labels:
+        refuse("reference", f"one of the methods, {', '.join(labels)}", repr(reference))
+    if isinstance(train, str):
+        if ":" not in train:
+            refuse("train", 'a function or a text such as "module:function"', repr(train))
+        check_module("train", train)
+    elif train is not None:
+        if not callable(train):
+            refuse("train", 'a function or a text such as "module:function"', repr(train))
+        check_travels("train", train, _shown(train))
+    return _Wanted(chosen, _numbers("budgets", budgets, 1), _numbers("seeds", seeds, 0), reference)
+
+
+def _numbers(argument: str, given: Any, least: int) -> list[int]:
+    """Return distinct whole numbers, ascending; a single budget stands for itself, a number of seeds for a range."""
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        given = [given] if argument == "budgets" else range(whole(argument, given))
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        refuse(argument, "whole numbers", repr(given))
+    numbers = sorted({whole(argument, number, least=least) for number in given})
+    if not numbers:
+        refuse(argument, "at least one whole number", "none")
+    return numbers
+
+
+def _all_losses(losses: Any, rows: Rows, train: Any) -> Floats | None:
+    """Return the loss of every row where they are known; methods that are judged by training need not know them."""
+    if losses is None or callable(losses):
+        if train is None:
+            raise InputError(
+                "losses must be there for every row, as an array or a file, since estimates are held against the true "
+                f"total; got {'none' if losses is None else 'a callable: have it answer for all rows first'}."
+            )
+        if losses is not None:
+            check_travels("losses", losses, _shown(losses))
+        return None
+    everything = np.arange(rows.n)
+    known = loss_vector(source_of(losses).reader(rows.n, rows.names)(everything), everything)
+    if train is None and not known.any():
+        raise InputError("losses must not all be 0: errors are relative to their total.")
+    return known
+
+
+def _shown(function: Any) -> str:
+    if function is None or isinstance(function, str):
+        return str(function)
+    return name_of(function) or repr(function)
+
+
+def _shown_losses(losses: Any, known: Floats | None) -> str:
+    return _shown(losses) if known is None else digest(known)
+
+
+@contextmanager
+def _folder(out: str | Path | None) -> Iterator[Path]:
+    if out is None:
+        with tempfile.TemporaryDirectory() as name:
+            yield Path(name)
+        return
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"out must be a folder that can be made; {folder}: {error.strerror}.") from error
+    yield folder
+
+
+@contextmanager
+def _beside(folder: Path, rows: Rows, losses: Floats | None, progress: Progress) -> Iterator[tuple[Rows, Path | None]]:
+    """Put what lies in memory into files that every process can map, and remove them in the end."""
+    made = []
+    try:
+        if not travels(rows):
+            made.append(folder / ROWS)
+            with stage(progress, "writing rows for the processes", rows.n):
+                write_rows(rows, folder / ROWS, progress.advance)
+            rows = open_rows(folder / ROWS)
+        if losses is not None:
+            made.append(folder / LOSSES)
+            np.save(folder / LOSSES, losses, allow_pickle=False)
+        yield rows, None if losses is None else folder / LOSSES
+    except OSError as error:
+        raise CoresiftError(f"{folder} cannot hold what the processes need: {error.strerror or error}.") from error
+    finally:
+        for path in made:
+            path.unlink(missing_ok=True)
+
+
+def _kept(journal: Lines, wanted: _Wanted) -> dict[tuple[str, int, int], Run]:
+    """Return the finished runs of an earlier call that this one wants, under this call's labels."""
+    labels = {method.text: method.label for method in wanted.methods}
+    names = {field.name for field in fields(Run)}
+    kept = {}
+    for number, entry in enumerate(journal.entries, start=2):
+        try:
+            run = Run(**{name: value for name, value in entry.items() if name in names})
+            key = (labels.get(run.text, ""), int(run.budget), int(run.seed))
+        except (TypeError, ValueError):
+            raise InputError(
+                f"Line {number} of {journal.path} is not a run; remove it, or use another folder."
+            ) from None
+        if run.failure is None and key[0] and run.budget in wanted.budgets and run.seed in wanted.seeds:
+            kept[key] = Run(**{**asdict(run), "method": key[0]})
+    return kept
+
+
+def _todo(wanted: _Wanted, runs: dict[tuple[str, int, int], Run]) -> Todo:
+    tasks = [(budget, seed) for seed in wanted.seeds for budget in wanted.budgets]
+    return {
+        method.label: (method, [task for task in tasks if (method.label, *task) not in runs])
+        for method in wanted.methods
+    }
+
+
+def _perform(
+    setting: Setting, todo: Todo, runs: dict[tuple[str, int, int], Run], journal: Lines, progress: Progress
+) -> None:
+    with stage(progress, "comparing", sum(len(tasks) for _, tasks in todo.values())):
+        for run in perform(setting, todo):
+            journal.write(asdict(run))
+            runs[run.method, run.budget, run.seed] = run
+            progress.advance(1)
+
+
+def _comparison(
+    wanted: _Wanted,
+    rows: Rows,
+    losses: Floats | None,
+    runs: dict[tuple[str, int, int], Run],
+    scored: bool,
+    higher: bool,
+    confidence: float,
+    threads: int,
+) -> Comparison:
+    value = _score if scored else _absolute_error
+    labels = [method.label for method in wanted.methods]
+    order = {label: place for place, label in enumerate(labels)}
+    ordered = tuple(sorted(runs.values(), key=lambda run: (run.budget, order[run.method], run.seed)))
+    lines = summarize(ordered, labels, wanted.budgets, wanted.reference, value)
+    return Comparison(
+        rows=rows.n,
+        dimension=rows.d,
+        methods=tuple(labels),
+        budgets=tuple(wanted.budgets),
+        seeds=tuple(wanted.seeds),
+        reference=wanted.reference,
+        scored=scored,
+        higher=bool(higher) if scored else False,
+        total=None if losses is None else float(losses.sum()),
+        confidence=float(confidence),
+        threads=threads,
+        lines=lines,
+        verdicts=verdicts(lines, ordered, wanted.reference, value, higher and scored),
+        runs=ordered,
+    )
+
+
+def _score(run: Run) -> float | None:
+    return run.score
+
+
+def _absolute_error(run: Run) -> float | None:
+    return None if run.error is None else abs(run.error)
+
+
+def _write(found: Comparison, folder: Path, plot: bool | None) -> None:
+    write_bytes(pages.as_json(found), folder / "comparison.json")
+    write_table(pages.as_csv(found.lines), folder / "comparison.csv")
+    picture = folder / "comparison.svg"
+    picture.unlink(missing_ok=True)  # of an earlier call, perhaps with fewer methods
+    if plot is not False and found.verdicts:
+        try:
+            found.plot(picture)
+        except CoresiftError as error:
+            warnings.warn(f"{error} The same call will then draw it.", CoresiftWarning, stacklevel=3)
+    write_bytes(pages.as_markdown(found, picture).encode(), folder / "comparison.md")

@@ -1,0 +1,388 @@
+"""The methods that a comparison knows by name, and how a text or a function becomes one of them."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import importlib.util
+import inspect
+import pickle
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from coresift.checks import InputError, refuse, whole
+from coresift.clustering import cluster
+from coresift.design import Independent, Pivotal, Poisson, Systematic
+from coresift.engine import Engine
+from coresift.oracle import Oracle, as_oracle
+from coresift.pilot import Centers, Representatives
+from coresift.pipeline import select
+from coresift.progress import Progress
+from coresift.rows import Rows
+from coresift.score import Distance, Learned, Mixture, Proxy, Sensitivity
+from coresift.types import ORIGINS, Clustering, Ledger, Selection
+
+Runner: TypeAlias = Callable[[Rows, Any, int, int, Engine], Selection]
+
+PARTS = (Centers, Representatives, Learned, Mixture, Distance, Sensitivity, Systematic, Pivotal, Poisson, Independent)
+IMPORTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+ALLOWED = 'names such as "coresift" or "paper(holder=0.1)", texts such as "module:function", or functions'
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method of a comparison: what tables call it, what is run, and how to find it.
+
+    `text` is what a kept result belongs to: a name with its options, or where a function comes from.
+    """
+
+    label: str
+    text: str
+    name: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    function: Callable[..., Selection] | None = None
+
+    def runner(self) -> Runner:
+        """Return the function that selects; what it needs is imported and opened only now."""
+        options = {name: _opened(value) for name, value in self.options.items()}
+        if self.name:
+            return functools.partial(KNOWN[self.name], **options)
+        return _without_engine(self.function or import_function(self.text))
+
+
+def _without_engine(function: Callable[..., Selection]) -> Runner:
+    return lambda rows, losses, budget, seed, engine: function(rows, losses, budget, seed)
+
+
+# ------------------------------------------------------------------ what is known by name
+
+
+def ours(
+    rows: Rows,
+    losses: Any,
+    budget: int,
+    seed: int,
+    engine: Engine,
+    *,
+    clusters: int | None = None,
+    z: float | None = None,
+    normalize: bool = False,
+    pilot: Any = None,
+    score: Any = None,
+    design: Any = None,
+) -> Selection:
+    """Select as `select` does with these options."""
+    parts = {"pilot": pilot, "score": score, "design": design}
+    options: dict[str, Any] = {"clusters": clusters, "z": z, "normalize": normalize, **parts}
+    return select(rows, losses, budget, seed, engine=engine, progress=False, **options)
+
+
+def paper(
+    rows: Rows,
+    losses: Any,
+    budget: int,
+    seed: int,
+    engine: Engine,
+    *,
+    holder: float | None = None,
+    balance: float = 1.0,
+    clusters: int | None = None,
+    z: float = 2.0,
+    keep: bool = False,
+) -> Selection:
+    """Run the paper's Algorithm 1 so that its k centers and its draws together are the budget.
+
+    `holder` is Λ; without it Λ = balance·Σℓ̂/Φ, so that losses and distances weigh the same at 1.
+    """
+    oracle = as_oracle(losses)
+    if oracle is None:
+        raise InputError("paper asks for losses, and there are none.")
+    k = max(1, budget // 10) if clusters is None else whole("clusters", clusters)
+    made = cluster(rows, k, z=z, seed=seed, engine=engine, progress=False)
+    draws = budget if keep else budget - made.k
+    if draws < 1:
+        raise InputError(f"paper asks {made.k} centers, and a budget of {budget} leaves no row to draw.")
+    if holder is None:
+        holder = balance * _typical_holder(rows, oracle, made)
+    parts: dict[str, Any] = {"pilot": Centers(keep=keep), "score": Sensitivity(holder), "design": Independent()}
+    return select(rows, oracle, draws, seed, clusters=made, engine=engine, progress=False, **parts)
+
+
+def _typical_holder(rows: Rows, oracle: Oracle, made: Clustering) -> float:
+    """Return Σℓ̂/Φ. The centers are asked by Algorithm 1 in any case, and the oracle asks nothing twice."""
+    with oracle.session(rows.n, {"rows": rows.fingerprint()}, made.k, Progress()) as session:
+        levels = session.ask(made.centers, round=1, reason="centers")
+    return float(levels[made.labels].sum() / max(made.powers.sum(), np.finfo(np.float64).tiny))
+
+
+def mixture(
+    rows: Rows,
+    losses: Any,
+    budget: int,
+    seed: int,
+    engine: Engine,
+    *,
+    loss: float = 0.25,
+    distance: float = 0.25,
+    clusters: int | None = None,
+    z: float = 2.0,
+) -> Selection:
+    """Keep the centers, and draw the rest by their losses, by distance and uniformly in fixed parts."""
+    parts: dict[str, Any] = {"pilot": Centers(keep=True), "score": Mixture(loss, distance)}
+    return select(rows, losses, budget, seed, clusters=clusters, z=z, engine=engine, progress=False, **parts)
+
+
+def by_distance(
+    rows: Rows,
+    losses: Any,
+    budget: int,
+    seed: int,
+    engine: Engine,
+    *,
+    floor: float = 0.5,
+    clusters: int | None = None,
+    z: float = 2.0,
+) -> Selection:
+    """Ask nobody: distances decide, above a uniform floor."""
+    score = Distance(floor)
+    return select(rows, None, budget, seed, clusters=clusters, z=z, score=score, engine=engine, progress=False)
+
+
+def by_proxy(
+    rows: Rows,
+    losses: Any,
+    budget: int,
+    seed: int,
+    engine: Engine,
+    *,
+    cheap: Any,
+    floor: float = 0.2,
+) -> Selection:
+    """Draw by a cheap model's loss of every row, above a uniform floor."""
+    # The order of the draw is that of the cheap losses, so one cluster is as good as many.
+    score = Proxy(cheap, floor)
+    return select(rows, None, budget, seed, clusters=1, score=score, engine=engine, progress=False)
+
+
+def uniform(rows: Rows, losses: Any, budget: int, seed: int, engine: Engine) -> Selection:
+    """Draw distinct rows, each as probable as any other; all weigh n/budget."""
+    size = min(budget, rows.n)
+    order = np.random.default_rng([seed, 3]).choice(rows.n, size, replace=False)
+    ids, place = np.sort(order), np.argsort(order, kind="stable")
+    names = rows.names(ids)
+    return Selection(
+        ids=ids,
+        weights=np.full(size, rows.n / size),
+        inclusion=np.full(size, size / rows.n),
+        share=np.zeros(size),
+        clusters=np.zeros(size, np.int32),
+        distances=np.zeros(size, np.float32),
+        origin=np.full(size, ORIGINS.index("drawn")),
+        phase=np.full(size, 2),
+        order=place,
+        multiplicity=np.ones(size, np.int64),
+        losses=np.full(size, np.nan),
+        n=rows.n,
+        population=rows.n,
+        seed=seed,
+        z=2.0,
+        designs=("", "Uniform"),
+        recipe={"method": "uniform", "budget": str(budget)},
+        ledger=Ledger(),
+        names=None if names is None else tuple(names),
+    )
+
+
+def _baseline(method: Callable[..., Selection]) -> Callable[..., Selection]:
+    """Return a baseline in the form of the methods above; its own options stay what they are."""
+
+    @functools.wraps(method)
+    def run(rows: Rows, losses: Any, budget: int, seed: int, engine: Engine, **options: Any) -> Selection:
+        return method(rows, budget, seed=seed, engine=engine, progress=False, **options)
+
+    return run
+
+
+KNOWN: dict[str, Callable[..., Selection]] = {
+    "coresift": ours,
+    "paper": paper,
+    "mixture": mixture,
+    "distance": by_distance,
+    "proxy": by_proxy,
+    "uniform": uniform,
+}
+if importlib.util.find_spec("coresift.baselines"):
+    baselines: dict[str, Callable[..., Selection]] = importlib.import_module("coresift.baselines").METHODS
+    KNOWN |= {name: _baseline(method) for name, method in baselines.items()}
+
+# What every method is given, and no option of its own.
+GIVEN = {"rows", "losses", "budget", "seed", "engine", "given", "exclude", "progress"}
+
+
+def options_of(name: str) -> list[str]:
+    """Return which options a known method takes.
+
+    >>> options_of("distance")
+    ['floor', 'clusters', 'z']
+    """
+    return [option for option in inspect.signature(KNOWN[name]).parameters if option not in GIVEN]
+
+
+# ------------------------------------------------------------------ from texts and functions
+
+
+def methods_of(given: Any) -> list[Method]:
+    """Return the methods that a list of texts and functions, or a mapping of labels to them, names.
+
+    >>> [method.label for method in methods_of(["coresift", "paper(holder=0.1)"])]
+    ['coresift', 'paper(holder=0.1)']
+    """
+    if isinstance(given, str) or callable(given):
+        given = [given]
+    if not isinstance(given, Iterable):
+        refuse("methods", ALLOWED, type(given).__name__)
+    pairs = given.items() if isinstance(given, Mapping) else ((None, one) for one in given)
+    methods = [_method(label, one) for label, one in pairs]
+    if not methods:
+        refuse("methods", ALLOWED, "none")
+    for name in ("label", "text"):
+        values = [getattr(method, name) for method in methods]
+        again = next((value for value in values if values.count(value) > 1), None)
+        if again is not None:
+            refuse("methods", "different ones", f"{again} twice")
+    return methods
+
+
+def _method(label: str | None, one: Any) -> Method:
+    if label is not None and not (isinstance(label, str) and label.strip() and label.isprintable()):
+        refuse("methods", "labelled with one line of text each", repr(label))
+    if callable(one):
+        text = name_of(one) or label or repr(one)
+        check_travels("methods", one, text)
+        return Method(label or str(getattr(one, "__name__", text)), text, function=one)
+    if not isinstance(one, str):
+        refuse("methods", ALLOWED, repr(one))
+    text = one.strip()
+    if IMPORTED.fullmatch(text):
+        check_module("methods", text)
+        return Method(label or text, text)
+    name, options = parse(text)
+    return Method(label or text, text, name, options)
+
+
+def parse(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options of a text such as "paper(holder=0.1)"; nothing of it is run.
+
+    >>> parse("coresift(clusters=30, design=Poisson)")
+    ('coresift', {'clusters': 30, 'design': Poisson()})
+    """
+    written, bracket, rest = text.partition("(")
+    try:
+        # A name may be written with hyphens, which Python would take for a difference.
+        name, words = _call(ast.parse(written.strip().replace("-", "_") + bracket + rest, mode="eval").body)
+        options = {word: _value(node) for word, node in words.items()}
+    except (KeyError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        _refuse_name(text)
+    name = next((known for known in KNOWN if known.replace("-", "_") == name), "")
+    if not name:
+        _refuse_name(text)
+    takes = options_of(name)
+    if not options.keys() <= set(takes):
+        raise InputError(f"methods: {text} does not fit; {name} takes {', '.join(takes) or 'no options'}.")
+    for value in options.values():
+        if _is_file(value) and not Path(value).is_file():
+            raise InputError(f"methods: {text} names a file that is not there, {value}.")
+    return name, options
+
+
+def _refuse_name(text: str) -> NoReturn:
+    known = ", ".join(KNOWN)
+    raise InputError(
+        f"methods must be {known}, perhaps with options such as paper(holder=0.1), or module:function; got {text}."
+    ) from None
+
+
+def _call(node: ast.expr) -> tuple[str, dict[str, ast.expr]]:
+    call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+    if not isinstance(call.func, ast.Name) or call.args or not all(word.arg for word in call.keywords):
+        raise ValueError
+    return call.func.id, {str(word.arg): word.value for word in call.keywords}
+
+
+def _value(node: ast.expr) -> Any:
+    """Return a literal, or one of the flow's parts by its name and options."""
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        name, words = _call(node)
+        part: Any = {kind.__name__: kind for kind in PARTS}[name]
+        return part(**{word: ast.literal_eval(value) for word, value in words.items()})
+
+
+def _is_file(value: Any) -> bool:
+    return isinstance(value, str) and value.endswith(".npy")
+
+
+def _opened(value: Any) -> Any:
+    return np.load(value, mmap_mode="r", allow_pickle=False) if _is_file(value) else value
+
+
+# ------------------------------------------------------------------ functions that go to another process
+
+
+def name_of(function: Any) -> str | None:
+    """Return "module:function" for what can be imported by name, else None.
+
+    >>> name_of(parse)
+    'coresift.comparison.methods:parse'
+    """
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    return f"{module}:{name}" if module and name else None
+
+
+def check_travels(argument: str, function: Any, shown: str) -> None:
+    """Refuse a function that a process of its own could not find."""
+    main = getattr(function, "__module__", None) == "__main__"
+    try:
+        pickle.dumps(function)
+        found = not main or getattr(sys.modules["__main__"], "__file__", None) is not None
+    except Exception:  # whatever a foreign object raises when it is to be packed
+        found = False
+    if not found:
+        raise InputError(
+            f"{argument}: {shown} must be a function at the top of a file, since it runs in a process of its own; "
+            "put it into one, such as my_methods.py, and import it from there."
+        )
+
+
+def check_module(argument: str, text: str) -> None:
+    """Refuse "module:function" whose module is nowhere, without importing it."""
+    module = text.partition(":")[0]
+    try:
+        found = importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError, AttributeError):
+        found = False
+    if not found:
+        raise InputError(f"{argument}: there is no module {module} for {text}.")
+
+
+def import_function(text: str) -> Callable[..., Any]:
+    """Return the function that "module:function" names."""
+    module, name = text.split(":")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except AttributeError:
+        raise InputError(f"There is no {name} in the module {module}.") from None
+    if not callable(function):
+        raise InputError(f"{text} must be a function; it is {type(function).__name__}.")
+    found: Callable[..., Any] = function
+    return found

@@ -1,0 +1,286 @@
+"""Runs methods in processes of their own: as many at a time as asked, none able to touch another's result."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from coresift.comparison.methods import Method
+from coresift.comparison.summary import Run
+from coresift.comparison.worker import Job, Packed
+from coresift.rows import Rows
+
+Task: TypeAlias = tuple[int, int]  # budget, seed
+Todo: TypeAlias = dict[str, tuple[Method, list[Task]]]  # by label
+
+# The path comes first, so that the process finds the same modules as this one.
+START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from coresift.comparison.worker import main; main()"
+SMALL = 2**20  # what describes rows in files takes fewer bytes than this
+LOOK = 0.1  # seconds between two looks at who has ended or takes too long
+STARTING = 60.0  # seconds for imports, besides the user's limit
+GRACE = 2.0  # seconds for the last replies of a process that has ended
+WORTH_A_PROCESS = 4  # tasks for which another process of the same method is begun
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all methods are given alike, and how they are run."""
+
+    rows: Rows
+    losses: Path | None
+    loss_function: Any
+    train: Any
+    confidence: float
+    processes: int
+    threads: int
+    timeout: float | None
+    log: Path
+
+    def job(self, method: Method) -> bytes:
+        """Return what a method's process is told first."""
+        packed = pickle.dumps(Packed(method, self.train, self.loss_function))
+        main = _main() if b"__main__" in packed else None
+        return pickle.dumps(Job(main, self.rows, self.losses, packed, self.threads, self.confidence))
+
+
+def perform(setting: Setting, todo: Todo) -> Iterator[Run]:
+    """Yield each run as it ends. After a failure the other seeds of that method and budget are left out."""
+    floor = _Floor(setting, todo)
+    try:
+        while floor.staff():
+            yield from floor.next_runs()
+    finally:
+        floor.close()
+
+
+class _Floor:
+    """Who works on what: processes, each of one method, and the tasks that are left."""
+
+    def __init__(self, setting: Setting, todo: Todo) -> None:
+        self._setting = setting
+        self._methods = {label: method for label, (method, _) in todo.items()}
+        self._left = {label: list(tasks) for label, (_, tasks) in todo.items()}
+        self._workers: list[_Worker] = []
+        self._events: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
+
+    def staff(self) -> bool:
+        """Begin processes where there is room and work; return whether there is any at work."""
+        while len(self._workers) < self._setting.processes:
+            label = self._neediest()
+            if label is None:
+                break
+            job = self._setting.job(self._methods[label])
+            self._workers.append(_Worker(label, job, self._setting, self._events))
+        return bool(self._workers)
+
+    def _neediest(self) -> str | None:
+        """Return the method with the most work left a process, if another process is worth its beginning."""
+        busy = [worker.label for worker in self._workers]
+        least = {label: WORTH_A_PROCESS if label in busy else 1 for label in self._left}
+        able = [label for label, tasks in self._left.items() if len(tasks) >= least[label]]
+        return min(able, key=lambda label: (busy.count(label), -len(self._left[label])), default=None)
+
+    def next_runs(self) -> Iterator[Run]:
+        """Wait for something to happen, and yield the runs that it ends."""
+        try:
+            worker, reply = self._events.get(timeout=LOOK)
+        except queue.Empty:
+            for worker in self._workers:
+                worker.look(self._setting.timeout)
+            return
+        if worker not in self._workers:
+            return
+        if reply is None:
+            yield from self._ended(worker)
+        elif "ready" in reply:
+            self._occupy(worker)
+        elif worker.task is None:  # it never became ready
+            yield from self._give_up(worker, reply["failure"])
+        else:
+            budget, seed = worker.task
+            if "failure" in reply:
+                self._leave_out(worker.label, budget)
+            yield self._run(worker.label, budget, seed, reply)
+            self._occupy(worker)
+
+    def _occupy(self, worker: _Worker) -> None:
+        if self._left[worker.label]:
+            worker.send(self._left[worker.label].pop(0))
+        else:
+            self._dismiss(worker)
+
+    def _ended(self, worker: _Worker) -> Iterator[Run]:
+        failure = worker.obituary()
+        if worker.task is None:
+            yield from self._give_up(worker, failure)
+            return
+        budget, seed = worker.task
+        self._dismiss(worker)
+        self._leave_out(worker.label, budget)
+        yield self._run(worker.label, budget, seed, {"failure": failure})
+
+    def _give_up(self, worker: _Worker, failure: str) -> Iterator[Run]:
+        """A method that cannot even begin has failed at every budget."""
+        self._dismiss(worker)
+        first = dict(reversed(self._left[worker.label]))
+        self._left[worker.label] = []
+        for budget in sorted(first):
+            yield self._run(worker.label, budget, first[budget], {"failure": failure})
+
+    def _leave_out(self, label: str, budget: int) -> None:
+        self._left[label] = [task for task in self._left[label] if task[0] != budget]
+
+    def _dismiss(self, worker: _Worker) -> None:
+        worker.close()
+        self._workers.remove(worker)
+
+    def _run(self, label: str, budget: int, seed: int, facts: dict[str, Any]) -> Run:
+        return Run(label, self._methods[label].text, budget, seed, **facts)
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+
+
+class _Worker:
+    """A process of one method, its current task, and a thread that listens to it."""
+
+    def __init__(self, label: str, job: bytes, setting: Setting, events: queue.Queue[Any]) -> None:
+        self.label = label
+        self.task: Task | None = None
+        self._begun = time.monotonic()
+        self._events, self._late, self._gone = events, "", 0.0
+        threads = dict.fromkeys(THREADS, str(setting.threads))
+        with setting.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", START, json.dumps(sys.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**threads, **os.environ},
+                start_new_session=True,  # what it starts in turn can then be ended with it
+            )
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        self._write(len(job).to_bytes(8, "big") + job)
+
+    def send(self, task: Task) -> None:
+        """Give it the next task."""
+        self.task, self._begun = task, time.monotonic()
+        self._write(json.dumps({"budget": task[0], "seed": task[1]}).encode() + b"\n")
+
+    def look(self, timeout: float | None) -> None:
+        """End it if it takes too long; notice its end even if something that it started holds its pipe open."""
+        spent = time.monotonic() - self._begun - (STARTING if self.task is None else 0.0)
+        if timeout is not None and not self._late and spent > timeout:
+            self._late = f"It took longer than {timeout:g} seconds and was stopped."
+            self._kill()
+        if self._process.poll() is None:
+            return
+        self._gone = self._gone or time.monotonic()
+        if time.monotonic() - self._gone > GRACE:
+            self._events.put((self, None))
+
+    def obituary(self) -> str:
+        """Return why it is no more."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE)
+        status = self._process.poll()
+        if self._late:
+            return self._late
+        if status is not None and status < 0:
+            name = signal.Signals(-status).name
+            hint = ", which is what the system does when memory runs out" if name == "SIGKILL" else ""
+            return f"Its process was ended by {name}{hint}."
+        return f"Its process ended without a result (status {status})."
+
+    def close(self) -> None:
+        """End it and whatever it started."""
+        self._kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None and not (pipe is self._process.stdout and self._listener.is_alive()):
+                with suppress(OSError):
+                    pipe.close()
+
+    def _kill(self) -> None:
+        with suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            else:
+                self._process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE)
+        self._listener.join(GRACE)
+
+    def _write(self, content: bytes) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):  # it has ended; its listener tells
+            self._process.stdin.write(content)
+            self._process.stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            try:
+                self._events.put((self, json.loads(line)))
+            except ValueError:  # cut off in the middle
+                break
+        self._events.put((self, None))
+
+
+def _main() -> tuple[str, str] | None:
+    """Return how the script or module that was started can be loaded again."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return ("module", spec.name)
+    path = getattr(main, "__file__", None)
+    return None if path is None else ("path", os.path.abspath(path))
+
+
+def travels(rows: Rows) -> bool:
+    """Return whether another process can open these rows by itself, because they lie in files."""
+    try:
+        pickle.Pickler(_Small()).dump(rows)
+    except Exception:  # rows in memory: too large, or of a kind that cannot be packed
+        return False
+    return True
+
+
+class _Small(io.RawIOBase):
+    """Takes a few bytes and forgets them; more are an error."""
+
+    def __init__(self) -> None:
+        self._size = 0
+
+    def write(self, content: Any) -> int:
+        self._size += memoryview(content).nbytes
+        if self._size > SMALL:
+            raise ValueError
+        return memoryview(content).nbytes
+
+
+def write_rows(rows: Rows, path: Path, advance: Callable[[int], None]) -> None:
+    """Write rows as float32, block by block."""
+    matrix = np.lib.format.open_memmap(path, "w+", np.float32, (rows.n, rows.d))
+    for start, block in rows.blocks():
+        content = block()
+        matrix[start : start + len(content)] = content
+        advance(len(content))
+    matrix.flush()

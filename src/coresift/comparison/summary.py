@@ -1,0 +1,206 @@
+"""What a comparison found: single runs, a line for each method and budget, and which method is best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# How probable it is, at one budget, that a difference which is called real is none.
+FALSE_ALARMS = 0.05
+
+
+@dataclass(frozen=True)
+class Run:
+    """One selection by one method, with one budget and one seed, and what came of it.
+
+    `selected` are its rows, `asked` the losses asked to choose them, `calls` the losses that it takes in all, with
+    those of the selected rows. `error` is that of the estimated total loss, relative to the true one; `covered` says
+    whether the interval holds the truth, `width` is relative too. All three are None without weights. `score` is
+    what training on the selection returned. `seconds` are those of one selection from beginning to end, `memory` the
+    peak of the process in bytes. `failure` says why there is no result.
+    """
+
+    method: str
+    text: str
+    budget: int
+    seed: int
+    selected: int = 0
+    asked: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+    memory: float | None = None
+    error: float | None = None
+    covered: bool | None = None
+    width: float | None = None
+    score: float | None = None
+    training_seconds: float | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over seeds, and its standard error (None where there is only one seed)."""
+
+    value: float
+    error: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Mean | None:
+        """Return the mean of the values, or None if there are none.
+
+        >>> Mean.of([1.0, 2.0, 3.0])
+        Mean(value=2.0, error=0.577350...)
+        """
+        if not len(values):
+            return None
+        numbers = np.asarray(values, np.float64)
+        error = float(numbers.std(ddof=1) / math.sqrt(numbers.size)) if numbers.size > 1 else None
+        return cls(float(numbers.mean()), error)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method at one budget, over its seeds.
+
+    `measure` is what methods are judged by: the mean absolute error of the estimated total, relative to the true
+    one, or the mean score. `difference` is the mean of its paired differences from the reference at the same seeds,
+    and `beyond` says whether that is more than chance.
+    """
+
+    method: str
+    budget: int
+    seeds: int
+    failure: str | None = None
+    measure: Mean | None = None
+    difference: Mean | None = None
+    beyond: bool = False
+    rmse: Mean | None = None
+    coverage: Mean | None = None
+    width: Mean | None = None
+    selected: Mean | None = None
+    asked: Mean | None = None
+    calls: Mean | None = None
+    seconds: Mean | None = None
+    training_seconds: Mean | None = None
+    memory: float | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Who is best at a budget, and which others cannot be told from it with these seeds."""
+
+    budget: int
+    best: str
+    tied: tuple[str, ...]
+
+
+def summarize(
+    runs: Iterable[Run], methods: Sequence[str], budgets: Sequence[int], reference: str, value: Callable[[Run], Any]
+) -> tuple[Line, ...]:
+    """Return a line for each budget and method, in their order; `value` is what a run is judged by, or None."""
+    by_row: dict[tuple[str, int], list[Run]] = {(method, budget): [] for budget in budgets for method in methods}
+    for run in runs:
+        by_row[run.method, run.budget].append(run)
+    return tuple(
+        _line(by_row[method, budget], by_row[reference, budget], method, budget, len(methods) - 1, value)
+        for budget in budgets
+        for method in methods
+    )
+
+
+def _line(
+    runs: list[Run], others: list[Run], method: str, budget: int, comparisons: int, value: Callable[[Run], Any]
+) -> Line:
+    failure = next((run.failure for run in runs if run.failure), None)
+    if failure or not runs:
+        return Line(method, budget, sum(run.failure is None for run in runs), failure)
+    errors = [run.error for run in runs if run.error is not None]
+    difference = Mean.of(differences(runs, others, value)) if others is not runs else None
+    memories = [run.memory for run in runs if run.memory is not None]
+    return Line(
+        method,
+        budget,
+        len(runs),
+        measure=Mean.of([value(run) for run in runs if value(run) is not None]),
+        difference=difference,
+        beyond=beyond_chance(difference, len(runs), comparisons),
+        rmse=root_mean_square(errors),
+        coverage=Mean.of([run.covered for run in runs if run.covered is not None]),
+        width=Mean.of([run.width for run in runs if run.width is not None]),
+        selected=Mean.of([run.selected for run in runs]),
+        asked=Mean.of([run.asked for run in runs]),
+        calls=Mean.of([run.calls for run in runs]),
+        seconds=Mean.of([run.seconds for run in runs]),
+        training_seconds=Mean.of([run.training_seconds for run in runs if run.training_seconds is not None]),
+        memory=max(memories, default=None),
+    )
+
+
+def differences(runs: Iterable[Run], others: Iterable[Run], value: Callable[[Run], Any]) -> list[float]:
+    """Return this minus the other's value at each seed that both finished."""
+    other = {run.seed: value(run) for run in others if run.failure is None}
+    pairs = [(value(run), other.get(run.seed)) for run in runs if run.failure is None]
+    return [one - two for one, two in pairs if one is not None and two is not None]
+
+
+def beyond_chance(difference: Mean | None, seeds: int, comparisons: int) -> bool:
+    """Return whether a mean difference is further from 0 than Student's t allows for, with Bonferroni's correction.
+
+    Whichever of several methods came out best was chosen by what it is now tested with, hence the correction.
+    """
+    from scipy.special import stdtrit
+
+    if difference is None or difference.error is None or difference.value == 0:
+        return False
+    quantile = float(stdtrit(seeds - 1, 1 - FALSE_ALARMS / 2 / comparisons))
+    return abs(difference.value) > quantile * difference.error
+
+
+def root_mean_square(errors: Sequence[float]) -> Mean | None:
+    """Return the root mean squared error; its standard error follows from that of the mean square."""
+    square = Mean.of([error**2 for error in errors])
+    if square is None:
+        return None
+    root = math.sqrt(square.value)
+    return Mean(root, None if square.error is None or root == 0 else square.error / (2 * root))
+
+
+def verdicts(
+    lines: Sequence[Line], runs: Sequence[Run], reference: str, value: Callable[[Run], Any], higher: bool
+) -> tuple[Verdict, ...]:
+    """Return, for each budget at which there is something to compare, who is best and who cannot be told from it."""
+    found = []
+    for budget in dict.fromkeys(line.budget for line in lines):
+        there = {line.method: line for line in lines if line.budget == budget and line.measure is not None}
+        if len(there) < 2:
+            continue
+        own = {name: [run for run in runs if run.budget == budget and run.method == name] for name in there}
+        best = max(there, key=lambda name: _level(there[name]) if higher else -_level(there[name]))
+        tied = [name for name in there if name != best and not _told(name, best, there, own, reference, value)]
+        found.append(Verdict(budget, best, tuple(tied)))
+    return tuple(found)
+
+
+def _told(
+    one: str,
+    best: str,
+    there: dict[str, Line],
+    runs: dict[str, list[Run]],
+    reference: str,
+    value: Callable[[Run], Any],
+) -> bool:
+    """Return whether two methods differ beyond chance: with the reference as its lines say, else among all pairs."""
+    if reference in (one, best):
+        return there[best if one == reference else one].beyond
+    others = len(there.keys() - {reference})
+    pairs = differences(runs[one], runs[best], value)
+    return beyond_chance(Mean.of(pairs), len(pairs), others * (others - 1) // 2)
+
+
+def _level(line: Line) -> float:
+    assert line.measure is not None
+    return line.measure.value
