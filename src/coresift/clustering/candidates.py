@@ -21,8 +21,6 @@ from coresift.types import Ints, Singles
 # a row is compared with all cells.
 CENTERS_A_CELL, CELLS_A_ROOT = 4, 17
 GROUPING_STEPS = 3
-# Candidates are looked for among so many times their number, those of the nearest cells.
-REACH = 4
 # Tasks have at least so many rows, or cells.
 ROWS_A_TASK, CELLS_A_TASK = 2048, 64
 
@@ -40,7 +38,7 @@ class Cells:
 
     @classmethod
     def of(cls, points: Singles, count: int, workers: Workers) -> Cells:
-        """Group centers, and list for each cell the `count` centers nearest to any of its own."""
+        """Group centers, and list for each cell the `count` centers nearest to its middle."""
         middles, cell = group(points, workers)
         return cls(cell, closest(points, cell, middles, min(count, len(points)), workers), with_bias(middles))
 
@@ -67,30 +65,15 @@ def group(points: Singles, workers: Workers) -> tuple[Singles, Ints]:
 
 
 def closest(points: Singles, cell: Ints, middles: Singles, count: int, workers: Workers) -> Ints:
-    """Return for each cell the numbers of the `count` points nearest to any point of it, its own first.
-
-    Cells with numbers in a row go together, and are neighbors as a rule; only points of the cells around them are
-    looked at, for each at least four times as many as are wanted.
-    """
-    order = np.argsort(cell, kind="stable")
-    bounds = np.searchsorted(cell[order], np.arange(len(middles) + 1))
-    sizes, table, between = np.diff(bounds), with_bias(points), with_bias(middles)
+    """Return for each cell the numbers of the `count` points nearest to its middle, its own first."""
+    table = with_bias(points)
 
     def of_some(numbers: Ints) -> Ints:
-        gaps = middles[numbers] @ between[:, :-1].T + between[:, -1] + between[numbers, -1:]
-        near = np.argsort(-gaps, axis=1, kind="stable")
-        within = np.cumsum(sizes[near], axis=1) - sizes[near] < REACH * count
-        wanted = np.zeros(len(middles), np.bool_)
-        wanted[near[within]] = True
-        pool = order[wanted[cell[order]]]
-        own = order[bounds[numbers[0]] : bounds[numbers[-1] + 1]]
-        gaps = table[own, :-1] @ table[pool, :-1].T
-        gaps += table[pool, -1] + table[own, -1:]  # minus half of the squared distance, zero to itself
-        gaps = np.maximum.reduceat(gaps, bounds[numbers] - bounds[numbers[0]], axis=0)
-        gaps[cell[pool] == numbers[:, None]] = np.inf
-        best = np.argpartition(-gaps, count - 1, axis=1)[:, :count]
-        ranks = np.argsort(-np.take_along_axis(gaps, best, axis=1), axis=1, kind="stable")
-        return pool[np.take_along_axis(best, ranks, axis=1)]
+        gaps = -(middles[numbers] @ table[:, :-1].T + table[:, -1])  # half of the squared distance, but for a constant
+        gaps[cell == numbers[:, None]] -= np.float32(1e30)
+        best = np.argpartition(gaps, count - 1, axis=1)[:, :count]
+        ranks = np.argsort(np.take_along_axis(gaps, best, axis=1), axis=1, kind="stable")
+        return np.take_along_axis(best, ranks, axis=1)
 
     return np.concatenate(list(workers.each(pieces_of(np.arange(len(middles)), CELLS_A_TASK), of_some)))
 
