@@ -103,7 +103,15 @@ def cluster(
 
 
 def _find(
-    rows: Rows, k: int, workers: Workers, progress: Progress, *, z: float, seed: int, tries: int, tolerance: float | None
+    rows: Rows,
+    k: int,
+    workers: Workers,
+    progress: Progress,
+    *,
+    z: float,
+    seed: int,
+    tries: int,
+    tolerance: float | None,
 ) -> Found:
     rng = np.random.default_rng([seed, 1])
     if min(k, rows.n) < MANY_CENTERS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -33,17 +33,10 @@ def encode(strata: Any, rows: Rows) -> Labels:
     >>> encode(["b", "a", "b"], open_rows(np.eye(3)))
     array([0, 1, 0], dtype=int32)
     """
-    labels = rows.labels(strata) if isinstance(strata, str) else strata
-    if hasattr(labels, "__array__"):
-        labels = np.asarray(labels)
-        count = labels.shape
-    else:
-        labels = list(labels) if isinstance(labels, Sequence) else refuse("strata", _allowed(rows), repr(labels))
-        count = (len(labels),)
-    if count != (rows.n,):
-        refuse("strata", _allowed(rows), f"shape {count}")
-    numbered = isinstance(labels, np.ndarray) and labels.dtype.kind in "iubfUS"
-    distinct, codes = _by_sorting(labels) if numbered else _by_hashing(labels)
+    labels = _as_labels(rows.labels(strata) if isinstance(strata, str) else strata)
+    if labels.shape != (rows.n,):
+        refuse("strata", f"one label for each of {rows.n} rows", f"shape {labels.shape}")
+    distinct, codes = _by_sorting(labels) if labels.dtype.kind in "iubfUS" else _by_hashing(labels)
     missing = [code for code, label in enumerate(distinct) if _is_missing(label)]
     if missing:
         raise InputError(
@@ -89,7 +82,7 @@ def measure_spread(rows: Rows, classes: Labels, workers: Workers) -> Floats:
 
     def reach(start: int, block: Singles) -> Floats:
         own = classes[start : start + len(block)]
-        return np.bincount(own, distances_to(block, means, own), count)
+        return np.bincount(own, distances_to(block, means, own), count).astype(np.float64)
 
     sums = np.zeros((count, rows.d))
     for present, some in workers.map(rows, add_up, name="measuring classes"):
@@ -177,6 +170,18 @@ def _combine(members: list[Ints], found: list[Found]) -> Found:
     )
 
 
+def _as_labels(labels: Any) -> NDArray[Any]:
+    if isinstance(labels, np.ma.MaskedArray):
+        labels = labels.astype(object).filled(None)
+    if hasattr(labels, "__array__"):
+        return np.asarray(labels)
+    # Of a list numpy would make one type: 1 and "1" must stay two labels.
+    items = list(labels) if isinstance(labels, Iterable) else [labels]
+    found = np.empty(len(items), object)
+    found[:] = items
+    return found
+
+
 def _by_sorting(labels: NDArray[Any]) -> tuple[list[Any], Labels]:
     distinct, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -185,21 +190,18 @@ def _by_sorting(labels: NDArray[Any]) -> tuple[list[Any], Labels]:
     return distinct[order].tolist(), rank[inverse]
 
 
-def _by_hashing(labels: Sequence[Any]) -> tuple[list[Any], Labels]:
+def _by_hashing(labels: NDArray[Any]) -> tuple[list[Any], Labels]:
     seen: dict[Any, int] = {}
     try:
-        codes = np.fromiter((seen.setdefault(label, len(seen)) for label in labels), np.int32, len(labels))
-    except TypeError as error:
-        refuse("strata", "labels such as whole numbers or texts", f"something else in row {len(seen)} ({error})")
+        codes = np.fromiter((seen.setdefault(label, len(seen)) for label in labels), np.int32, labels.size)
+    except TypeError:
+        odd = next(label for label in labels if not isinstance(label, Hashable))
+        refuse("strata", "labels such as whole numbers or texts", repr(odd))
     return list(seen), codes
 
 
 def _is_missing(label: Any) -> bool:
     try:
-        return label is None or bool(label != label)
+        return label is None or bool(label != label)  # noqa: PLR0124 (NaN and NaT are not equal to themselves)
     except (TypeError, ValueError):  # pandas' NA is neither equal nor unequal to itself
         return True
-
-
-def _allowed(rows: Rows) -> str:
-    return f"one label for each of {rows.n} rows, or the name of a column of their table"

@@ -109,7 +109,8 @@ class TableRows(Rows):
         encoded = found.unify_dictionaries().combine_chunks()
         distinct = np.empty(len(encoded.dictionary) + 1, object)  # where the place is null, so is the value
         distinct[:-1] = encoded.dictionary.to_pylist()
-        return distinct[encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()]
+        places: Ints = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
+        return distinct[places]
 
 
 @dataclass(frozen=True)
