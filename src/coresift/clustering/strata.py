@@ -172,7 +172,7 @@ def _combine(members: list[Ints], found: list[Found]) -> Found:
 
 def _as_labels(labels: Any) -> NDArray[Any]:
     if isinstance(labels, np.ma.MaskedArray):
-        labels = labels.astype(object).filled(None)
+        labels = np.ma.filled(labels.astype(object), None)
     if hasattr(labels, "__array__"):
         return np.asarray(labels)
     # Of a list numpy would make one type: 1 and "1" must stay two labels.

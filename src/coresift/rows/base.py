@@ -94,7 +94,7 @@ class Rows(ABC):
 
     def labels(self, column: str) -> NDArray[Any]:
         """Return the values of a column of the table that the rows come from, one a row."""
-        refuse("column", "left out where there are no columns to choose from", repr(column))
+        refuse("strata", "one label a row where the rows have no columns to choose from", repr(column))
 
     def fingerprint(self) -> str:
         """Return a digest of n, d and up to 1,024 evenly spread rows: the same for the same float32 values."""

@@ -99,11 +99,11 @@ class TableRows(Rows):
 
         names = self._parts[0].schema.names
         if column not in names:
-            refuse("column", f"one of {_list(names)}", repr(column))
+            refuse("strata", f"one label a row, or one of the columns {_list(names)}", repr(column))
         stream = chain.from_iterable(part.batches([column], LABELS_AT_ONCE) for part in self._parts)
         found = pa.chunked_array([batch.column(0) for batch in stream])
         if pa.types.is_nested(found.type):
-            refuse("column", "a column of whole numbers or texts", f"{column!r} of type {found.type}")
+            refuse("strata", "a column of whole numbers or texts", f"{column!r} of type {found.type}")
         if not pa.types.is_dictionary(found.type):
             found = found.dictionary_encode(null_encoding="encode")
         encoded = found.unify_dictionaries().combine_chunks()
