@@ -63,13 +63,21 @@ def find_within(
     return _combine(members, found), np.repeat(np.arange(len(members)), [len(one.chosen) for one in found])
 
 
-def share_centers(spread: Floats, sizes: Ints, k: int) -> Ints:
-    """Return how many of k centers each class gets: in proportion to its spread, at least 1, at most its rows.
+def share_centers(spread: Floats, limits: Ints, k: int) -> Ints:
+    """Return how many of k centers each class gets: in proportion to its spread, at least 1, at most its limit.
 
     >>> share_centers(np.array([6.0, 3.0, 0.0]), np.array([10, 10, 2]), 7)
     array([4, 2, 1])
     """
-    return deal(k * parts(spread), sizes, k)
+    wishes, left = np.zeros(spread.size), np.ones(spread.size, np.bool_)
+    while left.any():
+        wishes[left] = (k - limits[~left].sum()) * parts(spread[left])
+        full = left & (wishes > limits)
+        if not full.any():
+            break
+        wishes[full] = limits[full]
+        left &= ~full
+    return deal(wishes, limits, k)
 
 
 def measure_spread(rows: Rows, classes: Labels, workers: Workers) -> Floats:
@@ -172,7 +180,7 @@ def _combine(members: list[Ints], found: list[Found]) -> Found:
 
 def _as_labels(labels: Any) -> NDArray[Any]:
     if isinstance(labels, np.ma.MaskedArray):
-        labels = np.ma.filled(labels.astype(object), None)
+        labels = labels.tolist()  # what is masked becomes None
     if hasattr(labels, "__array__"):
         return np.asarray(labels)
     # Of a list numpy would make one type: 1 and "1" must stay two labels.
