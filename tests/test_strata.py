@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tracemalloc
 import warnings
 from dataclasses import fields
 
@@ -167,8 +168,8 @@ def content(found):
 @pytest.fixture(scope="module")
 def wide():
     rng = np.random.default_rng(5)
-    rows = rng.normal(size=(6_000, 1_500)).astype(np.float16)
-    return rows, rng.integers(3, size=6_000)
+    rows = rng.normal(size=(3_600, 1_500)).astype(np.float16)
+    return rows, rng.integers(3, size=3_600)
 
 
 def test_the_same_bytes_for_threads_layouts_and_whether_classes_are_held(wide, tmp_path, monkeypatch):
@@ -176,7 +177,7 @@ def test_the_same_bytes_for_threads_layouts_and_whether_classes_are_held(wide, t
     assert np.bincount(labels).min() > block_length(rows.shape[1])
     np.save(tmp_path / "rows.npy", rows)
     (tmp_path / "shards").mkdir()
-    for number, part in enumerate(np.split(rows, [5, 3_001])):
+    for number, part in enumerate(np.split(rows, [5, 2_001])):
         np.save(tmp_path / "shards" / f"{number}.npy", part)
     listed = pa.FixedSizeListArray.from_arrays(pa.array(rows.astype(np.float32).ravel()), rows.shape[1])
     pa.parquet.write_table(pa.table({"embedding": listed, "kind": labels}), tmp_path / "rows.parquet")
@@ -220,6 +221,23 @@ def test_a_subset_reads_the_rows_that_it_names(wide, tmp_path):
         assert some.names([3]) in (None, [ids[3] + 7])
     with pytest.raises(InputError, match="ids must be ascending row numbers"):
         open_rows(rows).subset([2, 1])
+
+
+@pytest.mark.parametrize("suffix", ["npy", "parquet"])
+def test_a_subset_is_never_in_memory_as_a_whole(tmp_path, suffix):
+    rows = np.zeros((120_000, 256), np.float16)
+    if suffix == "npy":
+        np.save(tmp_path / "rows.npy", rows)
+    else:
+        listed = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
+        pa.parquet.write_table(pa.table({"embedding": listed}), tmp_path / "rows.parquet", row_group_size=20_000)
+    some = open_rows(tmp_path / f"rows.{suffix}").subset(np.arange(0, len(rows), 2))
+    tracemalloc.start()
+    count = sum(len(block()) for _, block in some.blocks())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == some.n
+    assert peak < 5 * some.block_rows * some.d * 4 < 0.7 * some.n * some.d * 4
 
 
 # --- labels ------------------------------------------------------------------------------------------------------
