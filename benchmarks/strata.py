@@ -1,10 +1,10 @@
 """Error of estimated totals when clusters keep to a class, at an equal number of distinct losses.
 
-For every problem of `problems.py` that has classes: the paper's Algorithm 1 at the best Λ of a grid on clusters of all
-rows, our default on the same clusters, and our default with `strata=` the classes. Draws, seeds and ratios are those
-of `estimation.py`.
+For every problem of `problems.py` that has classes: our default with `strata=` the classes, against the paper's
+Algorithm 1 at the best Λ of a grid and our default, both on clusters of all rows. Those two are not drawn again: their
+errors are in `results/estimation.json`, with the same seeds, number of draws and exact error of uniform sampling.
 
-    python -m benchmarks.strata                 all problems, about half an hour on two cores
+    python -m benchmarks.strata                 all problems, about ten minutes on two cores
     python -m benchmarks.strata mnist-loss      some of them (printed, not written)
 
 Writes `results/strata.json` and `results/strata.md`.
@@ -20,24 +20,10 @@ from typing import Any
 import numpy as np
 
 import coresift as cs
-from benchmarks.estimation import (
-    CLUSTERINGS,
-    DRAWS,
-    GRID,
-    RESULTS,
-    TUNING_DRAWS,
-    TUNING_SEED,
-    Z95,
-    draw,
-    pairs,
-    paper_errors,
-    ratio,
-    shown,
-    uniform_rmse,
-)
+from benchmarks.estimation import CLUSTERINGS, DRAWS, RESULTS, Z95, draw, pairs, ratio, shown, uniform_rmse
 from benchmarks.problems import SOURCES, load_problem
 
-RATIOS = ("ours/paper", "strata/paper", "strata/ours", "strata/uniform")
+RATIOS = ("strata/paper", "strata/ours", "strata/uniform")
 
 
 def main() -> None:
@@ -48,8 +34,11 @@ def main() -> None:
     names = arguments.problems or [name for name, source in SOURCES.items() if source.classes is not None]
     for name in names:
         load_problem(name)  # built once, here, so that the processes find it in the cache
+    measured = []
     with ProcessPoolExecutor(2) as pool:
-        measured = list(pool.map(measure, names, [arguments.seed] * len(names)))
+        for one in pool.map(measure, names, [arguments.seed] * len(names)):
+            print(one["problem"], one["strata/paper"], flush=True)
+            measured.append(one)
     text = table(measured)
     print(text)
     if not arguments.problems and arguments.seed == 0:
@@ -59,40 +48,38 @@ def main() -> None:
 
 
 def measure(name: str, first_seed: int) -> dict[str, Any]:
-    """The paper's, ours, and ours within classes, on one problem."""
-    problem = load_problem(name)
+    """Our default within classes, on one problem."""
+    problem, engine = load_problem(name), cs.Local(threads=1)
     assert problem.classes is not None
-    rows, engine, budget = cs.open_rows(problem.rows), cs.Local(threads=1), problem.budget
-    classes = len(np.unique(problem.classes))
-    within = max(budget // 10, classes)  # what `select` takes by default
+    rows, classes = cs.open_rows(problem.rows), len(np.unique(problem.classes))
+    clusters = max(problem.budget // 10, classes)  # what `select` takes by default
     seeds = range(first_seed, first_seed + CLUSTERINGS)
-    plain = [cs.cluster(rows, budget // 10, seed=seed, engine=engine) for seed in seeds]
-    strata = [cs.cluster(rows, within, seed=seed, strata=problem.classes, engine=engine) for seed in seeds]
-    tuning = [cs.cluster(rows, budget // 10, seed=TUNING_SEED + seed, engine=engine) for seed in range(CLUSTERINGS)]
-    best = min(GRID, key=lambda factor: np.mean(paper_errors(problem, tuning, factor, TUNING_SEED, TUNING_DRAWS) ** 2))
-    drawn = {
-        "ours": [draw(problem, rows, clustering, seed) for clustering, seed in pairs(plain, first_seed)],
-        "strata": [draw(problem, rows, clustering, seed) for clustering, seed in pairs(strata, first_seed)],
-    }
-    errors = {
-        method: np.array([one["error"] for one in some]).reshape(CLUSTERINGS, DRAWS) for method, some in drawn.items()
-    }
-    errors["paper"] = paper_errors(problem, plain, best, first_seed, DRAWS)
+    clusterings = [cs.cluster(rows, clusters, seed=seed, strata=problem.classes, engine=engine) for seed in seeds]
+    drawn = [draw(problem, rows, clustering, seed) for clustering, seed in pairs(clusterings, first_seed)]
+    errors = np.array([one["error"] for one in drawn]).reshape(CLUSTERINGS, DRAWS)
     uniform = uniform_rmse(problem)
-    errors["uniform"] = np.full((CLUSTERINGS, DRAWS), uniform)
-    found: dict[str, Any] = {
+    to_uniform = ratio(errors, np.full_like(errors, uniform))
+    known = next(one for one in json.loads((RESULTS / "estimation.json").read_text()) if one["problem"] == name)
+    return {
         "problem": name,
         "rows": len(problem.losses),
-        "budget": budget,
+        "budget": problem.budget,
         "classes": classes,
-        "clusters": within,
-        "paper_factor": best,
+        "clusters": clusters,
+        "strata/uniform": to_uniform,
+        "strata/paper": divide(to_uniform, known["paper/uniform"]),
+        "strata/ours": divide(to_uniform, known["ours/uniform"]),
+        "coverage": float(np.mean([one["covered"] for one in drawn])),
+        "width/uniform": float(np.mean([one["width"] for one in drawn]) / (2 * Z95 * uniform)),
     }
-    for one, other in (name.split("/") for name in (*RATIOS, "paper/uniform", "ours/uniform")):
-        found[f"{one}/{other}"] = ratio(errors[one], errors[other])
-    found["coverage"] = float(np.mean([one["covered"] for one in drawn["strata"]]))
-    found["width/uniform"] = float(np.mean([one["width"] for one in drawn["strata"]]) / (2 * Z95 * uniform))
-    return found
+
+
+def divide(one: list[float], other: list[float]) -> list[float]:
+    """The quotient of two ratios measured apart, and its interval: half widths of logarithms add up as squares."""
+    value = one[0] / other[0]
+    low = np.hypot(np.log(one[0] / one[1]), np.log(other[2] / other[0]))
+    high = np.hypot(np.log(one[2] / one[0]), np.log(other[0] / other[1]))
+    return [value, float(value * np.exp(-low)), float(value * np.exp(high))]
 
 
 def table(measured: list[dict[str, Any]]) -> str:
@@ -106,7 +93,7 @@ def table(measured: list[dict[str, Any]]) -> str:
         "interval; width is relative to an exact interval of uniform sampling.",
         "",
         f"| problem | classes | clusters | {' | '.join(RATIOS)} | coverage | width |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for one in measured:
         ratios = " | ".join(shown(one[name]) for name in RATIOS)
