@@ -6,8 +6,11 @@ import tracemalloc
 import warnings
 from dataclasses import fields
 
+import datasets
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -304,7 +307,8 @@ def test_a_column_of_the_table(tmp_path):
     encoded = table.set_column(1, "kind", table["kind"].dictionary_encode())
     pa.parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=130)
     expected = cs.cluster(ROWS, 9, strata=CLASSES)
-    for source in (table, encoded, tmp_path / "rows.parquet", pa.concat_tables([table[:100], table[100:]])):
+    in_pieces = pa.concat_tables([table[:100], table[100:]])
+    for source in (table, encoded, tmp_path / "rows.parquet", in_pieces, datasets.Dataset.from_dict(columns)):
         assert cs.cluster(source, 9, strata="kind") == expected
     assert cs.cluster(table, 9, strata="code") == cs.cluster(ROWS, 9, strata=CLASSES == "cat")
     with pytest.raises(InputError, match="row 3 has none"):
