@@ -48,6 +48,7 @@ class Problem:
     kind: str  # "real" or "synthetic"
     hard: bool = False  # heavy-tailed, zero-inflated or rare-cluster: no sample-based interval can be trusted
     proxy: Floats | None = None  # a cheap model's loss on every row
+    classes: Labels | None = None  # what the model was to tell apart
 
 
 def data_folder() -> Path:
@@ -99,9 +100,15 @@ def cheap_losses(pixels: Matrix, labels: Labels, part: Labels) -> Floats:
 def mnist_like(folder: str) -> Arrays:
     """The arrays of MNIST or Fashion-MNIST: 60,000 rows, a network that saw 2,000 of them."""
     with np.load(data_folder() / folder / f"{folder}.npz", allow_pickle=False) as file:
-        pixels, labels = file["X_train"], file["y_train"]
+        pixels = file["X_train"]
     pixels = (pixels.reshape(len(pixels), -1) / 255.0).astype(np.float32)
-    return image_arrays(pixels, labels.astype(np.int64), seen=2_000, width=128, epochs=10)
+    return image_arrays(pixels, mnist_like_classes(folder), seen=2_000, width=128, epochs=10)
+
+
+def mnist_like_classes(folder: str) -> Labels:
+    """The digit, or the kind of garment, of each row."""
+    with np.load(data_folder() / folder / f"{folder}.npz", allow_pickle=False) as file:
+        return np.asarray(file["y_train"], dtype=np.int64)
 
 
 def digits() -> Arrays:
@@ -113,16 +120,22 @@ def digits() -> Arrays:
 
 def banking() -> Arrays:
     """Banking77's 10,003 questions: latent semantic vectors, a linear classifier that saw a tenth of them."""
-    with gzip.open(data_folder() / "banking77" / "train.tsv.gz", "rt", encoding="utf-8") as file:
-        pairs = [line.rstrip("\n").split("\t", 1) for line in file][1:]
-    _, labels = np.unique([label for label, _ in pairs], return_inverse=True)
+    labels, texts = banking_questions()
     vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2)
-    words = vectorizer.fit_transform(text for _, text in pairs)
+    words = vectorizer.fit_transform(texts)
     rows = normalize(TruncatedSVD(64, random_state=12).fit_transform(words))
     part = np.random.default_rng(12).permutation(len(rows))[: len(rows) // 10]
     part = np.union1d(part, np.unique(labels, return_index=True)[1])  # the classifier must know every class
     model = LogisticRegression(C=10.0, max_iter=300).fit(rows[part], labels[part])
     return {"rows": rows.astype(np.float32), "losses": cross_entropy(model.predict_proba(rows), labels)}
+
+
+def banking_questions() -> tuple[Labels, list[str]]:
+    """What each question is about, by number, and the question."""
+    with gzip.open(data_folder() / "banking77" / "train.tsv.gz", "rt", encoding="utf-8") as file:
+        pairs = [line.rstrip("\n").split("\t", 1) for line in file][1:]
+    _, labels = np.unique([label for label, _ in pairs], return_inverse=True)
+    return labels, [text for _, text in pairs]
 
 
 def gas() -> Arrays:
@@ -221,6 +234,7 @@ class Source:
     loss: str = "losses"
     budget: int = 500
     hard: bool = False
+    classes: Callable[[], Labels] | None = None
 
 
 def mnist() -> Arrays:
@@ -233,14 +247,34 @@ def fashion_mnist() -> Arrays:
     return mnist_like("fashion_mnist")
 
 
+def mnist_classes() -> Labels:
+    """MNIST's digits."""
+    return mnist_like_classes("mnist")
+
+
+def fashion_classes() -> Labels:
+    """Fashion-MNIST's garments."""
+    return mnist_like_classes("fashion_mnist")
+
+
+def digits_classes() -> Labels:
+    """The digits of scikit-learn's."""
+    return np.asarray(load_digits(return_X_y=True)[1], dtype=np.int64)
+
+
+def banking_classes() -> Labels:
+    """The 77 things that customers ask about."""
+    return banking_questions()[0]
+
+
 SOURCES = {
-    "mnist-loss": Source(mnist),
-    "mnist-gradient": Source(mnist, loss="gradients"),
-    "fashion-loss": Source(fashion_mnist),
-    "fashion-gradient": Source(fashion_mnist, loss="gradients"),
-    "digits-loss": Source(digits, budget=200),
-    "digits-gradient": Source(digits, loss="gradients", budget=200),
-    "banking-loss": Source(banking),
+    "mnist-loss": Source(mnist, classes=mnist_classes),
+    "mnist-gradient": Source(mnist, loss="gradients", classes=mnist_classes),
+    "fashion-loss": Source(fashion_mnist, classes=fashion_classes),
+    "fashion-gradient": Source(fashion_mnist, loss="gradients", classes=fashion_classes),
+    "digits-loss": Source(digits, budget=200, classes=digits_classes),
+    "digits-gradient": Source(digits, loss="gradients", budget=200, classes=digits_classes),
+    "banking-loss": Source(banking, classes=banking_classes),
     "gas-concentration": Source(gas),
     "holder": Source(holder, "synthetic"),
     "no-signal": Source(no_signal, "synthetic"),
@@ -278,6 +312,7 @@ def load_problem(name: str) -> Problem:
         kind=source.kind,
         hard=source.hard,
         proxy=np.asarray(arrays["proxy"], dtype=np.float64) if has_proxy else None,
+        classes=None if source.classes is None else source.classes(),
     )
 
 

@@ -16,11 +16,11 @@ TINY_LOSSES = np.array([0.5, 1.0, 0.2, 3.0, 2.0, 2.5, 7.0])
 FRAMES = {"plain": {}, "given": {"given": [4]}, "excluded": {"exclude": [1]}, "both": {"given": [0], "exclude": [6]}}
 
 
-def expected_weights(monkeypatch, combination, frame, budget):
+def expected_weights(monkeypatch, combination, frame, budget, clustering=None):
     """Run the real flow on every outcome of the pilot's draw and of the second draw."""
     pilot_design, design = Scripted(pipeline.PILOT_DESIGN), Scripted(combination["design"])
     monkeypatch.setattr(pipeline, "PILOT_DESIGN", pilot_design)
-    options = {**combination, **frame, "design": design, "clusters": cs.cluster(TINY, 2, seed=1)}
+    options = {**combination, **frame, "design": design, "clusters": clustering or cs.cluster(TINY, 2, seed=1)}
     settled = arguments.settle(TINY, budget, 0, asking=True, **options)
 
     def prepare():
@@ -61,6 +61,13 @@ def test_expected_weight_is_one_by_enumeration(monkeypatch, combination, frame):
 def test_the_default_is_unbiased_for_every_budget(monkeypatch, budget, design):
     combination = {"pilot": None, "score": None, "design": design}
     np.testing.assert_allclose(expected_weights(monkeypatch, combination, {}, budget), 1, atol=1e-7)
+
+
+@pytest.mark.parametrize("combination", list(combinations(len(TINY))), ids=show)
+def test_expected_weight_is_one_within_classes(monkeypatch, combination):
+    clustering = cs.cluster(TINY, 3, seed=1, strata=list("abababb"))
+    found = expected_weights(monkeypatch, combination, FRAMES["both"], 4, clustering)
+    np.testing.assert_allclose(found, [1, 1, 1, 1, 1, 1, 0], atol=1e-7)
 
 
 N, SEEDS = 2000, 2000

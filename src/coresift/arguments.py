@@ -6,7 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+import numpy as np
+from numpy.typing import NDArray
+
 from coresift.checks import InputError, positive, refuse, row_numbers, share, whole
+from coresift.clustering.strata import encode
 from coresift.design import Design, Independent, Pivotal, Systematic
 from coresift.pilot import Centers, PilotStrategy, Representatives
 from coresift.rows import Rows, open_rows
@@ -27,6 +31,7 @@ class Options(TypedDict, total=False):
     given: Any
     exclude: Any
     normalize: bool
+    strata: Any
     epsilon: float | None
     delta: float | None
 
@@ -40,6 +45,7 @@ class Settled:
     clusters: int | Clustering
     z: float
     normalize: bool
+    strata: NDArray[np.int32] | None
     pilot: PilotStrategy | None
     score: Score
     design: Design
@@ -61,6 +67,7 @@ def settle(
     given: Any = None,
     exclude: Any = None,
     normalize: bool = False,
+    strata: Any = None,
     epsilon: float | None = None,
     delta: float | None = None,
 ) -> Settled:
@@ -73,17 +80,17 @@ def settle(
     score, pilot = _parts(score, pilot, asking)
     design = design or _design_for(score)
     budget = _budget(budget, epsilon, delta, (pilot, score, design), frame)
+    classes = None if strata is None else encode(strata, rows)
     if isinstance(clusters, Clustering):
         _check_clustering(clusters, rows, z, normalize)
+        _check_classes(clusters, classes)
         z, normalize = clusters.z, clusters.normalized
-    elif clusters is None:
-        clusters = min(max(1, budget // 10), rows.n)
     else:
-        clusters = whole("clusters", clusters)
+        clusters = _cluster_count(clusters, budget, rows, 1 if classes is None else int(classes.max()) + 1)
     if design.distinct and budget >= frame.population:
         score, pilot = Distance(floor=1.0), None  # every row comes out, so there is nothing to learn
     z = 2.0 if z is None else positive("z", z)
-    return Settled(rows, frame, clusters, z, bool(normalize), pilot, score, design, budget, seed)
+    return Settled(rows, frame, clusters, z, bool(normalize), classes, pilot, score, design, budget, seed)
 
 
 def paper_size(epsilon: float, delta: float | None = None) -> int:
@@ -141,6 +148,21 @@ def _budget(
     if budget <= frame.given.size < frame.population:
         refuse("budget", f"more than the {frame.given.size} given rows, which count in it", budget)
     return int(budget)
+
+
+def _cluster_count(clusters: int | None, budget: int, rows: Rows, classes: int) -> int:
+    if clusters is None:
+        return min(max(budget // 10, classes), rows.n)
+    if whole("clusters", clusters) < classes:
+        refuse("clusters", f"at least {classes}, one for each class in strata", clusters)
+    return int(clusters)
+
+
+def _check_classes(clustering: Clustering, classes: NDArray[np.int32] | None) -> None:
+    if classes is not None and not clustering.strata.size:
+        raise InputError("strata needs a clustering that was made within classes; this one was not.")
+    if classes is not None and not np.array_equal(classes, clustering.classes()):
+        raise InputError("strata must be the classes that the clustering was made with; these are others.")
 
 
 def _check_clustering(clustering: Clustering, rows: Rows, z: float | None, normalize: bool) -> None:

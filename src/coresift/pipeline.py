@@ -46,6 +46,8 @@ def select(
     given: rows that come out in any case, with weight 1, counted in the budget.
     exclude: rows that never come out and are never asked; totals are then about the other rows.
     normalize: give rows length 1 first, for embeddings that are compared by cosine.
+    strata: a class for every row, or the name of a column of the rows' table that has it: no cluster crosses a
+        class. Where the loss depends on the class, as a classifier's does, this helps much.
     epsilon, delta: in paper mode, instead of a budget: as many draws as the theorem takes for an error of at most
         ε(Σℓ + 2Φ^Λ); with `delta`, as many as make that fail with at most that probability.
     engine, progress: who runs the row blocks, and whether a bar shows (by default on a terminal).
@@ -111,6 +113,7 @@ def prepare(settled: Settled, engine: Engine | None, progress: Progress) -> Prep
             z=settled.z,
             seed=settled.seed,
             normalize=settled.normalize,
+            strata=settled.strata,
             engine=engine,
             progress=progress,
         )
@@ -125,6 +128,8 @@ def prepare(settled: Settled, engine: Engine | None, progress: Progress) -> Prep
         "given": _shown(settled.frame.given),
         "exclude": _shown(settled.frame.excluded),
     }
+    if clustering.strata.size:
+        recipe["strata"] = f"{np.unique(clustering.strata).size} classes, digest {digest(clustering.classes())}"
     return Prepared(settled, clustering, _draw_pilot(settled, clustering), recipe)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Unpack
 
+import numpy as np
+
 from coresift.arguments import Options, settle
 from coresift.clustering import passes, sample_numbers, sample_size
-from coresift.types import Clustering
+from coresift.clustering.strata import HELD, share_centers
+from coresift.types import Clustering, Ints
 
 # What the steps after the clustering keep of every row: labels, distances, probabilities, keys, orders.
 BYTES_A_ROW = 120
@@ -43,12 +47,16 @@ def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[
     """
     settled = settle(rows, budget, seed, asking=True, **options)
     n, d = settled.rows.n, settled.rows.d
-    done = isinstance(settled.clusters, Clustering)
     k = settled.clusters.k if isinstance(settled.clusters, Clustering) else min(settled.clusters, n)
     room = settled.budget - settled.frame.given.size
     asked = settled.pilot.size(k, room) if settled.pilot else 0
     beside = 0 if getattr(settled.pilot, "keep", True) else asked
-    sample = sample_size(n, k)
+    if isinstance(settled.clusters, Clustering):
+        effort = _Effort(0, 0.0, 0.0)
+    elif settled.strata is None:
+        effort = _effort(n, d, k)
+    else:
+        effort = _effort_within(np.bincount(settled.strata), d, k)
     return Plan(
         rows=n,
         dimension=d,
@@ -56,9 +64,35 @@ def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[
         clusters=k,
         losses_asked=asked,
         losses_for_estimate=min(settled.budget + beside, n),
-        passes=0 if done else passes(n, k),
-        arithmetic=0.0 if done else 2.0 * k * d * (n * (passes(n, k) - 1) + 12.0 * sample),
-        memory=BYTES_OF_LIBRARIES
-        + BYTES_A_ROW * n
-        + (0.0 if done else 4.0 * (2 * sample_numbers(n, d, k) + 3 * k * d)),
+        passes=effort.passes,
+        arithmetic=effort.arithmetic,
+        memory=BYTES_OF_LIBRARIES + BYTES_A_ROW * n + 4.0 * effort.numbers,
+    )
+
+
+@dataclass(frozen=True)
+class _Effort:
+    """What clustering takes: readings of all rows, operations, and numbers of four bytes that are held."""
+
+    passes: int
+    arithmetic: float
+    numbers: float
+
+
+def _effort(n: int, d: int, k: int) -> _Effort:
+    work = n * (passes(n, k) - 1) + 12.0 * sample_size(n, k)
+    return _Effort(passes(n, k), 2.0 * k * d * work, 2.0 * sample_numbers(n, d, k) + 3 * k * d)
+
+
+def _effort_within(sizes: Ints, d: int, k: int) -> _Effort:
+    """Add up the classes as if centers were shared by size alone: how far they spread is not known yet."""
+    n, held = int(sizes.sum()), sizes * d <= HELD
+    shares = share_centers(sizes.astype(np.float64), sizes, k)
+    each = [_effort(size, d, share) for size, share in zip(sizes.tolist(), shares.tolist(), strict=True)]
+    readings = np.where(held, 1, [one.passes for one in each])
+    largest = max((one.numbers for one, small in zip(each, held, strict=True) if not small), default=0.0)
+    return _Effort(
+        passes=2 + math.ceil(float(sizes @ readings) / n),  # two to measure the classes
+        arithmetic=4.0 * n * d + sum(one.arithmetic for one in each),
+        numbers=3.0 * min(HELD, int(sizes[held].sum()) * d) + largest + 3 * k * d,
     )

@@ -318,6 +318,8 @@ _READERS = {".parquet": _read_parquet, ".csv": _read_csv, ".jsonl": _read_jsonl}
 def _write_clustering(clustering: Clustering, file: BinaryIO) -> None:
     facts = {"format": FORMAT, **{name: getattr(clustering, name) for name in SCALARS}}
     arrays = {name: getattr(clustering, name) for name in ARRAYS}
+    if clustering.strata.size:
+        arrays["strata"] = clustering.strata
     np.savez(file, manifest=np.frombuffer(_json(facts), np.uint8), **arrays)
 
 
@@ -326,6 +328,8 @@ def _read_clustering(path: Path) -> Clustering:
         facts = json.loads(content["manifest"].tobytes())
         _check_format(path, facts)
         arrays = {name: content[name] for name in ARRAYS}
+        if "strata" in content:
+            arrays["strata"] = content["strata"]
     return Clustering(**arrays, **{name: facts[name] for name in SCALARS})
 
 

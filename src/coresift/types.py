@@ -50,7 +50,7 @@ class Clustering(Value):
     `centers[j]` is the row number of the center cᵢ of cluster j, a member of that cluster; `labels[e]` is the
     cluster of row e; `distances[e]` = ‖e − c(e)‖ is measured to the snapped center. `free_centers` are the
     points in space that the rows were assigned to, and `search` names how, and why so. Costs are Φ_z: the sum of
-    the z-th powers of the distances.
+    the z-th powers of the distances. `strata` has the class of each cluster, where none crosses a class.
     """
 
     centers: Ints
@@ -64,9 +64,10 @@ class Clustering(Value):
     normalized: bool
     fingerprint: str
     search: str = "exact"
+    strata: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
-        _freeze(self, centers=np.int64, labels=np.int32, distances=np.float32, free_centers=np.float32)
+        _freeze(self, centers=np.int64, labels=np.int32, distances=np.float32, free_centers=np.float32, strata=np.int64)
         k, n = self.centers.size, self.labels.size
         if self.labels.shape != self.distances.shape or self.labels.ndim != 1 or self.free_centers.shape[:1] != (k,):
             raise InputError("A clustering needs one label and one distance a row, and one free center a center.")
@@ -80,6 +81,8 @@ class Clustering(Value):
             raise InputError("A clustering's distances must be finite and at least 0.")
         if not (np.isfinite(self.z) and self.z > 0):
             raise InputError(f"A clustering's z must be a finite number above 0; got {self.z}.")
+        if self.strata.size and (self.strata.shape != (k,) or self.strata.min() < 0):
+            raise InputError("A clustering's strata must be one class a cluster, or none at all.")
 
     @property
     def k(self) -> int:
@@ -100,6 +103,10 @@ class Clustering(Value):
     def powers(self) -> Floats:
         """v(e) = ‖e − c(e)‖^z, a number a row."""
         return self.distances.astype(np.float64) ** self.z
+
+    def classes(self) -> NDArray[np.int32]:
+        """The class of every row by number; empty where rows were clustered without classes."""
+        return self.strata.astype(np.int32)[self.labels] if self.strata.size else np.zeros(0, np.int32)
 
     def digest(self) -> str:
         """A short fingerprint of what later steps work with: centers, labels, distances and z."""

@@ -17,7 +17,19 @@ import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.arguments import Options
 from coresift.checks import CoresiftError, CoresiftWarning, InputError
-from coresift.cli.flags import Budget, Column, IdColumn, Normalize, Power, RowsPath, Seed, Threads, selecting
+from coresift.cli.flags import (
+    Budget,
+    Column,
+    IdColumn,
+    Normalize,
+    Power,
+    RowsPath,
+    Seed,
+    Strata,
+    Threads,
+    read_strata,
+    selecting,
+)
 from coresift.comparison import DEFAULT
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES, check_target, write_table
 
@@ -101,6 +113,7 @@ def cluster(
     z: Power = 2.0,
     seed: Seed = 0,
     normalize: Normalize = False,
+    strata: Strata = None,
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
@@ -111,7 +124,8 @@ def cluster(
     """
     check_target(out, (CLUSTERING_SUFFIX,), "a clustering")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
-    found = cs.cluster(opened, k, z=z, seed=seed, normalize=normalize, engine=cs.Local(threads))
+    classes = None if strata is None else read_strata(strata, lambda: opened)
+    found = cs.cluster(opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=cs.Local(threads))
     cs.save(found, out)
     sizes = found.sizes
     _print_facts(

@@ -16,7 +16,7 @@ import typer
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.arguments import Options
-from coresift.checks import InputError
+from coresift.checks import InputError, loss_vector
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES
 
 PILOTS = (cs.Centers, cs.Representatives)
@@ -32,18 +32,29 @@ Power = Annotated[float, typer.Option("--z", help="Power of the distances: 2 is 
 Normalize = Annotated[bool, typer.Option("--normalize", help="Give every row length 1, to compare by cosine.")]
 Column = Annotated[str | None, typer.Option(help="In a table: the column that holds the embedding.")]
 IdColumn = Annotated[str | None, typer.Option(help="In a table: the column of its own ids (by default id).")]
+Strata = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|FILE[:NAME]",
+        help="Classes that no cluster crosses: a column of the rows' table, or a file with row or id, and class.",
+    ),
+]
 Threads = Annotated[int | None, typer.Option(help="By default one a core; never changes the result.")]
 
 
 def selecting(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options of `gather` in place of its last argument, which receives what they come to."""
+    """Give a verb the options of `gather` in place of its last argument, which receives what they come to.
+
+    The verb has ROWS, --column and --id-column of its own: files that speak of rows are read with them.
+    """
     own = list(inspect.signature(verb, eval_str=True).parameters.values())[:-1]
-    shared = list(inspect.signature(gather, eval_str=True).parameters.values())
+    shared = list(inspect.signature(gather, eval_str=True).parameters.values())[1:]
 
     @functools.wraps(verb)
     def run(**flags: Any) -> None:
         mine = {part.name: flags.pop(part.name) for part in own}
-        verb(**mine, options=gather(**flags))
+        columns = {name: mine[name] for name in ("column", "id_column")}
+        verb(**mine, options=gather(functools.partial(cs.open_rows, mine["rows"], **columns), **flags))
 
     run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
     run.__annotations__ = {part.name: part.annotation for part in (*own, *shared)}
@@ -51,11 +62,13 @@ def selecting(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def gather(
+    opener: Callable[[], cs.Rows],
     clusters: Annotated[
         str | None, typer.Option(help="How many (by default a tenth of the budget), or what cluster wrote.")
     ] = None,
     z: Annotated[float | None, typer.Option("--z", help="Power of the distances, 2 if not said.")] = None,
     normalize: Normalize = False,
+    strata: Strata = None,
     given: Annotated[
         Path | None, typer.Option(help="File of rows to take anyway: a row number a line, or a table with `row`.")
     ] = None,
@@ -63,6 +76,10 @@ def gather(
     pilot: Annotated[str | None, typer.Option(help='Who is asked: Representatives or "Centers(keep=True)".')] = None,
     score: Annotated[
         str | None, typer.Option(help='What a row is worth: Learned, Mixture, Distance or "Sensitivity(holder=0.1)".')
+    ] = None,
+    proxy: Annotated[
+        Path | None,
+        typer.Option(help="Instead of --score: file with row or id, and loss, a cheap model's for every row."),
     ] = None,
     design: Annotated[
         str | None, typer.Option(help="How rows are drawn: Systematic, Pivotal, Poisson or Independent.")
@@ -76,22 +93,57 @@ def gather(
     ] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon: how probable a larger error may be.")] = None,
 ) -> Options:
-    """Return what ask, select and plan have in common."""
-    if paper is not None and any((pilot, score, design)):
-        raise InputError("--paper names all parts already; leave out --pilot, --score and --design.")
+    """Return what ask, select and plan have in common; `opener` opens the rows, where a file must be read for them."""
+    if paper is not None and any((pilot, score, proxy, design)):
+        raise InputError("--paper names all parts already; leave out --pilot, --score, --proxy and --design.")
+    if proxy is not None and score is not None:
+        raise InputError("--proxy is a score already; leave out --score.")
     algorithm = (None, None, None) if paper is None else paper_mode(paper)
     return Options(
         clusters=None if clusters is None else _clusters(clusters),
         z=z,
         normalize=normalize,
+        strata=None if strata is None else read_strata(strata, opener),
         given=None if given is None else _row_numbers(given),
         exclude=None if exclude is None else _row_numbers(exclude),
         pilot=algorithm[0] if pilot is None else parse_part("--pilot", pilot, PILOTS),
-        score=algorithm[1] if score is None else parse_part("--score", score, SCORES),
+        score=_score(score, proxy, opener) or algorithm[1],
         design=algorithm[2] if design is None else parse_part("--design", design, DESIGNS),
         epsilon=epsilon,
         delta=delta,
     )
+
+
+def read_strata(text: str, opener: Callable[[], cs.Rows]) -> Any:
+    """Return the name of a column of the rows' table, or the classes that a file has for the rows."""
+    path, column = _split(text)
+    if path is None:
+        return column
+    rows = opener()
+    labels = AnswerFile(path).labels(column)(*_all(rows)).astype(object)
+    labels[labels == ""] = None  # no label is no class
+    return labels
+
+
+def _split(text: str) -> tuple[Path | None, str]:
+    """Tell FILE, whose column is class, and FILE:NAME from the NAME of a column."""
+    if text.lower().endswith(SELECTION_SUFFIXES):
+        return Path(text), "class"
+    path, colon, column = text.rpartition(":")
+    return (Path(path), column) if colon and path.lower().endswith(SELECTION_SUFFIXES) else (None, text)
+
+
+def _score(text: str | None, proxy: Path | None, opener: Callable[[], cs.Rows]) -> Any:
+    if proxy is None:
+        return None if text is None else parse_part("--score", text, SCORES)
+    rows = opener()
+    ids, names = _all(rows)
+    return cs.Proxy(loss_vector(AnswerFile(proxy).numbers("loss")(ids, names), ids, source=str(proxy), names=names))
+
+
+def _all(rows: cs.Rows) -> tuple[Any, list[Any] | None]:
+    ids = np.arange(rows.n)
+    return ids, rows.names(ids)
 
 
 def paper_mode(holder: float) -> tuple[cs.Centers, cs.Sensitivity, cs.Independent]:

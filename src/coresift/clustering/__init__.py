@@ -15,8 +15,9 @@ from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import cost_of, refine, refuse_infinite, step
 from coresift.clustering.search import LEAST_CAPTURED, Exact, Given, Search, choose_search
 from coresift.clustering.seeding import seed_centers
-from coresift.clustering.snapping import fill_up, snap_all
+from coresift.clustering.snapping import Found, fill_up, snap_all
 from coresift.clustering.space import Axes, principal_axes, take
+from coresift.clustering.strata import encode, find_within
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows
@@ -42,6 +43,7 @@ def cluster(
     z: float = 2.0,
     seed: int = 0,
     normalize: bool = False,
+    strata: Any = None,
     exact: bool = False,
     tolerance: float = 0.005,
     engine: Engine | None = None,
@@ -51,6 +53,9 @@ def cluster(
 
     `normalize` gives every row length 1 first, for embeddings that are compared by cosine. Fewer centers come
     out, with a warning, when there are fewer distinct rows.
+
+    `strata` has a class for every row (labels of any kind, or the name of a column of the rows' table): no cluster
+    then crosses a class, and the k centers are shared over the classes by size and spread, at least one each.
 
     With many centers, rows find theirs on principal axes and among a few candidates where that raises the cost of
     sample rows by at most `tolerance`; `exact` compares every row with every center. The result's `search` says
@@ -66,19 +71,17 @@ def cluster(
     tolerance = positive("tolerance", tolerance)
     view = rows.normalized() if normalize else rows
     progress = choose(progress)
-    rng = np.random.default_rng([seed, 1])
+    # A class gets as many attempts as all rows would: its own few rows alone would call for many.
+    tries = attempts(sample_size(view.n, min(k, view.n)), min(k, view.n))
+    find = partial(_find, z=z, seed=seed, tries=tries, tolerance=None if exact else tolerance)
     with (engine or Local()).open(progress) as workers:
-        if min(k, view.n) < MANY_CENTERS:
-            free = _few_centers(view, min(k, view.n), z, rng, workers, progress)
-            found = snap_all(view, free, lambda centers, _: Exact.of(centers, "few centers"), workers)
+        if strata is None:
+            found, classes = find(view, k, workers, progress), np.zeros(0, np.int64)
         else:
-            tolerated = None if exact else tolerance
-            start = _many_centers(view, min(k, view.n), z, rng, workers, progress, tolerated)
-            chooser = partial(_choose, view, z, start.axes, workers, rng, tolerated)
-            found = snap_all(view, start.centers, chooser, workers, start.labels)
-        found = fill_up(view, k, found, workers)
+            found, classes = find_within(view, encode(strata, rows), k, find, workers, progress)
     if len(found.chosen) < k:
-        message = f"Asked for {k} clusters, but only {len(found.chosen)} rows are distinct: that many centers."
+        where = "" if strata is None else " within their classes"
+        message = f"Asked for {k} clusters, but only {len(found.chosen)} rows are distinct{where}: that many centers."
         warnings.warn(message, CoresiftWarning, stacklevel=2)
     free_cost, snapped_cost = cost_of(found.free_distances, z), cost_of(found.distances, z)
     if not np.isfinite(free_cost + snapped_cost):
@@ -95,7 +98,30 @@ def cluster(
         normalized=bool(normalize),
         fingerprint=rows.fingerprint(),
         search=found.path,
+        strata=classes,
     )
+
+
+def _find(
+    rows: Rows,
+    k: int,
+    workers: Workers,
+    progress: Progress,
+    *,
+    z: float,
+    seed: int,
+    tries: int,
+    tolerance: float | None,
+) -> Found:
+    rng = np.random.default_rng([seed, 1])
+    if min(k, rows.n) < MANY_CENTERS:
+        free = _few_centers(rows, min(k, rows.n), z, tries, rng, workers, progress)
+        found = snap_all(rows, free, lambda centers, _: Exact.of(centers, "few centers"), workers)
+    else:
+        start = _many_centers(rows, min(k, rows.n), z, rng, workers, progress, tolerance)
+        chooser = partial(_choose, rows, z, start.axes, workers, rng, tolerance)
+        found = snap_all(rows, start.centers, chooser, workers, start.labels)
+    return fill_up(rows, k, found, workers)
 
 
 def sample_size(n: int, k: int) -> int:
@@ -123,14 +149,14 @@ def passes(n: int, k: int) -> int:
 
 
 def _few_centers(
-    rows: Rows, k: int, z: float, rng: np.random.Generator, workers: Workers, progress: Progress
+    rows: Rows, k: int, z: float, tries: int, rng: np.random.Generator, workers: Workers, progress: Progress
 ) -> Singles:
     size = sample_size(rows.n, k)
     ids = np.arange(rows.n) if size == rows.n else np.sort(rng.choice(rows.n, size, replace=False))
     sample = take(rows, ids, workers)
     mean, scale = _standardize(sample)
-    tries = (_try(sample, k, z, rng, workers, progress) for _ in range(attempts(size, k)))
-    found, _ = min(tries, key=lambda result: result[1])
+    tried = (_try(sample, k, z, rng, workers, progress) for _ in range(tries))
+    found, _ = min(tried, key=lambda result: result[1])
     centers = (found.astype(np.float64) * scale + mean).astype(np.float32)
     return centers if size == rows.n else refine(rows, centers, z, workers, steps=1)[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -78,6 +79,23 @@ class Rows(ABC):
         """Return a view whose rows have Euclidean length 1; a row of zeros stays one."""
         return _Normalized(self)
 
+    def subset(self, ids: ArrayLike) -> Rows:
+        """Return a view of some rows, by ascending numbers; they are numbered anew from 0.
+
+        >>> import numpy as np
+        >>> from coresift.rows import open_rows
+        >>> open_rows(np.arange(6).reshape(3, 2)).subset([0, 2]).take([1]).tolist()
+        [[4.0, 5.0]]
+        """
+        numbers = self._numbers(ids)
+        if np.any(np.diff(numbers) <= 0):
+            refuse("ids", "ascending row numbers", "some that are not")
+        return _Subset(self, numbers)
+
+    def labels(self, column: str) -> NDArray[Any]:
+        """Return the values of a column of the table that the rows come from, one a row."""
+        refuse("strata", "one label a row where the rows have no columns to choose from", repr(column))
+
     def fingerprint(self) -> str:
         """Return a digest of n, d and up to 1,024 evenly spread rows: the same for the same float32 values."""
         if self._fingerprint is None:
@@ -117,11 +135,47 @@ class _Normalized(Rows):
     def names(self, ids: ArrayLike) -> list[Any] | None:
         return self._raw.names(ids)
 
+    def labels(self, column: str) -> NDArray[Any]:
+        return self._raw.labels(column)
+
     def normalized(self) -> Rows:
         return self
 
     def fingerprint(self) -> str:
         return self._raw.fingerprint()
+
+
+class _Subset(Rows):
+    """Some of other rows, in their order; each pass over them is one stream."""
+
+    def __init__(self, whole: Rows, ids: Ints) -> None:
+        super().__init__(ids.size, whole.d, whole.id_name)
+        self._whole, self._ids = whole, ids
+
+    def blocks(self) -> Iterator[Block]:
+        start, held, count = 0, [], 0
+        for piece in self._pick(np.arange(self.n)):
+            used = 0
+            while used < len(piece):
+                held.append(piece[used : used + self.block_rows - count])
+                used, count = used + len(held[-1]), count + len(held[-1])
+                if count == self.block_rows:
+                    yield start, partial(np.concatenate, held)
+                    start, held, count = start + count, [], 0
+        if start + count != self.n:
+            raise InputError(CHANGED)
+        if held:
+            yield start, partial(np.concatenate, held)
+
+    def _pick(self, ids: Ints) -> Iterator[Singles]:
+        return self._whole._pick(self._ids[ids])
+
+    def names(self, ids: ArrayLike) -> list[Any] | None:
+        return self._whole.names(self._ids[self._numbers(ids)])
+
+    def labels(self, column: str) -> NDArray[Any]:
+        found: NDArray[Any] = self._whole.labels(column)[self._ids]
+        return found
 
 
 def block_length(d: int) -> int:

@@ -19,6 +19,8 @@ from coresift.types import Ints, Singles
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LABELS_AT_ONCE = 2**16
+
 
 class Part(ABC):
     """A table that can be streamed, with its number of rows known."""
@@ -90,6 +92,25 @@ class TableRows(Rows):
         result = np.empty(numbers.size, object)
         result[order] = list(chain.from_iterable(found))
         return list(result)
+
+    def labels(self, column: str) -> NDArray[Any]:
+        """Return the values of a column, one a row; each distinct one is held once."""
+        import pyarrow as pa
+
+        names = self._parts[0].schema.names
+        if column not in names:
+            refuse("strata", f"one label a row, or one of the columns {_list(names)}", repr(column))
+        stream = chain.from_iterable(part.batches([column], LABELS_AT_ONCE) for part in self._parts)
+        found = pa.chunked_array([batch.column(0) for batch in stream])
+        if pa.types.is_nested(found.type):
+            refuse("strata", "a column of whole numbers or texts", f"{column!r} of type {found.type}")
+        if not pa.types.is_dictionary(found.type):
+            found = found.dictionary_encode(null_encoding="encode")
+        encoded = found.unify_dictionaries().combine_chunks()
+        distinct = np.empty(len(encoded.dictionary) + 1, object)  # where the place is null, so is the value
+        distinct[:-1] = encoded.dictionary.to_pylist()
+        places: Ints = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
+        return distinct[places]
 
 
 @dataclass(frozen=True)
