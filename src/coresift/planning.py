@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from coresift.arguments import Options, settle
+from coresift.arguments import Options, Settled, settle
 from coresift.clustering import passes, sample_numbers, sample_size
+from coresift.holder import most_queries
+from coresift.holder import plan as plan_probes
+from coresift.score import Sensitivity
 from coresift.types import Clustering
 
 # What the steps after the clustering keep of every row: labels, distances, probabilities, keys, orders.
@@ -20,7 +23,8 @@ class Plan:
 
     `losses_for_estimate` counts the distinct rows whose loss is needed for an estimate of the total loss
     afterwards. `passes` are full readings of the rows; `arithmetic` is in floating-point operations, as
-    many as it takes without a reduced search; `memory` in bytes, besides pages of mapped files.
+    many as it takes without a reduced search; `memory` in bytes, besides pages of mapped files. The losses that an
+    estimate of Λ takes are counted; before the clusters are known, this is the most that it can take.
     """
 
     rows: int
@@ -48,6 +52,8 @@ def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[
     room = settled.budget - settled.frame.given.size
     asked = settled.pilot.size(k, room) if settled.pilot else 0
     beside = 0 if getattr(settled.pilot, "keep", True) else asked
+    probes = _probes(settled, k)
+    asked, beside = asked + probes, beside + probes
     sample = sample_size(n, k)
     return Plan(
         rows=n,
@@ -62,3 +68,12 @@ def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[
         + BYTES_A_ROW * n
         + (0.0 if done else 4.0 * (2 * sample_numbers(n, d, k) + 3 * k * d)),
     )
+
+
+def _probes(settled: Settled, k: int) -> int:
+    score = settled.score
+    if settled.pilot is None or not isinstance(score, Sensitivity) or not isinstance(score.holder, str):
+        return 0
+    if isinstance(settled.clusters, Clustering):
+        return plan_probes(settled.clusters, score.holder, exclude=settled.frame.excluded, seed=settled.seed).ids.size
+    return min(most_queries(k, score.holder), max(settled.rows.n - k, 0))
