@@ -303,7 +303,7 @@ def _from_neighbors(clustering: Clustering, levels: Floats, points: Singles, wor
 
 
 def _neighbors(points: Singles, z: float, workers: Workers) -> tuple[Ints, Floats]:
-    """Return every center's nearest others, in order, and the distances' powers; infinite for centers that are equal."""
+    """Return every center's nearest others, in order, and the distances' powers, infinite for equal centers."""
     k = len(points)
     count = min(FARTHER[1], k - 1)
     shifted = points - points.mean(axis=0, dtype=np.float64).astype(np.float32)

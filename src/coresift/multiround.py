@@ -123,8 +123,7 @@ class Run:
         self._known: Bools = np.zeros(settled.rows.n, np.bool_)
         allowed = np.ones(settled.rows.n, np.bool_)
         allowed[settled.frame.excluded] = False
-        self._most = min(rounds * self._step, int(np.count_nonzero(allowed)))
-        _check(settled, self._most, order)
+        _check(settled, min(rounds * self._step, settled.frame.population), order)
         view = settled.rows.normalized() if settled.normalize else settled.rows
         self._prefix = Prefix(view, settled.z, ORDERS[order](np.random.default_rng([settled.seed, 1])), allowed)
 
@@ -226,7 +225,7 @@ def _check(settled: Settled, most: int, order: str) -> None:
     room = settled.budget - settled.frame.given.size
     if isinstance(settled.pilot, Centers) and settled.pilot.keep and most > room:
         raise InputError(
-            f"{settled.pilot!r} keeps {most} centers in the last round, more than the budget of {settled.budget} leaves; "
+            f"{settled.pilot!r} keeps {most} centers in the last round, and the budget of {settled.budget} has no room; "
             "take fewer clusters or rounds, or a larger budget."
         )
     holder = settled.score.holder if isinstance(settled.score, Sensitivity) else None

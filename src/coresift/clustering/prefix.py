@@ -153,7 +153,7 @@ class Sampling:
         if largest == 0:
             left = prefix.allowed.copy()
             left[prefix.centers] = False
-            return self._rng.permutation(np.flatnonzero(left))
+            return np.asarray(self._rng.permutation(np.flatnonzero(left)), np.int64)
         cumulative = np.cumsum((then / largest).astype(np.float64) ** prefix.z)
         count = int(np.clip(prefix.centers.size, FEWEST_AT_ONCE, MOST_AT_ONCE))
         spots = self._rng.random(count) * cumulative[-1]
@@ -185,4 +185,4 @@ def _middle(rows: Rows) -> Singles:
     """Return a point amid the rows, so that rounding is in proportion to how far apart they are."""
     some = np.linspace(0, rows.n - 1, min(rows.n, SHIFTED_BY)).round().astype(np.int64)
     with np.errstate(invalid="ignore"):
-        return rows.take(some).mean(axis=0, dtype=np.float64).astype(np.float32)
+        return np.asarray(rows.take(some).mean(axis=0, dtype=np.float64), np.float32)
