@@ -225,7 +225,7 @@ def _check(settled: Settled, most: int, order: str) -> None:
     room = settled.budget - settled.frame.given.size
     if isinstance(settled.pilot, Centers) and settled.pilot.keep and most > room:
         raise InputError(
-            f"{settled.pilot!r} keeps {most} centers in the last round, and the budget of {settled.budget} has no room; "
+            f"{settled.pilot!r} keeps {most} centers in the end, more than the budget of {settled.budget} leaves; "
             "take fewer clusters or rounds, or a larger budget."
         )
     holder = settled.score.holder if isinstance(settled.score, Sensitivity) else None

@@ -157,7 +157,7 @@ class Sampling:
         cumulative = np.cumsum((then / largest).astype(np.float64) ** prefix.z)
         count = int(np.clip(prefix.centers.size, FEWEST_AT_ONCE, MOST_AT_ONCE))
         spots = self._rng.random(count) * cumulative[-1]
-        candidates = np.searchsorted(cumulative, spots, side="right")
+        candidates: Ints = np.searchsorted(cumulative, spots, side="right")
         candidates = np.minimum(candidates, np.flatnonzero(then)[-1])
         taken = take_in_turn(prefix.rows.take(candidates), then[candidates], prefix.z, self._rng.random(count))
         return candidates[taken]
