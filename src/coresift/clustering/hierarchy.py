@@ -25,11 +25,11 @@ AT_ONCE = 64
 class Hierarchy:
     """Each center is found by going down from the ball of highest value among those apart from all centers so far.
 
-    A ball's value is Σ (r − d(x, y)) over the rows y in it: high where many rows are close together and far from
+    A ball's value is Σ (r^z − d(x, y)^z) over the rows y in it: high where many rows are close together and far from
     every center. From it the search goes to the child of highest value, a ball near by with a smaller radius, until
-    no other row is near. Every beginning of the order costs at most a constant times the least possible; for other
-    z than 1 the powers d^z stand for the distances, which makes the constant larger. Rows that equal a center come
-    last. Time and memory are quadratic.
+    no other row is near. Every beginning of the order costs at most a constant times the least possible; the proof is
+    for z = 1, and for other z the constant is larger. Rows that equal a center come last. Time and memory are
+    quadratic.
     """
 
     def __init__(self) -> None:
@@ -42,6 +42,8 @@ class Hierarchy:
             check_size(self._numbers.size)
             self._pairs = _Pairs(prefix.rows.take(self._numbers), prefix.z)
             self._away = np.full(self._numbers.size, np.inf)
+            # Radii are kept as z-th powers, and so are the factors between them.
+            self._shrink, self._within, self._apart = (factor**prefix.z for factor in (SHRINK, WITHIN, APART))
             self._taken: Bools = np.zeros(self._numbers.size, np.bool_)
         count = AT_ONCE if prefix.centers.size else 1
         found = [self._next(self._pairs) for _ in range(min(count, int(np.count_nonzero(~self._taken))))]
@@ -49,15 +51,15 @@ class Hierarchy:
 
     def _next(self, pairs: _Pairs) -> int:
         first = not self._taken.any()
-        radii = pairs.farthest if first else self._away / APART
-        values = np.where(self._taken, -1.0, pairs.values(np.arange(radii.size), radii))
+        radii = pairs.farthest if first else self._away / self._apart
+        values = np.where(self._taken, -np.inf, pairs.values(np.arange(radii.size), radii))
         center = int(values.argmax())
         radius = float(radii[center])
         while True:
-            around = np.flatnonzero(pairs.between[center] <= WITHIN * radius)
+            around = np.flatnonzero(pairs.between[center] <= self._within * radius)
             if not pairs.between[center, around].any() or radius == 0:
                 break
-            radius /= SHRINK
+            radius /= self._shrink
             center = int(around[pairs.values(around, np.full(around.size, radius)).argmax()])
         if self._taken[center]:  # only among rows that equal each other
             center = int(np.flatnonzero(~self._taken & (pairs.between[center] == 0))[0])
@@ -88,7 +90,7 @@ class _Pairs:
         self.farthest: Floats = self.between.max(axis=1)
 
     def values(self, rows: Ints, radii: Floats) -> Floats:
-        """Return Σ (r − d) over the rows within r of each of these rows."""
+        """Return Σ (r^z − d^z) over the rows within r of each of these rows; `radii` are z-th powers."""
         low, high = np.zeros(rows.size, np.int64), np.full(rows.size, len(self._sorted))
         while np.any(low < high):  # the same halving for all rows at once
             middle = (low + high) // 2
