@@ -82,7 +82,7 @@ def table(found: list[dict[str, Any]]) -> str:
         "",
         "80th percentiles over those of the true ratios of all rows: geometric mean (or median, where one is 0) of",
         f"{CLUSTERINGS} clusterings, and the range. Ratios are what an estimate saw; Λ has one a cluster. The robust Λ",
-        "is meant to be exceeded by rows with 1/k of the probability mass, the lemma's by none; its assumption, p = 1/2,",
+        "is meant to be exceeded by rows with 1/k of the probability mass, the lemma's by none; its assumption, p = ½,",
         "holds on few of these problems.",
         "",
         "| problem | k | free, ratios | robust, ratios | free, Λ | robust, Λ | mass above × k | lemma holds | asks |",

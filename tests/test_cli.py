@@ -20,6 +20,7 @@ import pyarrow.parquet
 import pytest
 
 import coresift as cs
+from coresift.answers import AnswerFile
 from coresift.checks import InputError
 from coresift.cli import main
 from coresift.cli.flags import DESIGNS, PILOTS, SCORES, parse_part
