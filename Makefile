@@ -28,6 +28,8 @@ benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.clustering
 	$(BIN)/python -m benchmarks.compare
+	$(BIN)/python -m benchmarks.rounds
+	$(BIN)/python -m benchmarks.holder
 
 wheel: .venv/dev.stamp
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

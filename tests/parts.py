@@ -26,6 +26,7 @@ def scores(n):
     """Every score; the proxy's losses are for n rows and include zeros."""
     return [
         Sensitivity(holder=0.3),
+        Sensitivity(holder="free"),
         Learned(),
         Mixture(),
         Distance(),
@@ -43,5 +44,6 @@ def combinations(n):
 
 def show(combination):
     names = [type(part).__name__ for part in combination.values() if part is not None]
+    word = "-free" if getattr(combination["score"], "holder", None) == "free" else ""
     kept = "-kept" if getattr(combination["pilot"], "keep", False) else ""
-    return "-".join(names) + kept
+    return "-".join(names) + word + kept

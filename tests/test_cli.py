@@ -20,6 +20,7 @@ import pyarrow.parquet
 import pytest
 
 import coresift as cs
+from coresift.answers import AnswerFile
 from coresift.checks import InputError
 from coresift.cli import main
 from coresift.cli.flags import DESIGNS, PILOTS, SCORES, parse_part
@@ -285,6 +286,25 @@ def test_paper_mode(run, data):
     assert re.search(r"losses to estimate the total loss +120\b", shown)
 
 
+@pytest.mark.parametrize("word", ["free", "robust", "estimate"])
+def test_paper_mode_with_an_estimate(run, data, word):
+    common = ("rows.npy", "--paper", word, "--clusters", 5, "--budget", 40)
+    shown = succeeded(run("ask", *common))
+    planned = succeeded(run("plan", *common))
+    asked = AnswerFile(Path("ask.csv")).rows()
+    (count,) = re.findall(r"rows that need a loss +(\d+)", shown)
+    assert asked.size == int(count)
+    assert int(re.findall(r"losses asked to choose them +(\d+)", planned)[0]) >= asked.size
+    Path("ask.csv").write_text("row,loss\n" + "".join(f"{row},{float(LOSSES[row])!r}\n" for row in asked.tolist()))
+    succeeded(run("select", *common, "--losses", "ask.csv"))
+    parts = {"pilot": cs.Centers(keep=False), "score": cs.Sensitivity(holder=word), "design": cs.Independent()}
+    assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, 40, clusters=5, **parts)
+    common = ("rows.npy", "--losses", "losses.csv", "--clusters", 5, "--budget", 40)
+    pieces = ("--pilot", "Centers", "--design", "Independent", "--score", f"Sensitivity(holder={word!r})")
+    succeeded(run("select", *common, *pieces, "--out", "again.parquet"))
+    assert cs.load("again.parquet") == cs.load("picked.parquet")
+
+
 def test_plan_says_what_select_then_asks(run, data):
     shown = succeeded(run("plan", "rows.npy", "--budget", BUDGET))
     succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", BUDGET))
@@ -481,6 +501,10 @@ REFUSALS = {
     ),
     "bad option of a part": ((*SELECT, "--score", "Mixture(loss=2)"), "loss must be a number from 0 to 1; got 2."),
     "paper and parts": ((*SELECT, "--paper", 1, "--design", "Poisson"), "--paper names all parts already; .*"),
+    "paper and a word that is none": (
+        (*SELECT, "--paper", "dear"),
+        "--paper must be a number, or one of estimate, free, robust; got dear.",
+    ),
     "epsilon alone": ((*SELECT, "--epsilon", 0.1), "epsilon stands instead of a budget in paper mode only: .*"),
     "asking score, no losses": ((*SELECT, "--score", "Learned"), "score=Learned.* asks for losses, and .*"),
     "given and excluded": (

@@ -1,5 +1,6 @@
 """Pick the few rows of a large data set that stand for all of it, with weights that keep every total unbiased."""
 
+from coresift import holder
 from coresift.arguments import paper_size
 from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
 from coresift.clustering import cluster
@@ -7,6 +8,7 @@ from coresift.comparison import Comparison, compare
 from coresift.design import Independent, Pivotal, Poisson, Systematic
 from coresift.engine import Local
 from coresift.estimation import estimate
+from coresift.multiround import Run, rounds
 from coresift.oracle import Oracle
 from coresift.pilot import Centers, Representatives
 from coresift.pipeline import ask, select
@@ -40,6 +42,7 @@ __all__ = [
     "Proxy",
     "Representatives",
     "Rows",
+    "Run",
     "Selection",
     "Sensitivity",
     "Systematic",
@@ -48,10 +51,12 @@ __all__ = [
     "cluster",
     "compare",
     "estimate",
+    "holder",
     "load",
     "open_rows",
     "paper_size",
     "plan",
+    "rounds",
     "save",
     "select",
 ]

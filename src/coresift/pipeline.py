@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -13,10 +13,13 @@ from coresift.checks import CoresiftWarning, InputError
 from coresift.clustering import cluster
 from coresift.design import Design, Systematic
 from coresift.engine import Engine
+from coresift.holder import Probes, center_rows
+from coresift.holder import plan as plan_probes
 from coresift.inclusion import parts
 from coresift.oracle import as_oracle
 from coresift.pilot import nobody
 from coresift.progress import Progress, choose
+from coresift.score import Score, Sensitivity, cluster_losses
 from coresift.types import ORIGINS, Bools, Clustering, Evidence, Floats, Ints, Ledger, Pilot, Scores, Selection, digest
 
 # Whatever draws the rows that follow, the pilot is a fixed number of distinct rows spread along their order.
@@ -62,11 +65,12 @@ def select(
     progress = choose(progress)
     prepared = prepare(settled, engine, progress)
     if oracle is None or not prepared.pilot.ids.size:
-        return _finish(prepared, np.zeros(0), Ledger())
-    rows = settled.rows
-    with oracle.session(rows.n, prepared.fingerprint(), settled.budget, progress, rows.names) as session:
+        return finish(prepared, np.zeros(0), Ledger())
+    rows, limit = settled.rows, settled.budget + prepared.probed.size
+    with oracle.session(rows.n, prepared.fingerprint(), limit, progress, rows.names) as session:
         answers = session.ask(prepared.pilot.ids, round=1, reason="pilot")
-    return _finish(prepared, answers, session.ledger)
+        probed = session.ask(prepared.probed, round=1, reason="holder")
+    return finish(prepared, answers, session.ledger, probed)
 
 
 def ask(
@@ -85,17 +89,30 @@ def ask(
     >>> ask(rows, budget=50).size
     10
     """
-    return prepare(settle(rows, budget, seed, asking=True, **options), engine, choose(progress)).pilot.ids
+    prepared = prepare(settle(rows, budget, seed, asking=True, **options), engine, choose(progress))
+    return np.concatenate([prepared.pilot.ids, np.setdiff1d(prepared.probed, prepared.pilot.ids)])
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything up to the first loss: the clusters, and which rows will be asked."""
+    """Everything up to the first loss: the clusters, and which rows will be asked.
+
+    `probes` are the rows that an estimate of Λ needs, where the score names one; `stream` tells the draw from others
+    with the same seed.
+    """
 
     settled: Settled
     clustering: Clustering
     pilot: Pilot
     recipe: dict[str, str]
+    probes: Probes | None = None
+    engine: Engine | None = None
+    stream: tuple[int, ...] = ()
+
+    @property
+    def probed(self) -> Ints:
+        """The rows that are asked for the sake of Λ."""
+        return self.pilot.ids[:0] if self.probes is None else self.probes.ids
 
     def fingerprint(self) -> dict[str, str]:
         """Return what a journal of this run's losses is good for, by part."""
@@ -117,6 +134,13 @@ def prepare(settled: Settled, engine: Engine | None, progress: Progress) -> Prep
             engine=engine,
             progress=progress,
         )
+    prepared = describe(settled, clustering, engine)
+    _check_room(settled, prepared.pilot)
+    return prepared
+
+
+def describe(settled: Settled, clustering: Clustering, engine: Engine | None) -> Prepared:
+    """Draw the pilot and the rows that an estimate of Λ needs, and note down the recipe."""
     recipe = {
         "budget": str(settled.budget),
         "clusters": f"{clustering.k}, seed {clustering.seed}",
@@ -130,7 +154,10 @@ def prepare(settled: Settled, engine: Engine | None, progress: Progress) -> Prep
     }
     if clustering.strata.size:
         recipe["strata"] = f"{np.unique(clustering.strata).size} classes, digest {digest(clustering.classes())}"
-    return Prepared(settled, clustering, _draw_pilot(settled, clustering), recipe)
+    probes = None
+    if settled.pilot is not None and isinstance(settled.score, Sensitivity) and isinstance(settled.score.holder, str):
+        probes = plan_probes(clustering, settled.score.holder, exclude=settled.frame.excluded, seed=settled.seed)
+    return Prepared(settled, clustering, _draw_pilot(settled, clustering), recipe, probes, engine)
 
 
 def _shown(ids: Ints) -> str:
@@ -145,19 +172,26 @@ def _draw_pilot(settled: Settled, clustering: Clustering) -> Pilot:
     plan = pilot.plan(clustering, frame, room)
     order = plan.order[plan.inclusion[plan.order] > 0]
     drawn, _ = PILOT_DESIGN.draw(plan.inclusion[order], np.random.default_rng([settled.seed, 2]))
-    ids = order[drawn]
-    kept = np.setdiff1d(ids, frame.given).size if plan.keep else 0
-    if ids.size > settled.budget or kept > room:
+    return Pilot(order[drawn], plan)
+
+
+def _check_room(settled: Settled, pilot: Pilot) -> None:
+    ids, given = pilot.ids, settled.frame.given
+    kept = np.setdiff1d(ids, given).size if pilot.plan.keep else 0
+    if ids.size > settled.budget or kept > settled.budget - given.size:
         raise InputError(
-            f"{pilot!r} asks {ids.size} rows, more than the budget of {settled.budget} leaves; "
+            f"{settled.pilot!r} asks {ids.size} rows, more than the budget of {settled.budget} leaves; "
             "take fewer clusters or a larger budget."
         )
-    return Pilot(ids, plan)
 
 
-def _finish(prepared: Prepared, answers: Floats, ledger: Ledger) -> Selection:
+def finish(prepared: Prepared, answers: Floats, ledger: Ledger, probed: Floats | None = None) -> Selection:
+    """Score the rows by the losses of the pilot (and those of the probes), draw, and weigh."""
     clustering, frame, pilot = prepared.clustering, prepared.settled.frame, prepared.pilot
-    scores = prepared.settled.score.scores(Evidence(clustering, frame, pilot, answers))
+    evidence = Evidence(clustering, frame, pilot, answers)
+    if prepared.probes is not None:
+        prepared = _with_holder(prepared, prepared.probes, evidence, np.zeros(0) if probed is None else probed)
+    scores = prepared.settled.score.scores(evidence)
     kept = np.setdiff1d(pilot.ids, frame.given, assume_unique=True) if pilot.plan.keep else pilot.ids[:0]
     left = frame.open()
     left[kept] = False
@@ -166,6 +200,15 @@ def _finish(prepared: Prepared, answers: Floats, ledger: Ledger) -> Selection:
     losses = np.full(frame.n, np.nan)
     losses[pilot.ids] = answers
     return _assemble(prepared, kept, drawn, losses, ledger, scores.holder)
+
+
+def _with_holder(prepared: Prepared, probes: Probes, evidence: Evidence, probed: Floats) -> Prepared:
+    """Put the estimate of Λ in the place of the word that asked for it."""
+    points = center_rows(prepared.clustering, prepared.settled.rows)
+    found = probes.infer(cluster_losses(evidence), probed, points, prepared.engine)
+    score: Score = Sensitivity(holder=found.for_drawing())
+    settled = replace(prepared.settled, score=score)
+    return replace(prepared, settled=settled, recipe={**prepared.recipe, "holder": str(found)})
 
 
 @dataclass(frozen=True)
@@ -192,8 +235,12 @@ def _draw(prepared: Prepared, scores: Scores, left: Bools, count: int) -> _Drawn
         )
         warnings.warn(message, CoresiftWarning, stacklevel=4)
     inclusion = prepared.settled.design.inclusion(sizes, count)
-    drawn, multiplicity = prepared.settled.design.draw(inclusion, np.random.default_rng([prepared.settled.seed, 3]))
+    drawn, multiplicity = prepared.settled.design.draw(inclusion, _draws(prepared))
     return _Drawn(order[drawn], inclusion[drawn], multiplicity)
+
+
+def _draws(prepared: Prepared) -> np.random.Generator:
+    return np.random.default_rng([prepared.settled.seed, 3, *prepared.stream])
 
 
 def _assemble(

@@ -8,9 +8,12 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from coresift.arguments import Options, settle
+from coresift.arguments import Options, Settled, settle
 from coresift.clustering import passes, sample_numbers, sample_size
 from coresift.clustering.strata import HELD, share_centers
+from coresift.holder import most_queries
+from coresift.holder import plan as plan_probes
+from coresift.score import Sensitivity
 from coresift.types import Clustering, Ints
 
 # What the steps after the clustering keep of every row: labels, distances, probabilities, keys, orders.
@@ -24,7 +27,8 @@ class Plan:
 
     `losses_for_estimate` counts the distinct rows whose loss is needed for an estimate of the total loss
     afterwards. `passes` are full readings of the rows; `arithmetic` is in floating-point operations, as
-    many as it takes without a reduced search; `memory` in bytes, besides pages of mapped files.
+    many as it takes without a reduced search; `memory` in bytes, besides pages of mapped files. The losses that an
+    estimate of Λ takes are counted; before the clusters are known, this is the most that it can take.
     """
 
     rows: int
@@ -57,6 +61,8 @@ def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[
         effort = _effort(n, d, k)
     else:
         effort = _effort_within(np.bincount(settled.strata), d, k)
+    probes = _probes(settled, k)
+    asked, beside = asked + probes, beside + probes
     return Plan(
         rows=n,
         dimension=d,
@@ -96,3 +102,12 @@ def _effort_within(sizes: Ints, d: int, k: int) -> _Effort:
         arithmetic=4.0 * n * d + sum(one.arithmetic for one in each),
         numbers=3.0 * min(HELD, int(sizes[held].sum()) * d) + largest + 3 * k * d,
     )
+
+
+def _probes(settled: Settled, k: int) -> int:
+    score = settled.score
+    if settled.pilot is None or not isinstance(score, Sensitivity) or not isinstance(score.holder, str):
+        return 0
+    if isinstance(settled.clusters, Clustering):
+        return plan_probes(settled.clusters, score.holder, exclude=settled.frame.excluded, seed=settled.seed).ids.size
+    return min(most_queries(k, score.holder), max(settled.rows.n - k, 0))

@@ -7,13 +7,15 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from coresift.checks import InputError, loss_vector, share
+from coresift.checks import InputError, loss_vector, refuse, share
 from coresift.inclusion import FLAT, parts, spread
 from coresift.order import outward, snake
 from coresift.types import Evidence, Floats, Scores, Strategy
 
 # How many rows' worth of the overall mean a cluster's mean has from the start.
 PRIOR = 0.5
+# Ways to estimate Λ that `holder` can name; select and rounds put the estimate in the word's place.
+ESTIMATES = ("estimate", "free", "robust")
 
 
 class Score(Protocol):
@@ -30,14 +32,22 @@ class Score(Protocol):
 class Sensitivity(Strategy):
     """The paper's rule: ℓ(c) + Λ·‖e − c‖^z, with one Λ (`holder`) for all or one a cluster; no floor.
 
-    >>> Sensitivity(holder=0.1)
-    Sensitivity(holder=0.1)
+    A word has Λ estimated first, as `coresift.holder` does it: "free" from the losses that are asked anyway, "robust"
+    and "estimate" (the paper's lemma) from more losses, which `plan` counts.
+
+    >>> Sensitivity(holder=0.1), Sensitivity(holder="free")
+    (Sensitivity(holder=0.1), Sensitivity(holder='free'))
     """
 
     holder: Any
     asks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        if isinstance(self.holder, str):
+            if self.holder not in ESTIMATES:
+                words = ", ".join(repr(word) for word in ESTIMATES)
+                refuse("holder", f"a number, one a cluster, or one of {words}", repr(self.holder))
+            return
         values = np.asarray(self.holder, np.float64)
         if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0):
             raise InputError("holder must be a finite number of at least 0, or one such number a cluster.")
@@ -48,6 +58,8 @@ class Sensitivity(Strategy):
     def scores(self, evidence: Evidence) -> Scores:
         """Return the numerators of p in Algorithm 1."""
         clustering = evidence.clustering
+        if isinstance(self.holder, str):
+            raise InputError(f"holder={self.holder!r} must be estimated before rows are scored; select does that.")
         holder = np.atleast_1d(np.asarray(self.holder, np.float64))
         if holder.size not in (1, clustering.k):
             raise InputError(

@@ -236,7 +236,7 @@ class Ledger:
 
     @property
     def asked(self) -> int:
-        """How many distinct rows' losses were asked in all."""
+        """How many losses were asked in all; a row whose loss has changed counts again."""
         return sum(rows for _, _, rows in self.entries)
 
 

@@ -17,6 +17,7 @@ import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.arguments import Options
 from coresift.checks import InputError, loss_vector
+from coresift.score import ESTIMATES
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES
 
 PILOTS = (cs.Centers, cs.Representatives)
@@ -85,8 +86,11 @@ def gather(
         str | None, typer.Option(help="How rows are drawn: Systematic, Pivotal, Poisson or Independent.")
     ] = None,
     paper: Annotated[
-        float | None,
-        typer.Option(metavar="HOLDER", help="The paper's Algorithm 1 with this Λ, instead of the three above."),
+        str | None,
+        typer.Option(
+            metavar="HOLDER",
+            help="The paper's Algorithm 1 with this Λ (a number, free, robust or estimate); names all three above.",
+        ),
     ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="With --paper, instead of --budget: the error of the theorem.")
@@ -146,9 +150,15 @@ def _all(rows: cs.Rows) -> tuple[Any, list[Any] | None]:
     return ids, rows.names(ids)
 
 
-def paper_mode(holder: float) -> tuple[cs.Centers, cs.Sensitivity, cs.Independent]:
+def paper_mode(holder: str) -> tuple[cs.Centers, cs.Sensitivity, cs.Independent]:
     """Return the parts of the paper's Algorithm 1."""
-    return cs.Centers(keep=False), cs.Sensitivity(holder=holder), cs.Independent()
+    try:
+        value: float | str = float(holder)
+    except ValueError:
+        value = holder
+    if isinstance(value, str) and value not in ESTIMATES:
+        raise InputError(f"--paper must be a number, or one of {', '.join(ESTIMATES)}; got {holder}.")
+    return cs.Centers(keep=False), cs.Sensitivity(holder=value), cs.Independent()
 
 
 def parse_part(flag: str, text: str, known: tuple[type, ...]) -> Any:

@@ -63,11 +63,26 @@ def highest(points: Singles, table: Singles) -> Labels:
     """Return for each point the line of the table with which its product is highest, the first on a tie."""
     labels = np.empty(len(points), np.int32)
     for start in range(0, len(points), TILE_ROWS):
-        labels[start : start + TILE_ROWS] = _highest(points[start : start + TILE_ROWS], table)
+        labels[start : start + TILE_ROWS], _ = _highest(points[start : start + TILE_ROWS], table)
     return labels
 
 
-def _highest(points: Singles, table: Singles) -> Ints:
+def highest_scores(block: Singles, mean: Singles, table: Singles) -> tuple[Labels, Singles]:
+    """Return for each row, less the mean, the line of the table with which its product is highest, and that product.
+
+    Rows are shifted a tile at a time, which spares a copy of the block where the table is short.
+    """
+    labels, best = np.empty(len(block), np.int32), np.empty(len(block), np.float32)
+    tile = np.ones((min(TILE_ROWS, len(block)), block.shape[1] + 1), np.float32)
+    for start in range(0, len(block), TILE_ROWS):
+        here = slice(start, start + TILE_ROWS)
+        points = tile[: len(block[here])]
+        np.subtract(block[here], mean, out=points[:, :-1])
+        labels[here], best[here] = _highest(points, table)
+    return labels, best
+
+
+def _highest(points: Singles, table: Singles) -> tuple[Ints, Singles]:
     labels = np.zeros(len(points), np.int64)
     best = np.full(len(points), -np.inf, np.float32)
     for start in range(0, len(table), TILE_CENTERS):
@@ -77,7 +92,7 @@ def _highest(points: Singles, table: Singles) -> Ints:
         better = values > best
         np.copyto(labels, found + start, where=better)
         np.copyto(best, values, where=better)
-    return labels
+    return labels, best
 
 
 def distances_to(block: Singles, centers: Singles, labels: Labels) -> Singles:
