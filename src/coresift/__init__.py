@@ -4,6 +4,7 @@ from coresift.arguments import paper_size
 from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
 from coresift.clustering import cluster
 from coresift.design import Independent, Pivotal, Poisson, Systematic
+from coresift.diagnosis import Diagnosis, diagnose
 from coresift.engine import Local
 from coresift.estimation import estimate
 from coresift.oracle import Oracle
@@ -21,6 +22,7 @@ __all__ = [
     "Clustering",
     "CoresiftError",
     "CoresiftWarning",
+    "Diagnosis",
     "Distance",
     "Estimate",
     "Independent",
@@ -44,6 +46,7 @@ __all__ = [
     "__version__",
     "ask",
     "cluster",
+    "diagnose",
     "estimate",
     "load",
     "open_rows",
