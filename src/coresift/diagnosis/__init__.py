@@ -28,7 +28,7 @@ from coresift.progress import Progress, choose
 from coresift.score import Proxy
 from coresift.types import Clustering, Floats, Interval, Ints, Ledger, Value
 
-__all__ = ["PERCENTILES", "Diagnosis", "Gaps", "HolderLine", "diagnose"]
+__all__ = ["PERCENTILES", "Diagnosis", "Gaps", "HolderLine", "diagnose", "probe"]
 
 USE = "use it"
 WITH_PROXY = "use it with a proxy"
@@ -129,25 +129,16 @@ def diagnose(
     'sample uniformly'
     """
     powers = _powers(powers)
-    probes = whole("probes", probes, least=FEWEST)
     holder = None if holder is None else positive("holder", holder, zero=True)
-    oracle = as_oracle(losses)
+    oracle, progress = as_oracle(losses), choose(progress)
     if oracle is None:
         raise InputError("losses must be given: without any, nothing can be said about them.")
-    if budget is None and clusters is not None:
-        budget = 10 * (clusters.k if isinstance(clusters, Clustering) else whole("clusters", clusters))
-    settled = settle(rows, budget, seed, asking=True, clusters=clusters, z=z, normalize=normalize)
-    n = settled.rows.n
-    if settled.pilot is None:
-        refuse("budget", f"below the number of rows, {n}, for a choice to be there", settled.budget)
     cheap = None if proxy is None else Proxy(proxy)
+    prepared, ids = _prepare(rows, budget, seed, clusters, z, normalize, probes, engine, progress)
+    settled, clustering = prepared.settled, prepared.clustering
+    n, rng = clustering.n, np.random.default_rng([settled.seed, 5])
     if cheap is not None and cheap.losses.size != n:
         refuse("proxy", f"one number for each of {n} rows", cheap.losses.size)
-    progress = choose(progress)
-    prepared = prepare(settled, engine, progress)
-    clustering, plan = prepared.clustering, prepared.pilot.plan
-    rng = np.random.default_rng([settled.seed, 4])
-    ids = _draw_probes(prepared, probes, rng)
     limit = clustering.k + ids.size
     with oracle.session(n, prepared.fingerprint(), limit, progress, settled.rows.names) as session:
         center_losses = session.ask(clustering.centers, round=1, reason="centers")
@@ -156,7 +147,7 @@ def diagnose(
     labels, away = clustering.labels[ids].astype(np.int64), clustering.distances[ids].astype(np.float64)
     to_center = np.abs(answers - center_losses[labels])
     lines = tuple(holder_line(to_center, away, power) for power in powers)
-    ratio = selected_ratio(clustering, plan, settled.score, settled.budget, asked, rng, progress)
+    ratio = selected_ratio(clustering, prepared.pilot.plan, settled.score, settled.budget, asked, rng, progress)
     proxy_ratio = None if cheap is None else proxied_ratio(clustering, cheap, settled.budget, asked)
     verdict, reason = judge(answers, ratio, proxy_ratio)
     return Diagnosis(
@@ -182,6 +173,28 @@ def diagnose(
     )
 
 
+def probe(
+    rows: Any,
+    budget: int | None = None,
+    seed: int = 0,
+    *,
+    clusters: int | Clustering | None = None,
+    z: float | None = None,
+    normalize: bool = False,
+    probes: int = 200,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+) -> Ints:
+    """Return the numbers of the rows whose losses `diagnose` with the same arguments will need.
+
+    >>> import numpy as np
+    >>> probe(np.random.default_rng(0).normal(size=(1000, 4)), budget=50).size
+    205
+    """
+    prepared, ids = _prepare(rows, budget, seed, clusters, z, normalize, probes, engine, choose(progress))
+    return np.concatenate([prepared.clustering.centers, ids])
+
+
 def judge(losses: Floats, ratio: Interval, proxy_ratio: Interval | None) -> tuple[str, str]:
     """Return the verdict, and the sentence that gives its reason, from the probes' losses and predicted errors."""
     if not losses.any():
@@ -199,6 +212,28 @@ def judge(losses: Floats, ratio: Interval, proxy_ratio: Interval | None) -> tupl
     if squares.sum() ** 2 <= FEW * (squares**2).sum():
         return CANNOT_TELL, f"It promises {about}, but one or two of {losses.size} probes carry that."
     return verdict, f"Expect {about}."
+
+
+def _prepare(
+    rows: Any,
+    budget: int | None,
+    seed: int,
+    clusters: int | Clustering | None,
+    z: float | None,
+    normalize: bool,
+    probes: int,
+    engine: Engine | None,
+    progress: Progress,
+) -> tuple[Prepared, Ints]:
+    """Do all that `select` would do before the first loss, and draw the probes."""
+    whole("probes", probes, least=FEWEST)
+    if budget is None and clusters is not None:
+        budget = 10 * (clusters.k if isinstance(clusters, Clustering) else whole("clusters", clusters))
+    settled = settle(rows, budget, seed, asking=True, clusters=clusters, z=z, normalize=normalize)
+    if settled.pilot is None:
+        refuse("budget", f"below the number of rows, {settled.rows.n}, so that there is a choice", settled.budget)
+    prepared = prepare(settled, engine, progress)
+    return prepared, _draw_probes(prepared, probes, np.random.default_rng([settled.seed, 4]))
 
 
 def _draw_probes(prepared: Prepared, count: int, rng: np.random.Generator) -> Ints:
