@@ -1,7 +1,7 @@
 """Is the verdict of `diagnose` right? Held against measured errors, on every estimation problem.
 
 For every problem of `problems.py`, `coresift.diagnose` is called with many seeds, each with its own clustering, probes
-and halvings, at most 200 probes besides the centers. The measured ratio of errors, ours / uniform, is read from
+and splits, at most 200 probes besides the centers. The measured ratio of errors, ours / uniform, is read from
 `results/estimation.json`. The verdict is right when it is
 
     "use it" where the ratio is below 0.9; "sample uniformly" or "use it with a proxy" where it is above 1.0;
@@ -110,10 +110,10 @@ def table(measured: list[dict[str, Any]]) -> str:
     lines = [
         "# Is the verdict right?",
         "",
-        f"`diagnose` with {measured[0]['seeds']} seeds a problem, at most 200 probes besides the centers. Measured: the",
-        "ratio of errors, ours / uniform, of `estimation.md`. Predicted: mean and standard deviation of what `diagnose`",
-        "says it is; covered: how often its nominal 95 % interval holds the measured one. Right: as defined in",
-        "`benchmarks/diagnosis.py`.",
+        f"`diagnose` with {measured[0]['seeds']} seeds a problem, at most 200 probes besides the centers. Measured:",
+        "the ratio of errors, ours / uniform, of `estimation.md`. Predicted: mean and standard deviation of what",
+        "`diagnose` says it is; covered: how often its nominal 95 % interval holds the measured one. Right: as defined",
+        "in `benchmarks/diagnosis.py`.",
         "",
         "| problem | measured | predicted | covered | use | uniform | cannot tell | right | losses asked |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -41,8 +41,8 @@ WORTH = 0.95
 FEWEST = 20
 # Half of the loss on a smaller part of the probes than this is a loss that the probes have hardly seen.
 RARE = 0.01
-# A promised gain must rest on more probes than these.
-FEW = 2.0
+# A promised gain rests on two probes when they have more than this part of the squared deviations.
+TWO_PROBES = 0.9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -208,8 +208,8 @@ def judge(losses: Floats, ratio: Interval, proxy_ratio: Interval | None) -> tupl
     about = f"about {best.value:.2f} times the error of a uniform sample"
     if best.value >= WORTH:
         return UNIFORM, f"A selection would have {about}."
-    squares = (losses - losses.mean()) ** 2
-    if squares.sum() ** 2 <= FEW * (squares**2).sum():
+    squares = np.sort((losses - losses.mean()) ** 2)
+    if squares[-2:].sum() > TWO_PROBES * squares.sum():
         return CANNOT_TELL, f"It promises {about}, but one or two of {losses.size} probes carry that."
     return verdict, f"Expect {about}."
 
