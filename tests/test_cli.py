@@ -25,7 +25,7 @@ from coresift.checks import InputError
 from coresift.cli import main
 from coresift.cli.flags import DESIGNS, PILOTS, SCORES, parse_part
 
-VERBS = ("demo", "cluster", "ask", "select", "estimate", "plan", "compare")
+VERBS = ("demo", "cluster", "ask", "select", "estimate", "plan", "compare", "diagnose")
 N, D, BUDGET = 400, 4, 40
 ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
 LOSSES = np.random.default_rng(1).exponential(size=N)
@@ -115,7 +115,7 @@ def test_the_examples_work_as_they_stand(run, data, verb):
     pa.csv.write_csv(pa.table({"row": ids, "loss": ids / 7}), "answered.csv")
     succeeded(run("select", "embeddings.npy", "--budget", 50))
     help_text = " ".join(run(verb, "--help").out.split())
-    line = re.search(rf"Example: coresift ({verb} .*?) (Arguments|Options|Then):?", help_text).group(1)
+    line = re.search(rf"Example: coresift ({verb} .*?) (Arguments|Options|Then|To):?", help_text).group(1)
     if verb == "select":
         shutil.copy("answered.csv", "ask.csv")
     estimated(run(*line.split()))
@@ -314,6 +314,34 @@ def test_plan_says_what_select_then_asks(run, data):
     assert re.search(rf"losses to estimate the total loss +{len(picked)}\b", shown)
 
 
+def test_diagnose_gives_its_verdict_first_and_counts_what_it_asks(run, data):
+    options = ("--budget", BUDGET, "--seed", 3, "--probes", 60)
+    shown = succeeded(run("diagnose", "rows.npy", "--losses", "losses.csv", *options, "--holder", 0.2, "--power", 1))
+    found = cs.diagnose(ROWS, LOSSES, BUDGET, 3, probes=60, holder=0.2, powers=[1])
+    assert shown.startswith(f"{found.verdict.capitalize()}. {found.reason}\n")
+    assert re.search(
+        rf"error relative to uniform's +{found.ratio.value:.2f}, 95% interval {found.ratio.low:.2f}", shown
+    )
+    assert re.search(r"losses asked +64: 4 centers, 60 probes", shown)
+    assert re.search(rf"violate Λ = 0.2 +{found.violations.value:.1%}", shown)
+    (line,) = re.findall(r"distance\^.*", shown)
+    assert f"{found.holder[0].percentiles[-1]:.4g}" in line
+    proxied = succeeded(run("diagnose", "rows.npy", "--losses", "losses.csv", *options, "--proxy", "losses.csv"))
+    assert proxied.startswith("Use it with a proxy. ")
+    assert "error with the proxy" in proxied
+    assert proxied.count("distance^") == 3
+
+
+@pytest.mark.parametrize("table", ["rows.npy", "rows.parquet"])
+def test_diagnose_writes_the_rows_that_it_needs_and_reads_their_losses(run, data, table):
+    options = ("diagnose", table, "--budget", BUDGET, "--probes", 60)
+    assert re.search(rf"rows that need a loss +64 of {N}", succeeded(run(*options, "--ask", "probes.csv")))
+    asked = pa.csv.read_csv("probes.csv")
+    losses = pa.array(LOSSES[asked["row"].to_numpy()])
+    pa.csv.write_csv(asked.append_column("loss", losses), "answered.csv")
+    assert succeeded(run(*options, "--losses", "answered.csv")) == succeeded(run(*options, "--losses", "losses.csv"))
+
+
 @pytest.mark.parametrize("form", ["lines", "csv", "parquet", "selection"])
 def test_given_and_excluded_rows_come_from_files(run, data, form):
     given, exclude = [7, 300, 12], list(range(20, 40))
@@ -447,7 +475,25 @@ def test_long_lines_are_not_broken_where_there_is_no_terminal(run, data):
 
 SELECT = ("select", "rows.npy", "--budget", BUDGET)
 ESTIMATE = ("estimate", "made.parquet", "--values", "losses.csv")
+DIAGNOSE = ("diagnose", "rows.npy", "--budget", BUDGET, "--losses", "losses.csv")
 REFUSALS = {
+    "nothing to diagnose": (DIAGNOSE[:-2], "Give one of --losses, the answers, and --ask, a file for the rows"),
+    "answers and questions": ((*DIAGNOSE, "--ask", "x.csv"), "Give one of --losses, the answers, and --ask, a file"),
+    "questions over answers": (
+        (*DIAGNOSE[:-2], "--ask", "losses.csv"),
+        "losses.csv has losses in it already; give another --ask, or remove it first.",
+    ),
+    "too few probes": ((*DIAGNOSE, "--probes", 5), "probes must be a whole number of at least 20; got 5."),
+    "a negative Λ": ((*DIAGNOSE, "--holder", -1), "holder must be a finite number of at least 0; got -1.0."),
+    "a ratio of power 0": ((*DIAGNOSE, "--power", 0), "powers must be a finite number above 0; got 0.0."),
+    "half a proxy": (
+        (*DIAGNOSE, "--proxy", "few.csv"),
+        r"few.csv must have every row that is asked; \d+ of 400 are missing, .*",
+    ),
+    "nothing left to choose": (
+        ("diagnose", "rows.npy", "--budget", 400, "--losses", "losses.csv"),
+        "budget must be below the number of rows, 400, so that there is a choice; got 400.",
+    ),
     "no such rows": (("select", "none.npy", "--budget", 5), "rows must be files that exist; got none.npy."),
     "no rows at all": (("select", "--budget", 5), "Missing argument 'ROWS'."),
     "unknown verb": (("choose",), "No such command 'choose'."),

@@ -6,6 +6,7 @@ from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossErro
 from coresift.clustering import cluster
 from coresift.comparison import Comparison, compare
 from coresift.design import Independent, Pivotal, Poisson, Systematic
+from coresift.diagnosis import Diagnosis, diagnose
 from coresift.engine import Local
 from coresift.estimation import estimate
 from coresift.multiround import Run, rounds
@@ -25,6 +26,7 @@ __all__ = [
     "Comparison",
     "CoresiftError",
     "CoresiftWarning",
+    "Diagnosis",
     "Distance",
     "Estimate",
     "Independent",
@@ -50,6 +52,7 @@ __all__ = [
     "ask",
     "cluster",
     "compare",
+    "diagnose",
     "estimate",
     "holder",
     "load",

@@ -19,18 +19,22 @@ from coresift.arguments import Options
 from coresift.checks import CoresiftError, CoresiftWarning, InputError
 from coresift.cli.flags import (
     Budget,
+    Clusters,
     Column,
     IdColumn,
     Normalize,
+    OptionalPower,
     Power,
     RowsPath,
     Seed,
     Strata,
     Threads,
+    parse_clusters,
     read_strata,
     selecting,
 )
 from coresift.comparison import DEFAULT
+from coresift.diagnosis import PERCENTILES, probe
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES, check_target, write_table
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -328,6 +332,83 @@ def compare(
         raise typer.Exit(1)
 
 
+@app.command()
+def diagnose(
+    rows: RowsPath,
+    losses: Annotated[Path | None, typer.Option(help="File with the columns row or id, and loss.")] = None,
+    ask: Annotated[
+        Path | None, typer.Option(help="Write which rows need a loss (.csv, .parquet, .jsonl), and stop.")
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="How many rows you would select (by default ten for each cluster).")
+    ] = None,
+    seed: Seed = 0,
+    probes: Annotated[int, typer.Option(help="How many rows to ask besides the centers, at most.")] = 200,
+    holder: Annotated[float | None, typer.Option(help="A Λ: how many rows violate it?")] = None,
+    power: Annotated[
+        list[float] | None, typer.Option(help="A z for the table of ratios, can be repeated (by default 0.5, 1, 2).")
+    ] = None,
+    proxy: Annotated[
+        Path | None, typer.Option(help="File with a cheap model's loss for every row: would that be better?")
+    ] = None,
+    clusters: Clusters = None,
+    z: OptionalPower = None,
+    normalize: Normalize = False,
+    column: Column = None,
+    id_column: IdColumn = None,
+    threads: Threads = None,
+) -> None:
+    """Say whether a selection would beat a uniform sample, from a few probes.
+
+    Example: coresift diagnose embeddings.npy --losses losses.csv --budget 500
+
+    To have the losses computed elsewhere, write the rows that need one with --ask probes.csv, add a column loss,
+    and use the same options again with --losses probes.csv
+    """
+    if (losses is None) == (ask is None):
+        raise InputError("Give one of --losses, the answers, and --ask, a file for the rows that need one.")
+    if ask is not None:
+        _check_out(ask, "a table", rows)
+        if _has_losses(ask):
+            raise InputError(f"{ask} has losses in it already; give another --ask, or remove it first.")
+    opened = cs.open_rows(rows, column=column, id_column=id_column)
+    options: dict[str, Any] = {"budget": budget, "seed": seed, "z": z, "normalize": normalize, "probes": probes}
+    options |= {"clusters": None if clusters is None else parse_clusters(clusters), "engine": cs.Local(threads)}
+    if ask is not None:
+        ids = np.sort(probe(opened, **options))
+        _write_rows(ask, ids, opened.names(ids))
+        return _print_facts(f"Wrote {ask}", [("rows that need a loss", f"{ids.size:,} of {opened.n:,}")])
+    options |= {"powers": power} if power else {}
+    options |= {"proxy": None if proxy is None else _losses_of_all(proxy, opened), "holder": holder}
+    _print_diagnosis(cs.diagnose(opened, losses, **options), holder)
+
+
+def _print_diagnosis(found: cs.Diagnosis, holder: float | None) -> None:
+    def shown(interval: cs.Interval, form: str) -> str:
+        return f"{interval.value:{form}}, 95% interval {interval.low:{form}} to {interval.high:{form}}"
+
+    facts = [("error relative to uniform's", shown(found.ratio, ".2f"))]
+    if found.proxy_ratio is not None:
+        facts.append(("error with the proxy", shown(found.proxy_ratio, ".2f")))
+    facts.append(("variance that clusters explain", shown(found.explained, ".0%")))
+    facts.append(("center's loss is nearer", f"{found.gaps.nearer:.0%} of the time, than a random row's"))
+    if found.violations is not None:
+        facts.append((f"rows that violate Λ = {holder:g}", shown(found.violations, ".1%")))
+    counts = ", ".join(f"{count:,} {reason}" for _, reason, count in found.ledger.entries)
+    facts.append(("losses asked", f"{found.ledger.asked:,}: {counts}"))
+    _print_facts(f"{found.verdict[0].upper()}{found.verdict[1:]}. {found.reason}", facts)
+    table = Table()
+    for title in ("percentile", *(f"{percentile}" for percentile in PERCENTILES)):
+        table.add_column(title, overflow="fold")
+    table.add_row("|loss - center's|", *(f"{value:.4g}" for value in found.gaps.center))
+    table.add_row("|loss - random row's|", *(f"{value:.4g}" for value in found.gaps.random))
+    for line in found.holder:
+        mark = " (fits best)" if line.z == found.best_z and len(found.holder) > 1 else ""
+        name = f"|loss - center's| / distance^{line.z:g}{mark}"
+        table.add_row(name, *(f"{value:.4g}" for value in line.percentiles))
+    _print(table)
+
+
 def _uniform_error(values: Any, size: int) -> float:
     """Return the exact relative standard error of a total from a uniform sample without replacement."""
     return float(np.sqrt((1 - size / values.size) / size) * values.std(ddof=1) / values.mean())
@@ -347,6 +428,11 @@ def _has_losses(path: Path) -> bool:
         return path.exists() and "loss" in AnswerFile(path).columns
     except InputError:
         return False
+
+
+def _losses_of_all(path: Path, rows: cs.Rows) -> Any:
+    ids = np.arange(rows.n)
+    return AnswerFile(path).numbers("loss")(ids, rows.names(ids))
 
 
 def _write_rows(path: Path, ids: Any, names: list[Any] | None) -> None:

@@ -30,6 +30,10 @@ RowsPath = Annotated[
 Budget = Annotated[int | None, typer.Option(help="How many rows to select.")]
 Seed = Annotated[int, typer.Option(help="Seed of the random draws; the same one gives the same bytes.")]
 Power = Annotated[float, typer.Option("--z", help="Power of the distances: 2 is k-means, 1 is k-median.")]
+OptionalPower = Annotated[float | None, typer.Option("--z", help="Power of the distances, 2 if not said.")]
+Clusters = Annotated[
+    str | None, typer.Option(help="How many (by default a tenth of the budget), or what cluster wrote.")
+]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Give every row length 1, to compare by cosine.")]
 Column = Annotated[str | None, typer.Option(help="In a table: the column that holds the embedding.")]
 IdColumn = Annotated[str | None, typer.Option(help="In a table: the column of its own ids (by default id).")]
@@ -64,10 +68,8 @@ def selecting(verb: Callable[..., None]) -> Callable[..., None]:
 
 def gather(
     opener: Callable[[], cs.Rows],
-    clusters: Annotated[
-        str | None, typer.Option(help="How many (by default a tenth of the budget), or what cluster wrote.")
-    ] = None,
-    z: Annotated[float | None, typer.Option("--z", help="Power of the distances, 2 if not said.")] = None,
+    clusters: Clusters = None,
+    z: OptionalPower = None,
     normalize: Normalize = False,
     strata: Strata = None,
     given: Annotated[
@@ -104,7 +106,7 @@ def gather(
         raise InputError("--proxy is a score already; leave out --score.")
     algorithm = (None, None, None) if paper is None else paper_mode(paper)
     return Options(
-        clusters=None if clusters is None else _clusters(clusters),
+        clusters=None if clusters is None else parse_clusters(clusters),
         z=z,
         normalize=normalize,
         strata=None if strata is None else read_strata(strata, opener),
@@ -187,7 +189,8 @@ def parse_part(flag: str, text: str, known: tuple[type, ...]) -> Any:
         raise InputError(f"{flag} {text} does not fit; {part.__name__} takes {takes}.") from None
 
 
-def _clusters(text: str) -> int | cs.Clustering:
+def parse_clusters(text: str) -> int | cs.Clustering:
+    """Return a number of clusters, or the clustering in a file."""
     if text.isdecimal():
         return int(text)
     if not text.endswith(CLUSTERING_SUFFIX):

@@ -1,0 +1,272 @@
+"""Is this embedding good enough for this loss? A few probes, a table, and one plain verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coresift.arguments import settle
+from coresift.checks import InputError, positive, refuse, whole
+from coresift.design import Systematic
+from coresift.diagnosis.facts import (
+    PERCENTILES,
+    Gaps,
+    HolderLine,
+    compare_gaps,
+    explained_share,
+    holder_line,
+    violations,
+)
+from coresift.diagnosis.gain import Asked, proxied_ratio, selected_ratio
+from coresift.engine import Engine
+from coresift.oracle import as_oracle
+from coresift.pipeline import Prepared, prepare
+from coresift.progress import Progress, choose
+from coresift.score import Proxy
+from coresift.types import Clustering, Floats, Interval, Ints, Ledger, Value
+
+__all__ = ["PERCENTILES", "Diagnosis", "Gaps", "HolderLine", "diagnose", "probe"]
+
+USE = "use it"
+WITH_PROXY = "use it with a proxy"
+UNIFORM = "sample uniformly"
+CANNOT_TELL = "cannot tell from this many probes"
+
+# A predicted error below this part of uniform's is worth the trouble.
+WORTH = 0.95
+# Fewer probes than this leave clusters and noise indistinguishable.
+FEWEST = 20
+# Half of the loss on a smaller part of the probes than this is a loss that the probes have hardly seen.
+RARE = 0.01
+# A promised gain rests on two probes when they have more than this part of the squared deviations.
+TWO_PROBES = 0.9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnosis(Value):
+    """What a few losses say about selecting by an embedding, the `verdict` first and the `reason` in a sentence.
+
+    `ratio` is the predicted error (RMSE) of the estimated total loss from `select` with this budget, relative to a
+    uniform sample's, and `proxy_ratio` the same with the proxy, if one was given. `explained` is the share of the
+    loss's variance between clusters. `holder` has a line for each z, of which `best_z` has the lowest price; `gaps`
+    compares a row's loss with its center's and with a random row's; `violations` is the share of rows above the
+    given Λ. Intervals are nominal 95 %. `probes` and `losses` are what was asked besides the `centers`.
+    """
+
+    verdict: str
+    reason: str
+    ratio: Interval
+    proxy_ratio: Interval | None
+    explained: Interval
+    holder: tuple[HolderLine, ...]
+    best_z: float
+    gaps: Gaps
+    violations: Interval | None
+    n: int
+    budget: int
+    clusters: int
+    z: float
+    seed: int
+    centers: Ints
+    center_losses: Floats
+    probes: Ints
+    losses: Floats
+    ledger: Ledger
+
+    def __post_init__(self) -> None:
+        for name in ("centers", "center_losses", "probes", "losses"):
+            array = getattr(self, name).copy()
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def gain(self) -> Interval:
+        """How much smaller the error is than uniform's, as a part of it: 1 − `ratio`."""
+        return Interval(1 - self.ratio.value, 1 - self.ratio.high, 1 - self.ratio.low, self.ratio.standard_error)
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.verdict}: {self.reason} {self.ledger.asked} losses asked)"
+
+
+def diagnose(
+    rows: Any,
+    losses: Any,
+    budget: int | None = None,
+    seed: int = 0,
+    *,
+    clusters: int | Clustering | None = None,
+    z: float | None = None,
+    normalize: bool = False,
+    probes: int = 200,
+    powers: Sequence[float] = (0.5, 1.0, 2.0),
+    holder: float | None = None,
+    proxy: Any = None,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+) -> Diagnosis:
+    """Say whether `select` is worth it for these rows and losses, before the budget is spent.
+
+    The losses of the centers and of at most `probes` other rows, drawn with equal probability, are asked, and
+    counted in the ledger. Give an `Oracle` with a journal, and `select` with the same rows, budget, clusters, z,
+    normalize and seed goes on with the same journal.
+
+    rows, losses, budget, seed, clusters, z, normalize, engine, progress: as in `select`. The verdict is about this
+        budget; without one it is ten times the clusters.
+    powers: the z of the Hölder table, measured to the same centers.
+    holder: a Λ; how many rows violate |ℓ(e) − ℓ(c)| ≤ Λ‖e − c‖^z?
+    proxy: a cheap model's loss for every row; would `score=Proxy(proxy)` be better?
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> group = rng.integers(20, size=4000)
+    >>> rows = rng.normal(size=(20, 4))[group] * 9 + rng.normal(size=(4000, 4))
+    >>> diagnose(rows, losses=rng.exponential(size=20)[group], budget=200).verdict
+    'use it'
+    >>> diagnose(rows, losses=rng.exponential(size=4000), budget=200).verdict
+    'sample uniformly'
+    """
+    powers = _powers(powers)
+    holder = None if holder is None else positive("holder", holder, zero=True)
+    oracle, progress = as_oracle(losses), choose(progress)
+    if oracle is None:
+        raise InputError("losses must be given: without any, nothing can be said about them.")
+    cheap = None if proxy is None else Proxy(proxy)
+    prepared, ids = _prepare(rows, budget, seed, clusters, z, normalize, probes, engine, progress)
+    settled, clustering = prepared.settled, prepared.clustering
+    n, rng = clustering.n, np.random.default_rng([settled.seed, 5])
+    if cheap is not None and cheap.losses.size != n:
+        refuse("proxy", f"one number for each of {n} rows", cheap.losses.size)
+    limit = clustering.k + ids.size
+    with oracle.session(n, prepared.fingerprint(), limit, progress, settled.rows.names) as session:
+        center_losses = session.ask(clustering.centers, round=1, reason="centers")
+        answers = session.ask(ids, round=1, reason="probes")
+    asked = Asked(clustering.centers, center_losses, ids, answers)
+    labels, away = clustering.labels[ids].astype(np.int64), clustering.distances[ids].astype(np.float64)
+    to_center = np.abs(answers - center_losses[labels])
+    lines = tuple(holder_line(to_center, away, power) for power in powers)
+    ratio = selected_ratio(clustering, prepared.pilot.plan, settled.score, settled.budget, asked, rng, progress)
+    proxy_ratio = None if cheap is None else proxied_ratio(clustering, cheap, settled.budget, asked)
+    verdict, reason = judge(answers, ratio, proxy_ratio)
+    return Diagnosis(
+        verdict=verdict,
+        reason=reason,
+        ratio=ratio,
+        proxy_ratio=proxy_ratio,
+        explained=explained_share(answers, labels),
+        holder=lines,
+        best_z=min(lines, key=lambda line: line.price).z,
+        gaps=compare_gaps(answers, center_losses[labels], rng),
+        violations=None if holder is None else violations(to_center, away, clustering.z, holder),
+        n=n,
+        budget=settled.budget,
+        clusters=clustering.k,
+        z=clustering.z,
+        seed=settled.seed,
+        centers=clustering.centers,
+        center_losses=center_losses,
+        probes=ids,
+        losses=answers,
+        ledger=session.ledger,
+    )
+
+
+def probe(
+    rows: Any,
+    budget: int | None = None,
+    seed: int = 0,
+    *,
+    clusters: int | Clustering | None = None,
+    z: float | None = None,
+    normalize: bool = False,
+    probes: int = 200,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+) -> Ints:
+    """Return the numbers of the rows whose losses `diagnose` with the same arguments will need.
+
+    >>> import numpy as np
+    >>> probe(np.random.default_rng(0).normal(size=(1000, 4)), budget=50).size
+    205
+    """
+    prepared, ids = _prepare(rows, budget, seed, clusters, z, normalize, probes, engine, choose(progress))
+    return np.concatenate([prepared.clustering.centers, ids])
+
+
+def judge(losses: Floats, ratio: Interval, proxy_ratio: Interval | None) -> tuple[str, str]:
+    """Return the verdict, and the sentence that gives its reason, from the probes' losses and predicted errors."""
+    if not losses.any():
+        return CANNOT_TELL, f"All {losses.size} probes have the loss 0."
+    half = _rows_of_half(losses)
+    if half < max(2.0, RARE * losses.size):
+        return CANNOT_TELL, f"{half} of {losses.size} probes {_has(half)} half of the loss that was seen."
+    best, verdict = (ratio, USE)
+    if proxy_ratio is not None and proxy_ratio.value < ratio.value:
+        best, verdict = (proxy_ratio, WITH_PROXY)
+    about = f"about {best.value:.2f} times the error of a uniform sample"
+    if best.value >= WORTH:
+        return UNIFORM, f"A selection would have {about}."
+    squares = np.sort((losses - losses.mean()) ** 2)
+    if squares[-2:].sum() > TWO_PROBES * squares.sum():
+        return CANNOT_TELL, f"It promises {about}, but one or two of {losses.size} probes carry that."
+    return verdict, f"Expect {about}."
+
+
+def _prepare(
+    rows: Any,
+    budget: int | None,
+    seed: int,
+    clusters: int | Clustering | None,
+    z: float | None,
+    normalize: bool,
+    probes: int,
+    engine: Engine | None,
+    progress: Progress,
+) -> tuple[Prepared, Ints]:
+    """Do all that `select` would do before the first loss, and draw the probes."""
+    whole("probes", probes, least=FEWEST)
+    if budget is None and clusters is not None:
+        budget = 10 * (clusters.k if isinstance(clusters, Clustering) else whole("clusters", clusters))
+    settled = settle(rows, budget, seed, asking=True, clusters=clusters, z=z, normalize=normalize)
+    if settled.pilot is None:
+        refuse("budget", f"below the number of rows, {settled.rows.n}, so that there is a choice", settled.budget)
+    prepared = prepare(settled, engine, progress)
+    return prepared, _draw_probes(prepared, probes, np.random.default_rng([settled.seed, 4]))
+
+
+def _draw_probes(prepared: Prepared, count: int, rng: np.random.Generator) -> Ints:
+    """Draw rows that are no centers, all with the same probability, spread along the order of the draw."""
+    clustering = prepared.clustering
+    others = np.ones(clustering.n, np.bool_)
+    others[clustering.centers] = False
+    order = prepared.pilot.plan.order
+    order = order[others[order]]
+    if order.size < FEWEST:
+        raise InputError(
+            f"There must be at least {FEWEST} rows besides the {clustering.k} centers to probe; there are {order.size}."
+        )
+    count = min(count, order.size)
+    drawn, _ = Systematic().draw(np.full(order.size, count / order.size), rng)
+    return order[drawn]
+
+
+def _powers(powers: Sequence[float]) -> tuple[float, ...]:
+    try:
+        values = tuple(positive("powers", power) for power in powers)
+    except TypeError:
+        values = ()
+    if not values or isinstance(powers, str):
+        refuse("powers", "one or more finite numbers above 0", repr(powers))
+    return values
+
+
+def _rows_of_half(losses: Floats) -> int:
+    """Return how few rows carry half of the loss."""
+    carried = np.cumsum(np.sort(losses)[::-1])
+    return int(np.searchsorted(carried, carried[-1] / 2)) + 1
+
+
+def _has(count: int) -> str:
+    return "has" if count == 1 else "have"
