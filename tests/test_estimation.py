@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coresift as cs
-from coresift.estimation import _local, _unskew
+from coresift.estimation.intervals import local, unskew
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +61,9 @@ def test_local_variance_equals_the_plain_loops_and_is_right_for_unrelated_values
         residual = values[i] - (values[a] + values[b]) / 2
         second += chance[i] * residual**2 / 1.5
         third += chance[i] * (2 * chance[i] - 1) * residual**3 / 0.75
-    found = _local(values, chance)
+    found = local(values, chance)
     assert (found.variance, found.third) == pytest.approx((second, third))
-    runs = [_local(rng.exponential(size=50), np.ones(50)) for _ in range(4000)]
+    runs = [local(rng.exponential(size=50), np.ones(50)) for _ in range(4000)]
     moments = np.mean([(run.variance, run.third) for run in runs], axis=0)
     assert moments[0] == pytest.approx(50, rel=0.03)  # variance 1 each
     assert moments[1] == pytest.approx(100, rel=0.1)  # third central moment 2 each
@@ -71,7 +71,7 @@ def test_local_variance_equals_the_plain_loops_and_is_right_for_unrelated_values
 
 def test_unskew_inverts_hall_s_transformation():
     for quantile, skewness in itertools.product([-1.96, 0.5, 1.96], [-1.5, -0.2, 0.0, 0.3, 1.9]):
-        t = _unskew(quantile, skewness)
+        t = unskew(quantile, skewness)
         g = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
         assert g == pytest.approx(quantile, abs=1e-5)
 

@@ -1,11 +1,18 @@
 """Pick the few rows of a large data set that stand for all of it, with weights that keep every total unbiased."""
 
-from coresift.arguments import paper_size
+from coresift.bounds import difference_size, paper_size
 from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
 from coresift.clustering import cluster
 from coresift.design import Independent, Pivotal, Poisson, Systematic
 from coresift.engine import Local
 from coresift.estimation import estimate
+from coresift.estimation.methods import (
+    Difference,
+    HorvitzThompson,
+    Regression,
+    center_predictions,
+    difference_weights,
+)
 from coresift.oracle import Oracle
 from coresift.pilot import Centers, Representatives
 from coresift.pipeline import ask, select
@@ -21,8 +28,10 @@ __all__ = [
     "Clustering",
     "CoresiftError",
     "CoresiftWarning",
+    "Difference",
     "Distance",
     "Estimate",
+    "HorvitzThompson",
     "Independent",
     "InputError",
     "Interval",
@@ -36,6 +45,7 @@ __all__ = [
     "Plan",
     "Poisson",
     "Proxy",
+    "Regression",
     "Representatives",
     "Rows",
     "Selection",
@@ -43,7 +53,10 @@ __all__ = [
     "Systematic",
     "__version__",
     "ask",
+    "center_predictions",
     "cluster",
+    "difference_size",
+    "difference_weights",
     "estimate",
     "load",
     "open_rows",

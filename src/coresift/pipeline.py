@@ -165,11 +165,12 @@ def _finish(prepared: Prepared, answers: Floats, ledger: Ledger) -> Selection:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Rows in draw order, with the probability that each had and how often it came."""
+    """Rows in draw order, with the probability that each had and how often it came; and the least of all rows'."""
 
     ids: Ints
     inclusion: Floats
     multiplicity: Ints
+    least: float = 0.0
 
 
 def _draw(prepared: Prepared, scores: Scores, left: Bools, count: int) -> _Drawn:
@@ -188,7 +189,7 @@ def _draw(prepared: Prepared, scores: Scores, left: Bools, count: int) -> _Drawn
         warnings.warn(message, CoresiftWarning, stacklevel=4)
     inclusion = prepared.settled.design.inclusion(sizes, count)
     drawn, multiplicity = prepared.settled.design.draw(inclusion, np.random.default_rng([prepared.settled.seed, 3]))
-    return _Drawn(order[drawn], inclusion[drawn], multiplicity)
+    return _Drawn(order[drawn], inclusion[drawn], multiplicity, float(inclusion.min()))
 
 
 def _assemble(
@@ -226,6 +227,7 @@ def _assemble(
         ledger=ledger,
         holder=holder,
         names=None if names is None else tuple(names),
+        least_inclusion=drawn.least,
     )
 
 
