@@ -6,6 +6,7 @@ from coresift.clustering import cluster
 from coresift.design import Independent, Pivotal, Poisson, Systematic
 from coresift.engine import Local
 from coresift.estimation import estimate
+from coresift.estimation.certificates import Certificate, certify
 from coresift.estimation.methods import (
     Difference,
     HorvitzThompson,
@@ -25,6 +26,7 @@ from coresift.version import __version__
 
 __all__ = [
     "Centers",
+    "Certificate",
     "Clustering",
     "CoresiftError",
     "CoresiftWarning",
@@ -54,6 +56,7 @@ __all__ = [
     "__version__",
     "ask",
     "center_predictions",
+    "certify",
     "cluster",
     "difference_size",
     "difference_weights",

@@ -14,9 +14,10 @@ from coresift.estimation.methods import Adjusted, HorvitzThompson, Method
 from coresift.types import Bools, Estimate, Floats, Interval, Selection
 
 ASSUMPTION = "the drawn rows show what the others are like: what no draw saw cannot be covered"
-# When a few rows carry an estimate: fewer values than this that are not 0; squared deviations, or parts of the
-# variance, worth fewer equal ones than these shares of the rows.
+# When a few rows carry an estimate: fewer values than this that are not 0; half of the total in less than this share
+# of all rows; squared deviations, or parts of the variance, worth fewer equal ones than these shares of the selected.
 FEW_VALUES = 30
+CONCENTRATED = 0.01
 PEAKED = 0.02
 FEW_PARTS = 0.03
 
@@ -143,6 +144,16 @@ def _warnings(selection: Selection, values: Floats) -> tuple[str, ...]:
     peaked = squares.sum() ** 2 < PEAKED * values.size * (squares**2).sum()
     few_parts = found.variance > 0 and found.effective < FEW_PARTS * values.size
     few_values = 0 < np.count_nonzero(values) < FEW_VALUES
-    if not (peaked or few_parts or few_values):
+    if not (peaked or few_parts or few_values or _concentrated(selection, values)):
         return ()
     return ("A few rows carry this estimate: the interval cannot cover rows like them that no draw saw.",)
+
+
+def _concentrated(selection: Selection, values: Floats) -> bool:
+    """Does half of the total sit in a very small share of all rows? A group like them may have been missed whole."""
+    assert selection.weights is not None
+    largest = np.argsort(-np.abs(values), kind="stable")
+    carried = np.cumsum(selection.weights[largest] * np.abs(values[largest]))
+    half = int(np.searchsorted(carried, carried[-1] / 2))
+    standing_for = float(selection.weights[largest[: half + 1]].sum())
+    return bool(carried[-1] > 0 and standing_for < CONCENTRATED * selection.population)

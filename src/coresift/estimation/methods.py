@@ -244,7 +244,9 @@ def difference_weights(selection: Selection, clustering: Clustering, exclude: An
     if clustering.n - excluded.size != selection.population:
         refuse("exclude", f"the {clustering.n - selection.population} rows that were excluded", f"{excluded.size} rows")
     if np.isin(clustering.centers, excluded).any():
-        raise InputError("A center is among the excluded rows, so it can carry no weight; cluster the other rows alone.")
+        raise InputError(
+            "A center is among the excluded rows, so it can carry no weight; cluster the other rows alone."
+        )
     counted = clustering.sizes - np.bincount(clustering.labels[excluded], minlength=clustering.k)
     rest = counted - np.bincount(selection.clusters, selection.weights, clustering.k)
     weights = np.zeros(clustering.n)
