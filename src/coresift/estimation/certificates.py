@@ -293,20 +293,16 @@ def _theorem(
     selection: Selection, values: Floats, clustering: Clustering, scale: Floats, method: Method
 ) -> tuple[str, str]:
     """Return which theorem is about this selection and estimator, and the reason."""
-    drawn = chancy(selection, 2)
-    if selection.designs[1] != "Independent" or not drawn.size or chancy(selection, 1).size:
+    if selection.designs[1] != "Independent" or chancy(selection, 1).size:
         return "", "no theorem is about this selection: they need independent draws and a pilot that is not random"
     if isinstance(method, Difference):
         if _by_distance(selection, clustering, scale) and _from_centers(selection, values, clustering, method):
             return "difference", "draws ∝ Λ·distance^z and the difference from the centers' losses"
         return "", "no theorem is about this: the difference needs draws ∝ Λ·distance^z and predictions by the centers"
-    if not selection.recipe.get("score", "").startswith("Sensitivity("):
-        return "", "no theorem is about this selection: it needs score=Sensitivity(holder)"
-    made = np.broadcast_to(selection.holder, clustering.k)
-    if not np.array_equal(made, np.broadcast_to(scale, clustering.k)):
+    if method.ends(1.0) is None or not selection.recipe.get("score", "").startswith("Sensitivity("):
+        return "", "no theorem is about this: it needs score=Sensitivity(holder) and the plain weighted total"
+    if not np.all(selection.holder == scale):
         return "", "no theorem is about this Λ: the selection was made with another one"
-    if method.ends(1.0) is None:
-        return "", "no theorem is about this estimator: it needs the plain weighted total"
     return "sampling", "the paper's Algorithm 1"
 
 

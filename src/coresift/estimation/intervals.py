@@ -149,7 +149,7 @@ def _spread(selection: Selection, values: Floats, known: Bools) -> _Spread:
 
 
 def _collapsed(carried: Floats, inclusion: Floats, lonely: Bools) -> Moments:
-    """Return what rows that stand alone in their clusters add: each is held against its neighbors, brought to its π₁."""
+    """Return what rows add that stand alone in their clusters: each is held against its neighbors, at its own π₁."""
     if not lonely.any():
         return Moments()
     if carried.size < 3:

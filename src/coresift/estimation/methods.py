@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from coresift.checks import InputError, refuse, row_numbers
-from coresift.types import Clustering, Floats, Ints, Selection, Strategy, Value
+from coresift.types import Bools, Clustering, Floats, Ints, Selection, Strategy, Value
 
 
 @dataclass(frozen=True, eq=False)
 class Adjusted(Value):
-    """A total as known + Σ w·residual over the selected rows; its variance is that of the weighted total of `spread`."""
+    """A total as known + Σ w·residual over the selected rows, with the variance of the weighted total of `spread`."""
 
     known: float
     residuals: Floats
@@ -191,7 +191,8 @@ class _Fit:
         scale = np.sqrt(np.maximum(base @ columns**2, 1e-300))
         self.columns, self.totals, self.base = columns / scale, totals / scale, base
         self._square = self.columns.T @ (base[:, None] * self.columns)
-        self.factors: Floats = 1 + self.columns @ self.solve(self.totals - base @ self.columns)
+        missing = np.asarray(self.totals - base @ self.columns, dtype=np.float64)
+        self.factors: Floats = 1 + self.columns @ self.solve(missing)
 
     def solve(self, right: Floats) -> Floats:
         """Return the shortest solution of the normal equations."""
@@ -270,7 +271,7 @@ def _known(argument: str, columns: Floats, selection: Selection) -> tuple[Floats
     """Return the totals of columns over the rows that count, and the columns of the selected rows."""
     if len(columns) != selection.n:
         refuse(argument, f"numbers for each of {selection.n} rows", f"{len(columns)}")
-    missing = np.isnan(columns).any(axis=1)
+    missing: Bools = np.isnan(columns.sum(axis=1))
     if np.count_nonzero(missing) != selection.n - selection.population or missing[selection.ids].any():
         allowed = f"NaN in exactly the {selection.n - selection.population} excluded rows"
         refuse(argument, allowed, f"{np.count_nonzero(missing)} rows with NaN")
