@@ -151,7 +151,7 @@ class Regression(Strategy):
     def adjust(self, selection: Selection, values: Floats) -> Adjusted:
         """The fit's total is known; residuals are those of the fit."""
         fit = self._fit(selection)
-        slopes = fit.solve(fit.columns.T @ (fit.base * values))
+        slopes = fit.slopes(values)
         residuals = values - fit.columns @ slopes
         # The fit takes as much from the residuals as it has columns.
         spread = fit.factors * residuals * np.sqrt(values.size / (values.size - slopes.size))
@@ -190,13 +190,13 @@ class _Fit:
     def __init__(self, columns: Floats, totals: Floats, base: Floats) -> None:
         scale = np.sqrt(np.maximum(base @ columns**2, 1e-300))
         self.columns, self.totals, self.base = columns / scale, totals / scale, base
-        self._square = self.columns.T @ (base[:, None] * self.columns)
-        missing = np.asarray(self.totals - base @ self.columns, dtype=np.float64)
-        self.factors: Floats = 1 + self.columns @ self.solve(missing)
+        self._inverse = np.linalg.pinv(np.sqrt(base)[:, None] * self.columns, rcond=1e-8)
+        missing = self.totals - base @ self.columns
+        self.factors: Floats = 1 + self.columns @ (self._inverse @ (self._inverse.T @ missing))
 
-    def solve(self, right: Floats) -> Floats:
-        """Return the shortest solution of the normal equations."""
-        found: Floats = np.linalg.lstsq(self._square, right, rcond=1e-10)[0]
+    def slopes(self, values: Floats) -> Floats:
+        """Return the shortest of the best fits of the values."""
+        found: Floats = self._inverse @ (np.sqrt(self.base) * values)
         return found
 
     def warnings(self) -> tuple[str, ...]:
