@@ -138,7 +138,7 @@ def test_the_finite_sample_interval_is_the_textbook_one(keep):
 
 def test_known_losses_limit_the_interval():
     at = LOOSE
-    picked = sensitivity(at, 30, 0)
+    picked = sensitivity(at, 14, 0)
     values, upper = at.losses[picked.ids], 200.0
     total = cs.certify(picked, values, upper=upper).statistical.estimate.total
     assert (total.low, total.high) == pytest.approx((values.sum(), values.sum() + upper * (1500 - len(picked))))
