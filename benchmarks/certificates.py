@@ -5,7 +5,7 @@ Uniform sampling without replacement gets the same kind of interval, on as many 
 cheap model's losses are at hand, the difference and the regression estimator use them, on the same selections and on
 those of `Proxy`; the paper's error is that of `results/estimation.json`.
 
-    python -m benchmarks.certificates                 all problems, about half an hour on two cores
+    python -m benchmarks.certificates                 all problems, about a quarter of an hour on two cores
     python -m benchmarks.certificates holder          some of them (printed, not written)
 
 Writes `results/certificates.json` and `results/certificates.md`.
@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 
 import coresift as cs
-from benchmarks.estimation import CLUSTERINGS, DRAWS, RESULTS, Z95, pairs, ratio, uniform_rmse
+from benchmarks.estimation import CLUSTERINGS, DRAWS, RESULTS, pairs, ratio, uniform_rmse
 from benchmarks.problems import SOURCES, Problem, load_problem
 from coresift.types import Frame, PilotPlan
 
 DESIGNS = {"Independent": cs.Independent(), "Systematic": cs.Systematic(), "Pivotal": cs.Pivotal()}
+Z95 = 1.959964
 LEAST_COVERAGE, WIDTH_MARGIN, PROXY_AIM = 0.93, 0.05, 0.45
 
 
