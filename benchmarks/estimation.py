@@ -1,4 +1,4 @@
-"""Error, coverage and width of estimated totals, at an equal number of distinct losses.
+"""Error of estimated totals, at an equal number of distinct losses (for their intervals, see `certificates.py`).
 
 For every problem of `problems.py`: uniform sampling without replacement (its exact error), the paper's Algorithm 1
 at the best Λ of a grid (k centers asked and s = budget − k draws; Λ is chosen on other seeds), our default, and
@@ -30,7 +30,6 @@ CLUSTERINGS, DRAWS, TUNING_DRAWS = 20, 100, 15
 TUNING_SEED = 1_000_000
 # Λ as a multiple of Σℓ̂/Φ, the value at which losses and distances weigh the same.
 GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-Z95 = 1.959964
 RATIOS = ("paper/uniform", "ours/uniform", "ours/paper", "proxy/paper")
 
 
@@ -76,19 +75,16 @@ def measure(name: str, first_seed: int) -> dict[str, Any]:
     }
     errors = {
         "paper": paper_errors(problem, clusterings, best, first_seed, DRAWS),
-        "ours": np.array([one["error"] for one in ours]).reshape(CLUSTERINGS, DRAWS),
+        "ours": np.array(ours).reshape(CLUSTERINGS, DRAWS),
     }
     if problem.proxy is not None:
         score = cs.Proxy(problem.proxy)
-        proxied = [draw(problem, rows, one, seed, score=score)["error"] for one, seed in pairs(clusterings, first_seed)]
+        proxied = [draw(problem, rows, one, seed, score=score) for one, seed in pairs(clusterings, first_seed)]
         errors["proxy"] = np.array(proxied).reshape(CLUSTERINGS, DRAWS)
     for method, values in errors.items():
         found[f"{method}/uniform"] = ratio(values, np.full_like(values, uniform))
     for method in errors.keys() - {"paper"}:
         found[f"{method}/paper"] = ratio(errors[method], errors["paper"])
-    found["coverage"] = float(np.mean([one["covered"] for one in ours]))
-    found["width/uniform"] = float(np.mean([one["width"] for one in ours]) / (2 * Z95 * uniform))
-    found["warned"] = float(np.mean([one["warned"] for one in ours]))
     return found
 
 
@@ -98,18 +94,11 @@ def pairs(clusterings: list[cs.Clustering], first_seed: int) -> list[tuple[cs.Cl
     return [(clusterings[number // DRAWS], seed) for number, seed in enumerate(seeds)]
 
 
-def draw(problem: Problem, rows: cs.Rows, clustering: cs.Clustering, seed: int, **options: Any) -> dict[str, float]:
-    """One selection, its estimate of the total loss, and how that compares with the truth."""
+def draw(problem: Problem, rows: cs.Rows, clustering: cs.Clustering, seed: int, **options: Any) -> float:
+    """The error of one selection's estimate of the total loss."""
     picked = cs.select(rows, problem.losses, problem.budget, seed, clusters=clustering, **options)
     assert len(picked) == problem.budget
-    estimate = cs.estimate(picked, problem.losses[picked.ids])
-    total, truth = estimate.total, problem.losses.sum()
-    return {
-        "error": total.value - truth,
-        "covered": total.low <= truth <= total.high,
-        "width": total.high - total.low,
-        "warned": bool(estimate.warnings),
-    }
+    return float(picked.weights @ problem.losses[picked.ids] - problem.losses.sum())
 
 
 def paper_errors(
@@ -156,18 +145,16 @@ def table(measured: list[dict[str, Any]]) -> str:
         "# Error of an estimated total",
         "",
         f"Root mean squared error over {CLUSTERINGS} clusterings × {DRAWS} draws, as a ratio, with its 95 % bootstrap",
-        "interval. Uniform's error is exact. The paper's Λ is the best of a grid, chosen on other seeds. Coverage and",
-        "width are those of our nominal 95 % interval; width is relative to an exact interval of uniform sampling.",
-        "Warned: how often the estimate says that it rests on few rows. Proxy: sizes from a cheap model's losses.",
+        "interval. Uniform's error is exact. The paper's Λ is the best of a grid, chosen on other seeds. Proxy: sizes",
+        "from a cheap model's losses.",
         "",
-        f"| problem | rows | budget | {' | '.join(RATIOS)} | coverage | width | warned |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        f"| problem | rows | budget | {' | '.join(RATIOS)} |",
+        "|---|---|---|---|---|---|---|",
     ]
     for one in measured:
         ratios = [shown(one.get(name)) for name in RATIOS]
-        tail = f"{one['coverage']:.3f} | {one['width/uniform']:.2f} | {one['warned']:.2f}"
         name = one["problem"] + (" (hard)" if one["hard"] else "")
-        lines.append(f"| {name} | {one['rows']:,} | {one['budget']} | {' | '.join(ratios)} | {tail} |")
+        lines.append(f"| {name} | {one['rows']:,} | {one['budget']} | {' | '.join(ratios)} |")
     for name in ("ours/uniform", "ours/paper"):
         values = np.array([one[name][0] for one in measured])
         lines.append("")

@@ -25,7 +25,7 @@ from coresift.checks import InputError
 from coresift.cli import main
 from coresift.cli.flags import DESIGNS, PILOTS, SCORES, parse_part
 
-VERBS = ("demo", "cluster", "ask", "select", "estimate", "plan", "compare", "diagnose")
+VERBS = ("demo", "cluster", "ask", "select", "estimate", "certify", "plan", "compare", "diagnose")
 N, D, BUDGET = 400, 4, 40
 ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
 LOSSES = np.random.default_rng(1).exponential(size=N)
@@ -471,11 +471,49 @@ def test_long_lines_are_not_broken_where_there_is_no_terminal(run, data):
     assert shown.splitlines()[0] == f"Wrote {folder / 'picked[bold].csv'}"
 
 
+def test_predictions_go_into_an_estimate_as_a_file_or_a_table(run, data):
+    cheap = LOSSES + 0.1
+    np.save("cheap.npy", cheap)
+    pa.csv.write_csv(pa.table({"row": np.arange(N), "loss": cheap}), "cheap.csv")
+    picked = cs.select(ROWS, LOSSES, BUDGET)
+    cs.save(picked, "picked.parquet")
+    for flags, method in [
+        (("--predictions", "cheap.npy"), cs.Difference(cheap)),
+        (("--predictions", "cheap.csv", "--method", "difference"), cs.Difference(cheap)),
+        (("--predictions", "cheap.npy", "--method", "regression"), cs.Regression(cheap)),
+    ]:
+        shown = estimated(run("estimate", "picked.parquet", "--values", "losses.csv", *flags))
+        total = cs.estimate(picked, LOSSES[picked.ids], method=method).total
+        assert f"{total.value:,.6g}" in shown
+        assert f"{total.low:,.6g} to {total.high:,.6g}" in shown
+
+
+def test_certify_shows_the_certificate(run, data):
+    clustering = cs.cluster(ROWS, 4)
+    cs.save(clustering, "clusters.npz")
+    np.save("cheap.npy", LOSSES)
+    select = ("select", "rows.npy", "--budget", 60, "--losses", "losses.csv", "--clusters", "clusters.npz")
+    succeeded(run(*select, "--paper", 0.1))
+    picked = cs.load("picked.parquet")
+    values = LOSSES[picked.ids]
+    shown = succeeded(run("certify", "picked.parquet", "--losses", "losses.csv"))
+    assert shown == f"{cs.certify(picked, values)}\n"
+    flags = ("--upper", 20, "--clusters", "clusters.npz", "--epsilon", 0.2, "--delta", 0.1, "--confidence", 0.9)
+    shown = succeeded(run("certify", "picked.parquet", "--losses", "losses.csv", *flags))
+    options = {"upper": 20, "clustering": clustering, "epsilon": 0.2, "delta": 0.1, "confidence": 0.9}
+    assert shown == f"{cs.certify(picked, values, **options)}\n"
+    flags = ("--clusters", "clusters.npz", "--holder", 3, "--predictions", "cheap.npy")
+    shown = succeeded(run("certify", "picked.parquet", "--losses", "losses.csv", *flags))
+    options = {"clustering": clustering, "holder": 3, "method": cs.Difference(LOSSES)}
+    assert shown == f"{cs.certify(picked, values, **options)}\n"
+
+
 # Refusals
 
 SELECT = ("select", "rows.npy", "--budget", BUDGET)
 ESTIMATE = ("estimate", "made.parquet", "--values", "losses.csv")
 DIAGNOSE = ("diagnose", "rows.npy", "--budget", BUDGET, "--losses", "losses.csv")
+CERTIFY = ("certify", "made.parquet", "--losses", "losses.csv")
 REFUSALS = {
     "nothing to diagnose": (DIAGNOSE[:-2], "Give one of --losses, the answers, and --ask, a file for the rows"),
     "answers and questions": ((*DIAGNOSE, "--ask", "x.csv"), "Give one of --losses, the answers, and --ask, a file"),
@@ -606,6 +644,25 @@ REFUSALS = {
     ),
     "too few values": (("estimate", "made.parquet", "--values", "few.csv"), "few.csv must have every row that is "),
     "unknown group": ((*ESTIMATE, "--group", "sort"), "losses.csv must have the column sort; it has row, loss, .*"),
+    "no predictions": ((*ESTIMATE, "--method", "regression"), "--method regression needs --predictions."),
+    "no such predictions": ((*ESTIMATE, "--predictions", "none.npy"), "There is no file none.npy."),
+    "an unknown method": ((*ESTIMATE, "--method", "guess"), "--method must be difference or regression; got guess."),
+    "damaged predictions": ((*ESTIMATE, "--predictions", "damaged.npy"), "The file damaged.npy cannot be read: .*"),
+    "pickled predictions": ((*ESTIMATE, "--predictions", "pickled.npy"), "The file pickled.npy cannot be read: .*"),
+    "predictions of few rows": ((*ESTIMATE, "--predictions", "few.csv"), "few.csv must have every row that is "),
+    "predictions of no shape": ((*ESTIMATE, "--predictions", "rows.npy"), "predictions must be finite numbers"),
+    "a bound below a loss": ((*CERTIFY, "--upper", 0.01), "upper must be at least the largest loss there is, .*"),
+    "no constant": ((*CERTIFY, "--clusters", "made.npz"), "holder must say which Λ to take: .*"),
+    "a constant alone": ((*CERTIFY, "--holder", 1), "holder needs the clustering too, .*"),
+    "a number of clusters": ((*CERTIFY, "--clusters", 4), "--clusters must be a .npz file that cluster wrote; got 4."),
+    "another clustering": (
+        (*CERTIFY, "--clusters", "other.npz", "--holder", 1),
+        "The clustering is another one than the selection was made with.",
+    ),
+    "certify a clustering": (
+        ("certify", "made.npz", "--losses", "losses.csv"),
+        "made.npz must be a selection; it is a clustering.",
+    ),
     "confidence of 95": ((*ESTIMATE, "--confidence", 95), "confidence must be a number between 0 and 1; got 95.0."),
 }  # fmt: skip
 

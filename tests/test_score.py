@@ -37,6 +37,11 @@ def test_mixture_and_distance_are_their_formulas():
     np.testing.assert_allclose(cs.Mixture().scores(known).sizes, expected)
     np.testing.assert_allclose(cs.Distance().scores(known).sizes, 0.5 * v / v.sum() + 0.5 / clustering.n)
     np.testing.assert_allclose(cs.Distance(floor=0).scores(known).sizes, v / v.sum())
+    holder = np.arange(1.0, clustering.k + 1)
+    scaled = holder[clustering.labels] * v
+    found = cs.Distance(floor=0.1, holder=holder).scores(known)
+    np.testing.assert_allclose(found.sizes, 0.9 * scaled / scaled.sum() + 0.1 / clustering.n)
+    np.testing.assert_array_equal(found.holder, holder)
 
 
 def test_proxy_is_its_formula_and_is_walked_by_the_proxy():
@@ -94,6 +99,8 @@ def test_learned_finds_a_cluster_of_high_losses():
         (lambda: cs.Sensitivity(holder=[0.1, np.nan]), "holder"),
         (lambda: cs.Mixture(loss=0.6, distance=0.4), "floor"),
         (lambda: cs.Distance(floor=1.5), "floor"),
+        (lambda: cs.Distance(holder=0.5), "holder must be finite numbers of at least 0, one a cluster, or None"),
+        (lambda: cs.Distance(holder=[1.0, -1.0]), "holder must be finite numbers of at least 0"),
         (lambda: cs.Proxy([1.0, -1.0]), "row 1"),
         (lambda: cs.Proxy([1.0, 1.0], floor=0.0), "floor"),
         (lambda: cs.Learned(floor=0.0), "floor"),

@@ -1,7 +1,7 @@
 """Pick the few rows of a large data set that stand for all of it, with weights that keep every total unbiased."""
 
 from coresift import holder
-from coresift.arguments import paper_size
+from coresift.bounds import difference_size, paper_size
 from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
 from coresift.clustering import cluster
 from coresift.comparison import Comparison, compare
@@ -9,6 +9,14 @@ from coresift.design import Independent, Pivotal, Poisson, Systematic
 from coresift.diagnosis import Diagnosis, diagnose
 from coresift.engine import Local
 from coresift.estimation import estimate
+from coresift.estimation.certificates import Certificate, certify
+from coresift.estimation.methods import (
+    Difference,
+    HorvitzThompson,
+    Regression,
+    center_predictions,
+    difference_weights,
+)
 from coresift.multiround import Run, rounds
 from coresift.oracle import Oracle
 from coresift.pilot import Centers, Representatives
@@ -22,13 +30,16 @@ from coresift.version import __version__
 
 __all__ = [
     "Centers",
+    "Certificate",
     "Clustering",
     "Comparison",
     "CoresiftError",
     "CoresiftWarning",
     "Diagnosis",
+    "Difference",
     "Distance",
     "Estimate",
+    "HorvitzThompson",
     "Independent",
     "InputError",
     "Interval",
@@ -42,6 +53,7 @@ __all__ = [
     "Plan",
     "Poisson",
     "Proxy",
+    "Regression",
     "Representatives",
     "Rows",
     "Run",
@@ -50,9 +62,13 @@ __all__ = [
     "Systematic",
     "__version__",
     "ask",
+    "center_predictions",
+    "certify",
     "cluster",
     "compare",
     "diagnose",
+    "difference_size",
+    "difference_weights",
     "estimate",
     "holder",
     "load",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import InputError, positive, refuse, row_numbers, share, whole
+from coresift.bounds import paper_size
+from coresift.checks import InputError, positive, refuse, row_numbers, whole
 from coresift.clustering.strata import encode
 from coresift.design import Design, Independent, Pivotal, Systematic
 from coresift.pilot import Centers, PilotStrategy, Representatives
@@ -91,19 +91,6 @@ def settle(
         score, pilot = Distance(floor=1.0), None  # every row comes out, so there is nothing to learn
     z = 2.0 if z is None else positive("z", z)
     return Settled(rows, frame, clusters, z, bool(normalize), classes, pilot, score, design, budget, seed)
-
-
-def paper_size(epsilon: float, delta: float | None = None) -> int:
-    """Return how many draws Algorithm 1 takes: ⌈ε⁻²(2 + 2ε/3)⌉, and times ln(2/δ) for a stated failure probability.
-
-    >>> paper_size(0.1), paper_size(0.1, delta=0.05)
-    (207, 763)
-    """
-    epsilon = positive("epsilon", epsilon)
-    size = (2 + 2 * epsilon / 3) / epsilon**2
-    if delta is not None:
-        size *= math.log(2 / share("delta", delta))
-    return math.ceil(size)
 
 
 def _parts(score: Score | None, pilot: PilotStrategy | None, asking: bool) -> tuple[Score, PilotStrategy | None]:

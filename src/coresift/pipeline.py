@@ -213,11 +213,12 @@ def _with_holder(prepared: Prepared, probes: Probes, evidence: Evidence, probed:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Rows in draw order, with the probability that each had and how often it came."""
+    """Rows in draw order, with the probability that each had and how often it came; and the least of all rows'."""
 
     ids: Ints
     inclusion: Floats
     multiplicity: Ints
+    least: float = 0.0
 
 
 def _draw(prepared: Prepared, scores: Scores, left: Bools, count: int) -> _Drawn:
@@ -236,7 +237,7 @@ def _draw(prepared: Prepared, scores: Scores, left: Bools, count: int) -> _Drawn
         warnings.warn(message, CoresiftWarning, stacklevel=4)
     inclusion = prepared.settled.design.inclusion(sizes, count)
     drawn, multiplicity = prepared.settled.design.draw(inclusion, _draws(prepared))
-    return _Drawn(order[drawn], inclusion[drawn], multiplicity)
+    return _Drawn(order[drawn], inclusion[drawn], multiplicity, float(inclusion.min()))
 
 
 def _draws(prepared: Prepared) -> np.random.Generator:
@@ -278,6 +279,7 @@ def _assemble(
         ledger=ledger,
         holder=holder,
         names=None if names is None else tuple(names),
+        least_inclusion=drawn.least,
     )
 
 

@@ -93,19 +93,34 @@ class Mixture(Strategy):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Distance(Strategy):
-    """Distances alone, Λ → ∞ in the paper, above a uniform floor (floor=0 is the paper's bare formula)."""
+    """Distances alone, Λ → ∞ in the paper, above a uniform floor (floor=0 is the paper's bare formula).
+
+    With `holder`, one Λ a cluster, distances count as Λv: what the difference estimator's bound asks for.
+    """
 
     floor: float = 0.5
+    holder: Any = None
     asks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         share("floor", self.floor, ends=True)
+        if self.holder is None:
+            return
+        values = np.array(self.holder, np.float64)
+        if values.ndim != 1 or not np.all(np.isfinite(values)) or np.any(values < 0):
+            raise InputError("holder must be finite numbers of at least 0, one a cluster, or None.")
+        values.setflags(write=False)
+        object.__setattr__(self, "holder", values)
 
     def scores(self, evidence: Evidence) -> Scores:
-        """Return (1 − floor)·v/Φ + floor/n."""
+        """Return (1 − floor)·Λv/Φ^Λ + floor/n."""
         clustering = evidence.clustering
-        sizes = (1 - self.floor) * parts(clustering.powers) + self.floor / clustering.n
-        return Scores(sizes, snake(clustering))
+        holder = np.zeros(0) if self.holder is None else self.holder
+        if holder.size not in (0, clustering.k):
+            raise InputError(f"holder must be one number for each of {clustering.k} clusters; got {holder.size}.")
+        powers = clustering.powers * holder[clustering.labels] if holder.size else clustering.powers
+        sizes = (1 - self.floor) * parts(powers) + self.floor / clustering.n
+        return Scores(sizes, snake(clustering), holder)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

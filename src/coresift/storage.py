@@ -158,6 +158,7 @@ def _manifest(selection: Selection) -> dict[str, Any]:
         "seed": int(selection.seed),
         "z": float(selection.z),
         "holder": selection.holder.tolist(),
+        "least_inclusion": float(selection.least_inclusion),
         "designs": list(selection.designs),
         "recipe": dict(selection.recipe),
         "ledger": [list(entry) for entry in selection.ledger.entries],
@@ -262,6 +263,7 @@ def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
         ledger=Ledger(tuple((int(turn), str(why), int(rows)) for turn, why, rows in manifest["ledger"])),
         holder=np.array(manifest["holder"], np.float64),
         names=tuple(table["id"].to_pylist()) if manifest["ids"] else None,
+        least_inclusion=manifest.get("least_inclusion", 0.0),
     )
 
 

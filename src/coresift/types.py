@@ -248,6 +248,7 @@ class Selection(Value):
     phase drew it (expected count for `Independent`); `share`, its α; the `cluster` and `distance`; `origin`
     (a code into `ORIGINS`); `phase` (0 certain, 1 pilot, 2 draw); `order`, its place in its phase's draw;
     `multiplicity`; `losses`, where its loss was asked (else NaN). `weights` is None for methods that define none.
+    `least_inclusion` is the smallest `inclusion` that any row of the second draw had (0: unknown, or no bound).
     """
 
     ids: Ints
@@ -270,6 +271,7 @@ class Selection(Value):
     ledger: Ledger
     holder: Floats = field(default_factory=lambda: np.zeros(0))
     names: tuple[Any, ...] | None = None
+    least_inclusion: float = 0.0
 
     def __post_init__(self) -> None:
         _freeze(self, ids=np.int64, inclusion=np.float64, share=np.float64, clusters=np.int32)
@@ -287,6 +289,8 @@ class Selection(Value):
             raise InputError("A selection needs one entry a row in each of its columns.")
         if self.origin.size and self.origin.max() >= len(ORIGINS):
             raise InputError("A selection's origins must be known ones.")
+        if not (np.isfinite(self.least_inclusion) and self.least_inclusion >= 0):
+            raise InputError("A selection's least inclusion must be a finite number of at least 0.")
         object.__setattr__(self, "recipe", dict(self.recipe))
 
     @staticmethod

@@ -21,14 +21,20 @@ from coresift.cli.flags import (
     Budget,
     Clusters,
     Column,
+    Confidence,
+    Estimator,
     IdColumn,
     Normalize,
     OptionalPower,
     Power,
+    Predictions,
     RowsPath,
     Seed,
+    SelectionPath,
     Strata,
     Threads,
+    estimating,
+    load_clusters,
     parse_clusters,
     read_strata,
     selecting,
@@ -210,25 +216,25 @@ def select(
 
 @app.command()
 def estimate(
-    selection: Annotated[Path, typer.Argument(metavar="SELECTION", help="A file that select wrote.")],
+    selection: SelectionPath,
     values: Annotated[Path, typer.Option(help="File with the columns row or id, and columns of numbers.")],
     column: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Which column, can be repeated (by default loss).")
     ] = None,
     group: Annotated[str | None, typer.Option(metavar="NAME", help="Column of labels: one total for each.")] = None,
-    confidence: Annotated[float, typer.Option(help="How probable it is that an interval covers the truth.")] = 0.95,
+    confidence: Confidence = 0.95,
+    predictions: Predictions = None,
+    method: Estimator = None,
 ) -> None:
     """Estimate totals and means over all rows, with intervals.
 
     Example: coresift estimate picked.parquet --values losses.csv --column loss
     """
-    picked = cs.load(selection)
-    if not isinstance(picked, cs.Selection):
-        raise InputError(f"{selection} must be a selection; it is a clustering.")
-    answers = AnswerFile(values)
+    picked = _load_selection(selection)
+    answers, estimator = AnswerFile(values), estimating(picked.n, predictions, method)
     vectors = {name: _numbers(answers, name, picked) for name in column or ["loss"]}
     labels = None if group is None else answers.labels(group)(picked.ids, picked.names)
-    found = cs.estimate(picked, vectors, groups=labels, confidence=confidence)
+    found = cs.estimate(picked, vectors, groups=labels, confidence=confidence, method=estimator)
     entries = [(name, label, one) for name in found for label, one in _by_label(found[name]).items()]
     interval = f"{100 * confidence:.6g}% interval"
     table = Table()
@@ -242,6 +248,38 @@ def estimate(
         _print(f"{len(picked):,} rows stand for {picked.population:,}, and are worth {size:,.0f} of equal weight.")
     for remark in dict.fromkeys(remark for *_, one in entries for remark in one.warnings):
         _show_warning(remark)
+
+
+@app.command()
+def certify(
+    selection: SelectionPath,
+    losses: Annotated[Path, typer.Option(help="File with the columns row or id, and loss, for all selected rows.")],
+    upper: Annotated[float | None, typer.Option(help="A number that no row's loss exceeds, drawn or not.")] = None,
+    clusters: Annotated[Path | None, typer.Option(help="The clustering, for the conditional part: .npz.")] = None,
+    holder: Annotated[float | None, typer.Option(help="With --clusters: Λ, if not the selection's own.")] = None,
+    epsilon: Annotated[float, typer.Option(help="The error to count the draws for.")] = 0.1,
+    delta: Annotated[float, typer.Option(help="How probable a larger error may be.")] = 0.05,
+    confidence: Confidence = 0.95,
+    predictions: Predictions = None,
+    method: Estimator = None,
+) -> None:
+    """Say how far off the estimated total loss can be, and what that rests on.
+
+    Example: coresift certify picked.parquet --losses losses.csv
+    """
+    picked = _load_selection(selection)
+    certificate = cs.certify(
+        picked,
+        _numbers(AnswerFile(losses), "loss", picked),
+        upper=upper,
+        clustering=None if clusters is None else load_clusters(str(clusters)),
+        holder=holder,
+        epsilon=epsilon,
+        delta=delta,
+        method=estimating(picked.n, predictions, method),
+        confidence=confidence,
+    )
+    _print(str(certificate))
 
 
 @app.command()
@@ -439,6 +477,13 @@ def _write_rows(path: Path, ids: Any, names: list[Any] | None) -> None:
     import pyarrow as pa
 
     write_table(pa.table({"row": ids} if names is None else {"row": ids, "id": names}), path)
+
+
+def _load_selection(path: Path) -> cs.Selection:
+    picked = cs.load(path)
+    if not isinstance(picked, cs.Selection):
+        raise InputError(f"{path} must be a selection; it is a clustering.")
+    return picked
 
 
 def _weights(selection: cs.Selection) -> Any:

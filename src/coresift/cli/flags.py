@@ -45,6 +45,14 @@ Strata = Annotated[
     ),
 ]
 Threads = Annotated[int | None, typer.Option(help="By default one a core; never changes the result.")]
+SelectionPath = Annotated[Path, typer.Argument(metavar="SELECTION", help="A file that select wrote.")]
+Confidence = Annotated[float, typer.Option(help="How probable it is that an interval covers the truth.")]
+Predictions = Annotated[
+    Path | None, typer.Option(help="A cheap model's loss for every row, not only the selected: .npy, or as --values.")
+]
+Estimator = Annotated[
+    str | None, typer.Option(metavar="NAME", help="How predictions are used: difference (default) or regression.")
+]
 
 
 def selecting(verb: Callable[..., None]) -> Callable[..., None]:
@@ -189,14 +197,44 @@ def parse_part(flag: str, text: str, known: tuple[type, ...]) -> Any:
         raise InputError(f"{flag} {text} does not fit; {part.__name__} takes {takes}.") from None
 
 
+def estimating(rows: int, predictions: Path | None, method: str | None) -> cs.Difference | cs.Regression | None:
+    """Return the estimator that the flags name; without predictions the plain one, None."""
+    if method not in (None, "difference", "regression"):
+        raise InputError(f"--method must be difference or regression; got {method}.")
+    if predictions is None:
+        if method is not None:
+            raise InputError(f"--method {method} needs --predictions.")
+        return None
+    numbers = _predictions(predictions, rows)
+    return cs.Regression(numbers) if method == "regression" else cs.Difference(numbers)
+
+
+def load_clusters(text: str) -> cs.Clustering:
+    """Return the clustering in a file."""
+    if not text.endswith(CLUSTERING_SUFFIX):
+        raise InputError(f"--clusters must be a {CLUSTERING_SUFFIX} file that cluster wrote; got {text}.")
+    found: cs.Clustering = cs.load(text)
+    return found
+
+
+def _predictions(path: Path, rows: int) -> Any:
+    if path.suffix.lower() != ".npy":
+        return AnswerFile(path).numbers("loss")(np.arange(rows), None)
+    if not path.is_file():
+        raise InputError(f"There is no file {path}.")
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(f"The file {path} cannot be read: {str(error).rstrip('.')}.") from error
+
+
 def parse_clusters(text: str) -> int | cs.Clustering:
     """Return a number of clusters, or the clustering in a file."""
     if text.isdecimal():
         return int(text)
     if not text.endswith(CLUSTERING_SUFFIX):
         raise InputError(f"--clusters must be a number or a {CLUSTERING_SUFFIX} file that cluster wrote; got {text}.")
-    found: cs.Clustering = cs.load(text)
-    return found
+    return load_clusters(text)
 
 
 def _row_numbers(path: Path) -> Any:

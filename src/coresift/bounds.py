@@ -1,0 +1,51 @@
+"""How many draws an error takes, and which error a number of draws allows, if the loss is well-behaved.
+
+All of it rests on |ℓ(e) − ℓ(c)| ≤ Λ·‖e − c‖^z for every row e and its center c; Φ^Λ = Σ_i Λ_i Φ_z(C_i).
+"""
+
+from __future__ import annotations
+
+import math
+
+from coresift.checks import positive, share, whole
+
+
+def paper_size(epsilon: float, delta: float | None = None) -> int:
+    """Return how many draws Algorithm 1 takes: ⌈ε⁻²(2 + 2ε/3)⌉, and times ln(2/δ) for a stated failure probability.
+
+    >>> paper_size(0.1), paper_size(0.1, delta=0.05)
+    (207, 763)
+    """
+    epsilon = positive("epsilon", epsilon)
+    return math.ceil((2 + 2 * epsilon / 3) / epsilon**2 * _doubt(delta))
+
+
+def paper_error(draws: int, delta: float | None = None) -> float:
+    """Return the ε at which `paper_size` gives this many draws.
+
+    >>> round(paper_error(207), 3), round(paper_error(763, delta=0.05), 3)
+    (0.1, 0.1)
+    """
+    each = whole("draws", draws) / _doubt(delta)
+    return (1 / 3 + math.sqrt(1 / 9 + 2 * each)) / each
+
+
+def difference_size(epsilon: float, delta: float) -> int:
+    """Return how many draws ∝ Λv keep the difference estimator within ε·Φ^Λ: ⌈2ε⁻² ln(2/δ)⌉.
+
+    A draw of row e brings (ℓ(e) − ℓ(c))/(s·p), which is within ±Φ^Λ/s, so Hoeffding's inequality is enough. There
+    is no Σℓ in the bound: what the centers say of the total is known, however large it is.
+
+    >>> difference_size(0.1, delta=0.05)
+    738
+    """
+    return math.ceil(2 / positive("epsilon", epsilon) ** 2 * _doubt(delta))
+
+
+def difference_error(draws: int, delta: float) -> float:
+    """Return the ε at which `difference_size` gives this many draws."""
+    return math.sqrt(2 * _doubt(delta) / whole("draws", draws))
+
+
+def _doubt(delta: float | None) -> float:
+    return 1.0 if delta is None else math.log(2 / share("delta", delta))

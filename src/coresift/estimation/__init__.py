@@ -1,0 +1,159 @@
+"""Totals and means over all rows from the selected ones, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.checks import InputError, real_vector, refuse, share
+from coresift.estimation.intervals import interval, moments
+from coresift.estimation.methods import Adjusted, HorvitzThompson, Method
+from coresift.types import Bools, Estimate, Floats, Interval, Selection
+
+ASSUMPTION = "the drawn rows show what the others are like: what no draw saw cannot be covered"
+# When a few rows carry an estimate: fewer values than this that are not 0; half of the total in less than this share
+# of all rows; squared deviations, or parts of the variance, worth fewer equal ones than these shares of the selected.
+FEW_VALUES = 30
+CONCENTRATED = 0.01
+PEAKED = 0.02
+FEW_PARTS = 0.03
+
+
+def estimate(
+    selection: Selection,
+    values: Any,
+    *,
+    groups: Any = None,
+    confidence: float = 0.95,
+    method: Method | None = None,
+) -> Any:
+    """Estimate the total and the mean of `values` over all rows that were not excluded.
+
+    `values` is one real number for each of `selection.ids`, in that order, and gives an Estimate; a mapping of
+    names to such vectors gives a dict. With `groups`, one label a selected row, there is a dict of group to that;
+    a group's mean is a ratio of two totals, since nobody knows how many rows the group has. `method` is
+    `HorvitzThompson()` unless said, `Difference(predictions)` or `Regression(columns)`.
+
+    >>> import numpy as np, coresift as cs
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+    >>> loss = rows[:, 0] ** 2
+    >>> picked = cs.select(rows, losses=loss, budget=200, seed=0)
+    >>> found = cs.estimate(picked, loss[picked.ids])
+    >>> bool(found.total.low < loss.sum() < found.total.high)
+    True
+    """
+    method = check_method(selection, method)
+    share("confidence", confidence)
+    if isinstance(values, Mapping):
+        options: dict[str, Any] = {"groups": groups, "confidence": confidence, "method": method}
+        return {name: estimate(selection, vector, **options) for name, vector in values.items()}
+    vector = real_vector("values", values, len(selection))
+    if groups is None:
+        adjusted = method.adjust(selection, vector)
+        total = interval(selection, adjusted.total(selection), adjusted.spread, confidence)
+        mean = scaled(total, 1 / selection.population)
+        return _estimate(selection, method, adjusted, total, mean, confidence)
+    if not method.by_group:
+        raise InputError(f"{type(method).__name__} cannot tell groups: nobody knows which group the other rows are of.")
+    labels = np.asarray(groups, dtype=object)
+    if labels.shape != vector.shape:
+        raise InputError(
+            f"groups must be one label for each of {len(selection)} selected rows; got shape {labels.shape}."
+        )
+    found = sorted(set(labels.tolist()), key=lambda label: (type(label).__name__, label is not None and label))
+    return {label: _group(selection, method, vector, _equal(labels, label), confidence) for label in found}
+
+
+def check_method(selection: Selection, method: Method | None) -> Method:
+    """Return the method, by default the plain one, or refuse what is none or has nothing to work with."""
+    if selection.weights is None:
+        raise InputError(
+            "This selection has no weights (its method defines none), so no total can be estimated from it."
+        )
+    if method is not None and (isinstance(method, type) or not hasattr(method, "adjust")):
+        refuse("method", "HorvitzThompson(), Difference(predictions) or Regression(columns)", repr(method))
+    return method or HorvitzThompson()
+
+
+def scaled(interval: Interval, factor: float) -> Interval:
+    """Return the interval of a multiple."""
+    return Interval(
+        interval.value * factor, interval.low * factor, interval.high * factor, interval.standard_error * factor
+    )
+
+
+def _equal(labels: NDArray[Any], label: Any) -> Bools:
+    return np.fromiter((one == label for one in labels), np.bool_, labels.size)
+
+
+def _group(selection: Selection, method: Method, values: Floats, member: Bools, confidence: float) -> Estimate:
+    adjusted = method.adjust(selection, np.where(member, values, 0.0))
+    total = interval(selection, adjusted.total(selection), adjusted.spread, confidence)
+    size = method.adjust(selection, member.astype(np.float64)).total(selection)
+    mean = total.value / size
+    # The error of a ratio is, to first order, that of the total of the residuals.
+    spread = method.adjust(selection, np.where(member, values - mean, 0.0)).spread
+    around = scaled(interval(selection, 0.0, spread, confidence), 1 / size)
+    around = Interval(mean, mean + around.low, mean + around.high, around.standard_error)
+    return _estimate(selection, method, adjusted, total, around, confidence)
+
+
+def _estimate(
+    selection: Selection, method: Method, adjusted: Adjusted, total: Interval, mean: Interval, confidence: float
+) -> Estimate:
+    return Estimate(
+        total=total,
+        mean=mean,
+        confidence=confidence,
+        effective_size=effective_size(selection),
+        method=f"{method.label}; {_variance(selection)}",
+        assumption=ASSUMPTION,
+        warnings=(*_warnings(selection, adjusted.spread), *adjusted.warnings),
+    )
+
+
+def effective_size(selection: Selection) -> float:
+    """Return how many rows of equal weight the selected ones are worth: (Σw)²/Σw²."""
+    weights = selection.weights
+    assert weights is not None
+    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.size else 0.0
+
+
+def _variance(selection: Selection) -> str:
+    """Say where the variance comes from."""
+    names = {"Independent": "sample variance of the draws", "Poisson": "Poisson variance"}
+    first, second = selection.designs
+    used = ["variance inside the clusters for the pilot"] if first else []
+    used += [names.get(second, "differences from the neighbors in draw order")] if second else []
+    return " + ".join(used) + ", corrected for skewness" if used else "all rows are certain"
+
+
+def _warnings(selection: Selection, values: Floats) -> tuple[str, ...]:
+    """Say when a few rows carry the estimate: then rows like them that no draw saw may matter as much."""
+    if not len(selection):
+        return ("No row was drawn, so nothing is known of the total.",)
+    found = moments(selection, values)
+    if not np.isfinite(found.variance):
+        return ("Too few rows were drawn for an interval.",)
+    if np.all(selection.inclusion == 1) and found.variance == 0:
+        return ()
+    squares = (values - values.mean()) ** 2
+    peaked = squares.sum() ** 2 < PEAKED * values.size * (squares**2).sum()
+    few_parts = found.variance > 0 and found.effective < FEW_PARTS * values.size
+    few_values = 0 < np.count_nonzero(values) < FEW_VALUES
+    if not (peaked or few_parts or few_values or _concentrated(selection, values)):
+        return ()
+    return ("A few rows carry this estimate: the interval cannot cover rows like them that no draw saw.",)
+
+
+def _concentrated(selection: Selection, values: Floats) -> bool:
+    """Does half of the total sit in a very small share of all rows? A group like them may have been missed whole."""
+    assert selection.weights is not None
+    largest = np.argsort(-np.abs(values), kind="stable")
+    carried = np.cumsum(selection.weights[largest] * np.abs(values[largest]))
+    half = int(np.searchsorted(carried, carried[-1] / 2))
+    standing_for = float(selection.weights[largest[: half + 1]].sum())
+    return bool(carried[-1] > 0 and standing_for < CONCENTRATED * selection.population)

@@ -1,0 +1,347 @@
+"""What can be said for a finished selection: from its draws alone, and apart from that, if the loss is well-behaved."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coresift.bounds import difference_error, difference_size, paper_error, paper_size
+from coresift.checks import InputError, loss_vector, positive, refuse, share
+from coresift.estimation import check_method, estimate, scaled
+from coresift.estimation.intervals import bernstein, chancy
+from coresift.estimation.methods import Difference, Method, check_clustering
+from coresift.types import Clustering, Estimate, Floats, Interval, Selection, Value
+
+ONE_SIDE = 1 / math.e  # how probable it is, at most, that the paper's bound fails on one side
+
+
+@dataclass(frozen=True)
+class Statistical:
+    """What the draws say of the total and the mean loss, without any assumption about the embedding.
+
+    `kind` is "finite-sample" (the interval holds for any number of draws, given the stated bound of the loss),
+    "asymptotic" (it holds as the number of drawn rows grows) or "exact" (all rows came out). `why` says why so.
+    """
+
+    estimate: Estimate
+    kind: str
+    why: str
+    rows: int
+    population: int
+    effective_size: float
+    largest_weight: float
+
+    def __str__(self) -> str:
+        sure = f"{100 * self.estimate.confidence:.6g}%"
+        weights = f"largest weight {self.largest_weight:,.6g}, worth {self.effective_size:,.0f} rows of equal weight"
+        lines = [
+            f"Statistical, {self.kind}: {self.why}.",
+            f"  total loss  {_shown(self.estimate.total, sure)}",
+            f"  mean loss   {_shown(self.estimate.mean, sure)}",
+            f"  rows        {self.rows:,} of {self.population:,}, {weights}",
+            *(f"  warning     {remark}" for remark in self.estimate.warnings),
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An error ε times what it is relative to, and how probable a larger error is at most (`failure`).
+
+    `low` and `high` are the totals that this bound leaves possible.
+    """
+
+    epsilon: float
+    error: float
+    failure: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional(Value):
+    """What the theorem says if |ℓ(e) − ℓ(c)| ≤ Λ·‖e − c‖^z for every row e and its center c. Nothing here checks that.
+
+    `cost` is Φ^Λ as measured. `theorem` is "sampling" (Algorithm 1: error ε(Σℓ + 2Φ^Λ), Σℓ as estimated),
+    "difference" (error ε·Φ^Λ) or "" where neither is about this selection; `why` says why so. `one_sided` is the
+    paper's constant: it fails with probability at most 1/e on one side. `two_sided` fails with at most δ on both
+    together. `draws_one_sided` and `draws_two_sided` are what the wished ε takes, the latter with the wished δ.
+    """
+
+    holder: Floats
+    z: float
+    cost: float
+    theorem: str
+    why: str
+    draws: int
+    one_sided: Bound | None
+    two_sided: Bound | None
+    wished_epsilon: float
+    wished_delta: float
+    draws_one_sided: int | None
+    draws_two_sided: int
+
+    def __str__(self) -> str:
+        holder = _range(self.holder)
+        lines = [
+            f"Conditional: if every loss is within Λ·distance^{self.z:g} of its center's, which is not checked here.",
+            f"  Λ = {holder}, Φ^Λ = {self.cost:,.6g}; {self.why}.",
+        ]
+        if self.one_sided is not None:
+            lines.append(f"  {_bound(self.one_sided, self.theorem)} on one side (the paper's constant)")
+        if self.two_sided is not None:
+            lines.append(f"  {_bound(self.two_sided, self.theorem)} on both sides together")
+            lines.append(f"              so the total is from {self.two_sided.low:,.6g} to {self.two_sided.high:,.6g}")
+        first = "" if self.draws_one_sided is None else f"{self.draws_one_sided:,} draws as in the paper, and "
+        wish = f"ε = {self.wished_epsilon:g}"
+        enough = f"{self.draws_two_sided:,} draws to fail with at most {self.wished_delta:g}"
+        lines.append(f"  {wish} would take {first}{enough}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(Value):
+    """How far off a selection's total can be: one part that rests on the draws alone, and one on an assumption."""
+
+    statistical: Statistical
+    conditional: Conditional | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the statistical part warns of."""
+        return self.statistical.estimate.warnings
+
+    def __str__(self) -> str:
+        return "\n\n".join(str(part) for part in (self.statistical, self.conditional) if part is not None)
+
+
+def certify(
+    selection: Selection,
+    losses: Any,
+    *,
+    upper: float | None = None,
+    clustering: Clustering | None = None,
+    holder: Any = None,
+    epsilon: float = 0.1,
+    delta: float = 0.05,
+    method: Method | None = None,
+    confidence: float = 0.95,
+) -> Certificate:
+    """Say how far off the estimated total loss can be, from the losses of all selected rows.
+
+    losses: one for each of `selection.ids`, in that order.
+    upper: a number that no row's loss exceeds, drawn or not. With independent draws (`Independent`, no random pilot)
+        the interval is then a finite-sample one, by the empirical Bernstein inequality; otherwise it is asymptotic.
+    clustering: the one that the selection was made with, for the conditional part.
+    holder: Λ, one or one a cluster, if it is another than the selection was made with.
+    epsilon, delta: the error and failure probability that the conditional part is to count the draws for.
+    method: the estimator, as in `estimate`.
+
+    >>> import numpy as np, coresift as cs
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> loss, clustering = np.abs(rows[:, 0]), cs.cluster(rows, 20, seed=0)
+    >>> paper = dict(pilot=cs.Centers(), score=cs.Sensitivity(holder=1.0), design=cs.Independent())
+    >>> picked = cs.select(rows, loss, budget=400, clusters=clustering, **paper)
+    >>> certificate = cs.certify(picked, loss[picked.ids], upper=4.0, clustering=clustering)
+    >>> certificate.statistical.kind, certificate.conditional.theorem
+    ('finite-sample', 'sampling')
+    """
+    method = check_method(selection, method)
+    values = loss_vector(losses, selection.ids)
+    statistical = _statistical(selection, values, upper, method, share("confidence", confidence))
+    positive("epsilon", epsilon)
+    share("delta", delta)
+    if clustering is None:
+        if holder is not None:
+            raise InputError("holder needs the clustering too, to measure Φ^Λ; give both.")
+        return Certificate(statistical)
+    total = statistical.estimate.total.value
+    wish = (epsilon, delta)
+    return Certificate(statistical, _conditional(selection, values, total, clustering, holder, wish, method))
+
+
+def _statistical(
+    selection: Selection, values: Floats, upper: float | None, method: Method, confidence: float
+) -> Statistical:
+    found: Estimate = estimate(selection, values, confidence=confidence, method=method)
+    kind, why = "asymptotic", "the interval holds as the number of drawn rows grows"
+    assert selection.weights is not None
+    if upper is not None:
+        positive("upper", upper)
+        if values.size and values.max() > upper:
+            refuse("upper", f"at least the largest loss there is, {values.max():g}", f"{upper:g}")
+    if not any(chancy(selection, phase).size for phase in (1, 2)) and len(selection):
+        kind, why = "exact", "every row that can matter came out"
+    elif upper is not None and (obstacle := _obstacle(selection, method)):
+        why += f"; a finite-sample one needs {obstacle}"
+    elif upper is not None:
+        found = _finite(selection, values, upper, method, found)
+        kind, why = "finite-sample", f"the interval holds for any number of draws if no loss is above {upper:g}"
+    return Statistical(
+        estimate=found,
+        kind=kind,
+        why=why,
+        rows=len(selection),
+        population=selection.population,
+        effective_size=found.effective_size,
+        largest_weight=float(selection.weights.max(initial=0.0)),
+    )
+
+
+def _obstacle(selection: Selection, method: Method) -> str:
+    """Return what is missing for a finite-sample interval."""
+    if selection.designs[1] != "Independent":
+        return "independent draws (design=Independent())"
+    if chancy(selection, 1).size:
+        return "a pilot that is not random (pilot=Centers(), or none)"
+    if selection.least_inclusion == 0:
+        return "every row to have a probability above 0"
+    return "an unbiased method" if method.ends(1.0) is None else ""
+
+
+def _finite(selection: Selection, values: Floats, upper: float, method: Method, found: Estimate) -> Estimate:
+    """Return the estimate with an empirical Bernstein interval, within what the known losses leave possible."""
+    ends = method.ends(upper)
+    assert ends is not None
+    residuals = method.adjust(selection, values).residuals
+    away = bernstein(selection, residuals, ends, 1 - found.confidence)
+    least = float(values.sum())
+    most = least + upper * (selection.population - len(selection))
+    value = found.total.value
+    low, high = max(value - away, least), min(value + away, most)
+    total = replace(found.total, low=low, high=high)
+    return replace(
+        found,
+        total=total,
+        mean=scaled(total, 1 / selection.population),
+        method=f"{method.label}; empirical Bernstein inequality",
+        assumption=f"no loss is above {upper:g}",
+        warnings=(),
+    )
+
+
+def _conditional(
+    selection: Selection,
+    values: Floats,
+    total: float,
+    clustering: Clustering,
+    holder: Any,
+    wish: tuple[float, float],
+    method: Method,
+) -> Conditional:
+    check_clustering(selection, clustering)
+    scale = _holder(selection, clustering, holder)
+    costs = np.bincount(clustering.labels, clustering.powers, clustering.k)
+    cost = float(np.broadcast_to(scale, clustering.k) @ costs)
+    theorem, why = _theorem(selection, values, clustering, scale, method)
+    drawn = chancy(selection, 2)
+    draws = int(selection.multiplicity[drawn].sum())
+    certain = float(values.sum() - values[drawn].sum())
+    (epsilon, delta), difference = wish, theorem == "difference"
+    one_sided = two_sided = None
+    if theorem == "sampling":
+        one_sided = _around(paper_error(draws), total, certain, cost, ONE_SIDE)
+        two_sided = _around(paper_error(draws, delta), total, certain, cost, delta)
+    elif difference:
+        error = difference_error(draws, delta) * cost
+        two_sided = Bound(difference_error(draws, delta), error, delta, max(total - error, 0.0), total + error)
+    return Conditional(
+        holder=scale,
+        z=clustering.z,
+        cost=cost,
+        theorem=theorem,
+        why=why,
+        draws=draws,
+        one_sided=one_sided,
+        two_sided=two_sided,
+        wished_epsilon=epsilon,
+        wished_delta=delta,
+        draws_one_sided=None if difference else paper_size(epsilon),
+        draws_two_sided=difference_size(epsilon, delta) if difference else paper_size(epsilon, delta),
+    )
+
+
+def _around(epsilon: float, total: float, certain: float, cost: float, failure: float) -> Bound:
+    """Return ε(Σℓ + 2Φ^Λ) at the estimated Σℓ, and the totals for which the estimate is within it.
+
+    The bound is about what the draws stand for: R, all but the certain rows. |R̂ − R| ≤ ε(R + 2Φ^Λ) leaves R from
+    (R̂ − 2εΦ^Λ)/(1 + ε) to (R̂ + 2εΦ^Λ)/(1 − ε).
+    """
+    rest = total - certain
+    low = certain + max(rest - 2 * epsilon * cost, 0.0) / (1 + epsilon)
+    high = certain + (rest + 2 * epsilon * cost) / (1 - epsilon) if epsilon < 1 else math.inf
+    return Bound(epsilon, epsilon * (rest + 2 * cost), failure, low, high)
+
+
+def _holder(selection: Selection, clustering: Clustering, holder: Any) -> Floats:
+    if holder is None and not selection.holder.size:
+        raise InputError("holder must say which Λ to take: this selection was made without one.")
+    try:
+        scale = np.atleast_1d(np.array(selection.holder if holder is None else holder, dtype=np.float64))
+    except (TypeError, ValueError):
+        refuse("holder", "a number, or one a cluster", type(holder).__name__)
+    if scale.ndim > 1 or scale.size not in (1, clustering.k) or not np.all(np.isfinite(scale) & (scale >= 0)):
+        refuse("holder", f"a finite number of at least 0, or {clustering.k} such, one a cluster", f"{scale.size}")
+    scale.setflags(write=False)
+    return scale
+
+
+def _theorem(
+    selection: Selection, values: Floats, clustering: Clustering, scale: Floats, method: Method
+) -> tuple[str, str]:
+    """Return which theorem is about this selection and estimator, and the reason."""
+    if selection.designs[1] != "Independent" or chancy(selection, 1).size:
+        return "", "no theorem is about this selection: they need independent draws and a pilot that is not random"
+    if isinstance(method, Difference):
+        if _by_distance(selection, clustering, scale) and _from_centers(selection, values, clustering, method):
+            return "difference", "draws ∝ Λ·distance^z and the difference from the centers' losses"
+        return "", "no theorem is about this: the difference needs draws ∝ Λ·distance^z and predictions by the centers"
+    if method.ends(1.0) is None or not selection.recipe.get("score", "").startswith("Sensitivity("):
+        return "", "no theorem is about this: it needs score=Sensitivity(holder) and the plain weighted total"
+    if not np.all(selection.holder == scale):
+        return "", "no theorem is about this Λ: the selection was made with another one"
+    return "sampling", "the paper's Algorithm 1"
+
+
+def _by_distance(selection: Selection, clustering: Clustering, scale: Floats) -> bool:
+    """Is each draw's probability in proportion to Λv? It must be at least Λv/Φ^Λ, as the bound assumes."""
+    drawn = chancy(selection, 2)
+    every = np.broadcast_to(scale, clustering.k)[clustering.labels] * clustering.powers
+    draws = int(selection.multiplicity[drawn].sum())
+    least = draws * every[selection.ids[drawn]] / every.sum() if every.sum() > 0 else np.full(drawn.size, np.inf)
+    found = selection.inclusion[drawn]
+    ratio = found / np.where(least > 0, least, np.inf)
+    return bool(np.all(found >= least * (1 - 1e-6)) and np.allclose(ratio, ratio[0]))
+
+
+def _from_centers(selection: Selection, values: Floats, clustering: Clustering, method: Difference) -> bool:
+    """Is every prediction the loss of the row's center, as far as the selected rows tell?"""
+    predictions = method.predictions
+    if predictions.size != clustering.n:
+        return False
+    centers = np.isin(selection.ids, clustering.centers)
+    known = np.isfinite(predictions)
+    steady = np.array_equal(predictions[known], predictions[clustering.centers][clustering.labels][known])
+    asked = predictions[selection.ids[centers]]
+    return bool(steady and centers.sum() == clustering.k and np.allclose(values[centers], asked))
+
+
+def _shown(interval: Interval, sure: str) -> str:
+    return f"{interval.value:,.6g}, {sure} interval {interval.low:,.6g} to {interval.high:,.6g}"
+
+
+def _bound(bound: Bound, theorem: str) -> str:
+    relative = "Φ^Λ" if theorem == "difference" else "(Σℓ + 2Φ^Λ)"
+    return (
+        f"error at most {bound.error:,.6g} = {bound.epsilon:.4g}·{relative}, "
+        f"but for a probability of at most {bound.failure:.3g}"
+    )
+
+
+def _range(holder: Floats) -> str:
+    if holder.size == 1:
+        return f"{holder[0]:g}"
+    return f"{holder.min():g} to {holder.max():g} in {holder.size} clusters"

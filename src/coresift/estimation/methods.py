@@ -1,0 +1,297 @@
+"""Estimators of a total from one and the same selection. Each is something known plus a weighted total of residuals.
+
+| method | bias | variance | use it |
+|---|---|---|---|
+| `HorvitzThompson` | none | that of the values | by default |
+| `Difference` | none, whatever the predictions | that of value − prediction | predictions are on the values' scale |
+| `Regression` | of order 1/rows selected | that of the residuals of a fit | columns explain the values, scale unknown |
+
+A draw that is sorted by a column, or takes rows in proportion to it (`Proxy`), has most of the gain already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from coresift.checks import InputError, refuse, row_numbers
+from coresift.types import Bools, Clustering, Floats, Ints, Selection, Strategy, Value
+
+
+@dataclass(frozen=True, eq=False)
+class Adjusted(Value):
+    """A total as known + Σ w·residual over the selected rows, with the variance of the weighted total of `spread`."""
+
+    known: float
+    residuals: Floats
+    spread: Floats
+    warnings: tuple[str, ...] = ()
+
+    def total(self, selection: Selection) -> float:
+        """Return the estimated total."""
+        assert selection.weights is not None
+        return self.known + float(selection.weights @ self.residuals)
+
+
+class Method(Protocol):
+    """An estimator of totals; `label` names it, `by_group` says whether it can tell groups apart."""
+
+    label: ClassVar[str]
+    by_group: ClassVar[bool]
+
+    def adjust(self, selection: Selection, values: Floats) -> Adjusted:
+        """Return what is known of the total, and the residuals that the selected rows are weighted for."""
+        ...
+
+    def ends(self, upper: float) -> tuple[float, float] | None:
+        """Return between which numbers all rows' residuals lie if all values are from 0 to `upper`; None: unknown."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HorvitzThompson(Strategy):
+    """Σ w·y, the plain weighted total: unbiased for any values; its variance is that of the values (the default).
+
+    >>> HorvitzThompson()
+    HorvitzThompson()
+    """
+
+    label: ClassVar[str] = "weighted total"
+    by_group: ClassVar[bool] = True
+
+    def adjust(self, selection: Selection, values: Floats) -> Adjusted:
+        """Nothing is known; every value is its own residual."""
+        return Adjusted(0.0, values, values)
+
+    def ends(self, upper: float) -> tuple[float, float]:
+        """Return 0 and the bound itself."""
+        return 0.0, upper
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Difference(Strategy):
+    """Σŷ + Σ w·(y − ŷ), with a prediction ŷ for every row, made without the values of the draw.
+
+    Unbiased however wrong the predictions are; its variance is that of y − ŷ, so predictions help when they are
+    nearer to the values than 0 is, scale included. Use it with a cheap model's losses, or with the losses of the
+    centers (`center_predictions`); where the scale is in doubt, use `Regression`. `predictions` has n numbers, NaN for
+    the rows that were excluded.
+
+    >>> import numpy as np, coresift as cs
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> loss, cheap = rows[:, 0] ** 2, rows[:, 0] ** 2 + 0.1 * rows[:, 1]
+    >>> picked = cs.select(rows, losses=loss, budget=100)
+    >>> plain = cs.estimate(picked, loss[picked.ids])
+    >>> better = cs.estimate(picked, loss[picked.ids], method=cs.Difference(cheap))
+    >>> better.total.standard_error < 0.2 * plain.total.standard_error
+    True
+    """
+
+    predictions: Any
+    label: ClassVar[str] = "difference from predictions"
+    by_group: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _keep(self, "predictions", _numbers("predictions", self.predictions, (1,)))
+
+    def adjust(self, selection: Selection, values: Floats) -> Adjusted:
+        """The predictions' total is known; the residual is what they miss."""
+        (total,), here = _known("predictions", self.predictions[:, None], selection)
+        residuals = values - here[:, 0]
+        return Adjusted(float(total), residuals, residuals)
+
+    def ends(self, upper: float) -> tuple[float, float]:
+        """Return how far a value from 0 to `upper` can be from its prediction."""
+        return -float(np.nanmax(self.predictions)), upper - float(np.nanmin(self.predictions))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Regression(Strategy):
+    """Tx·B + Σ w·(y − x·B): the weighted fit B of the values on columns x whose totals Tx over all rows are known.
+
+    This is the generalized regression estimator (GREG). It is also Σ w·g·y with calibrated weights w·g (`weights`),
+    for which the columns' totals are exactly the known ones. Its bias is of order 1/rows selected, smaller than its
+    standard error by a factor of order 1/√rows; its variance is that of the residuals, so it never loses much to the
+    plain total unless there are many columns for few rows. Use it when columns explain the values on an unknown scale.
+
+    columns: numbers for all n rows (NaN for those that were excluded), one column or several; or, with `totals`,
+        for the selected rows alone, in the order of `selection.ids`.
+    totals: the columns' totals over all rows, if `columns` is about the selected rows.
+    intercept: take the number of rows as one more known total.
+
+    >>> import numpy as np, coresift as cs
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> picked = cs.select(rows, losses=rows[:, 0] ** 2, budget=100)
+    >>> weights = cs.Regression(rows).weights(picked)
+    >>> bool(np.allclose(weights @ rows[picked.ids], rows.sum(axis=0))), round(float(weights.sum()))
+    (True, 1000)
+    """
+
+    columns: Any
+    totals: Any = None
+    intercept: bool = True
+    label: ClassVar[str] = "regression on known totals"
+    by_group: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.intercept, bool):
+            refuse("intercept", "True or False", repr(self.intercept))
+        columns = _numbers("columns", self.columns, (1, 2))
+        _keep(self, "columns", columns[:, None] if columns.ndim == 1 else columns)
+        if self.totals is not None:
+            totals = np.atleast_1d(_numbers("totals", self.totals, (0, 1)))
+            if totals.size != self.columns.shape[1]:
+                refuse("totals", f"one number for each of {self.columns.shape[1]} columns", totals.size)
+            if not np.all(np.isfinite(totals)):
+                refuse("totals", "finite numbers", totals[~np.isfinite(totals)][0])
+            _keep(self, "totals", totals)
+
+    def adjust(self, selection: Selection, values: Floats) -> Adjusted:
+        """The fit's total is known; residuals are those of the fit."""
+        fit = self._fit(selection)
+        slopes = fit.slopes(values)
+        residuals = values - fit.columns @ slopes
+        # The fit takes as much from the residuals as it has columns.
+        spread = fit.factors * residuals * np.sqrt(values.size / (values.size - slopes.size))
+        return Adjusted(float(fit.totals @ slopes), residuals, spread, fit.warnings())
+
+    def weights(self, selection: Selection) -> Floats:
+        """Return the calibrated weights of the selected rows; some may be below 0."""
+        fit = self._fit(selection)
+        weights: Floats = fit.base * fit.factors
+        return weights
+
+    def ends(self, upper: float) -> None:
+        """Nothing: a fit can be anywhere, and is not unbiased."""
+
+    def _fit(self, selection: Selection) -> _Fit:
+        if selection.weights is None:
+            raise InputError("This selection has no weights (its method defines none), so they cannot be calibrated.")
+        if self.totals is None:
+            totals, columns = _known("columns", self.columns, selection)
+        elif self.columns.shape[0] != len(selection) or np.isnan(self.columns).any():
+            allowed = f"{len(selection)} numbers a column, one a selected row, when totals are given"
+            refuse("columns", allowed, f"shape {self.columns.shape}, {np.isnan(self.columns).sum()} missing")
+        else:
+            totals, columns = self.totals, self.columns
+        if self.intercept:
+            totals = np.append(float(selection.population), totals)
+            columns = np.column_stack([np.ones(len(selection)), columns])
+        if columns.shape[1] >= len(selection):
+            refuse("columns", f"fewer than the {len(selection)} selected rows", columns.shape[1])
+        return _Fit(columns, totals, selection.weights)
+
+
+class _Fit:
+    """Weighted least squares on columns whose totals are known; columns that say the same twice do no harm."""
+
+    def __init__(self, columns: Floats, totals: Floats, base: Floats) -> None:
+        scale = np.sqrt(np.maximum(base @ columns**2, 1e-300))
+        self.columns, self.totals, self.base = columns / scale, totals / scale, base
+        self._inverse = np.linalg.pinv(np.sqrt(base)[:, None] * self.columns, rcond=1e-8)
+        missing = self.totals - base @ self.columns
+        self.factors: Floats = 1 + self.columns @ (self._inverse @ (self._inverse.T @ missing))
+
+    def slopes(self, values: Floats) -> Floats:
+        """Return the shortest of the best fits of the values."""
+        found: Floats = self._inverse @ (np.sqrt(self.base) * values)
+        return found
+
+    def warnings(self) -> tuple[str, ...]:
+        """Say when no weights reach the known totals: then the columns of the selected rows are of another kind."""
+        reached = (self.base * self.factors) @ self.columns
+        if np.allclose(reached, self.totals, rtol=1e-6, atol=1e-6):
+            return ()
+        return ("The selected rows cannot be weighted to the known totals: a column is constant or missing in them.",)
+
+
+def center_predictions(clustering: Clustering, losses: Any, exclude: Any = None) -> Floats:
+    """Return ŷ(e) = the loss of e's center, for every row, from one loss a center; NaN for excluded rows.
+
+    >>> import numpy as np, coresift as cs
+    >>> rows = np.array([[0.0], [0.1], [5.0], [5.1]])
+    >>> clustering = cs.cluster(rows, 2, seed=0)
+    >>> losses = rows[clustering.centers, 0].round()
+    >>> center_predictions(clustering, losses)
+    array([0., 0., 5., 5.])
+    """
+    levels = _numbers("losses", losses, (1,))
+    if levels.size != clustering.k or not np.all(np.isfinite(levels)):
+        refuse("losses", f"one finite number for each of {clustering.k} centers", f"{levels.size} numbers")
+    predictions: Floats = levels[clustering.labels]
+    predictions[row_numbers("exclude", exclude, clustering.n)] = np.nan
+    return predictions
+
+
+def difference_weights(selection: Selection, clustering: Clustering, exclude: Any = None) -> tuple[Ints, Floats]:
+    """Return the rows and weights whose weighted total is `Difference` with `center_predictions`, for any values.
+
+    The selected rows keep their weights, and center i is added with n_i − Σ w over the selected rows of its cluster,
+    which may be below 0. `exclude` is what `select` was told to exclude.
+
+    >>> import numpy as np, coresift as cs
+    >>> rows = np.random.default_rng(0).normal(size=(100, 2))
+    >>> clustering = cs.cluster(rows, 5, seed=0)
+    >>> ids, weights = difference_weights(cs.select(rows, budget=20, clusters=clustering), clustering)
+    >>> round(float(weights.sum()), 9)
+    100.0
+    """
+    if selection.weights is None:
+        raise InputError("This selection has no weights (its method defines none), so there is nothing to complete.")
+    check_clustering(selection, clustering)
+    excluded = row_numbers("exclude", exclude, clustering.n)
+    if clustering.n - excluded.size != selection.population:
+        refuse("exclude", f"the {clustering.n - selection.population} rows that were excluded", f"{excluded.size} rows")
+    if np.isin(clustering.centers, excluded).any():
+        raise InputError(
+            "A center is among the excluded rows, so it can carry no weight; cluster the other rows alone."
+        )
+    counted = clustering.sizes - np.bincount(clustering.labels[excluded], minlength=clustering.k)
+    rest = counted - np.bincount(selection.clusters, selection.weights, clustering.k)
+    weights = np.zeros(clustering.n)
+    weights[selection.ids] = selection.weights
+    weights[clustering.centers] += rest
+    ids = np.union1d(selection.ids, clustering.centers)
+    return ids, weights[ids]
+
+
+def check_clustering(selection: Selection, clustering: Clustering) -> None:
+    """Refuse a clustering that the selection was not made with."""
+    same = clustering.n == selection.n and clustering.z == selection.z
+    if same:
+        same = np.array_equal(clustering.labels[selection.ids], selection.clusters)
+        same = same and np.array_equal(clustering.distances[selection.ids], selection.distances)
+    if not same:
+        raise InputError("The clustering is another one than the selection was made with.")
+
+
+def _known(argument: str, columns: Floats, selection: Selection) -> tuple[Floats, Floats]:
+    """Return the totals of columns over the rows that count, and the columns of the selected rows."""
+    if len(columns) != selection.n:
+        refuse(argument, f"numbers for each of {selection.n} rows", f"{len(columns)}")
+    missing: Bools = np.isnan(columns.sum(axis=1))
+    if np.count_nonzero(missing) != selection.n - selection.population or missing[selection.ids].any():
+        allowed = f"NaN in exactly the {selection.n - selection.population} excluded rows"
+        refuse(argument, allowed, f"{np.count_nonzero(missing)} rows with NaN")
+    return columns[~missing].sum(axis=0), columns[selection.ids]
+
+
+def _numbers(argument: str, values: Any, dimensions: tuple[int, ...]) -> Floats:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        refuse(argument, "numbers", type(values).__name__)
+    if array.ndim not in dimensions or np.isinf(array).any():
+        refuse(argument, "finite numbers, one a row" + (" and column" if 2 in dimensions else ""), _about(array))
+    return array
+
+
+def _about(array: Floats) -> str:
+    return "an infinity" if np.isinf(array).any() else f"shape {array.shape}"
+
+
+def _keep(strategy: Strategy, name: str, array: Floats) -> None:
+    array.setflags(write=False)
+    object.__setattr__(strategy, name, array)
