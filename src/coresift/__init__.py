@@ -1,5 +1,6 @@
 """Pick the few rows of a large data set that stand for all of it, with weights that keep every total unbiased."""
 
+from coresift import baselines
 from coresift.arguments import paper_size
 from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
 from coresift.clustering import cluster
@@ -43,6 +44,7 @@ __all__ = [
     "Systematic",
     "__version__",
     "ask",
+    "baselines",
     "cluster",
     "estimate",
     "load",
