@@ -69,7 +69,8 @@ def _within(points: Singles, norms: Singles, radius: float) -> Ints:
         # Whoever has no earlier neighbor but such as follow others can only lead.
         leads |= ~follows & ~close[:, ~follows].any(axis=1)
     leader = np.arange(len(points))
-    leader[follows] = np.flatnonzero(leads)[close[np.ix_(follows, leads)].argmax(axis=1)]
+    if follows.any():
+        leader[follows] = np.flatnonzero(leads)[close[np.ix_(follows, leads)].argmax(axis=1)]
     return leader
 
 

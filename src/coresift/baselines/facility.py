@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from coresift.baselines.geometric import squared_lengths
 from coresift.baselines.making import Watch, begin, flag
 from coresift.engine import Engine, Workers
 from coresift.progress import stage
@@ -55,8 +56,7 @@ def facility_location(
     points = view.take(np.arange(ids.size))
     with np.errstate(over="ignore", invalid="ignore"):
         points -= points.mean(axis=0, dtype=np.float64).astype(np.float32)
-        usable = np.isfinite(np.einsum("ij,ij->", points, points, dtype=np.float64))
-    if not usable:
+    if not np.isfinite(squared_lengths(points)).all():
         refuse_bad_row(view)
     chosen: list[int] = []
     with task.workers() as workers, stage(task.progress, "choosing rows", task.room):
@@ -79,7 +79,7 @@ class _Search:
 
     def __init__(self, points: Singles, free: Bools, workers: Workers) -> None:
         self._points, self._free, self._workers = points, free.copy(), workers
-        self._norms = np.einsum("ij,ij->i", points, points)
+        self._norms = squared_lengths(points)
         # A product of these with what `_lines` returns is how much closer a candidate is to a row.
         minus = -self._norms[:, np.newaxis]
         self._candidates = np.concatenate([2 * points, np.ones_like(minus), minus], axis=1)

@@ -101,7 +101,7 @@ class _Cover:
         self._rows, self._workers = rows, workers
         # About the mean, rounding is in proportion to how far apart the rows are.
         self._mean = mean_of(rows, workers)
-        self._norms: Singles = by_block(workers.map(rows, lambda _, block: squared_lengths(block - self._mean)))
+        self._norms = lengths_about(rows, self._mean, workers)
         self._closest = np.full(rows.n, np.inf, np.float32)
 
     @property
@@ -164,7 +164,15 @@ def mean_of(rows: Rows, workers: Workers) -> Singles:
     return (total / rows.n).astype(np.float32)
 
 
+def lengths_about(rows: Rows, point: Singles, workers: Workers) -> Singles:
+    """Return every row's squared distance to a point, or refuse the row that is too far away."""
+    found: Singles = by_block(workers.map(rows, lambda _, block: squared_lengths(block - point)))
+    if not np.isfinite(found).all():
+        refuse_bad_row(rows)
+    return found
+
+
 def squared_lengths(points: Singles) -> Singles:
     """Return ‖x‖² of every row."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(np.einsum("ij,ij->i", points, points))

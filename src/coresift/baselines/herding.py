@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.baselines.geometric import mean_of, squared_lengths
+from coresift.baselines.geometric import lengths_about, mean_of, squared_lengths
 from coresift.baselines.making import Watch, begin, by_block, flag
 from coresift.checks import positive, whole
 from coresift.clustering.nearest import squared_distances
@@ -86,7 +86,7 @@ class _Kernel:
     def __init__(self, rows: Rows, workers: Workers) -> None:
         self._rows, self._workers = rows, workers
         self._origin = mean_of(rows, workers)
-        self._norms: Singles = by_block(workers.map(rows, lambda _, block: squared_lengths(block - self._origin)))
+        self._norms = lengths_about(rows, self._origin, workers)
 
     def typical_distance(self, ids: Ints) -> float:
         """Return the median distance between these rows; 1 where they are all equal."""

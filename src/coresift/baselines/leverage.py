@@ -13,6 +13,7 @@ from coresift.checks import positive, refuse, whole
 from coresift.design import Design
 from coresift.engine import Engine
 from coresift.leverage import leverage_scores
+from coresift.rows import refuse_bad_row
 from coresift.types import Floats, Selection, Singles
 
 
@@ -148,8 +149,12 @@ def _squared_norm(task: Task) -> float:
     def squares(_: int, block: Singles) -> float:
         return float(np.einsum("ij,ij->", block, block, dtype=np.float64))
 
+    view = task.view(task.counted)
     with task.workers() as workers:
-        return sum(workers.map(task.view(task.counted), squares))
+        total = sum(workers.map(view, squares))
+    if not np.isfinite(total):
+        refuse_bad_row(view)
+    return total
 
 
 def _design(design: Design | None) -> Design | None:

@@ -204,6 +204,10 @@ class Some(Rows):
         for start in range(0, self.n, self.block_rows):
             yield start, partial(self._raw.take, self._ids[start : start + self.block_rows])
 
+    def number(self, row: int) -> int:
+        """Return the row's number among all rows."""
+        return self._raw.number(int(self._ids[row]))
+
     def _pick(self, ids: Ints) -> Iterator[Singles]:
         yield self._raw.take(self._ids[ids])
 
