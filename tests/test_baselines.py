@@ -154,7 +154,9 @@ def test_all_rows_come_out_when_the_budget_allows(name, rows):
         assert picked.ids.tolist() == list(range(25))
         if name != "deduplicated" and picked.weights is not None:
             np.testing.assert_allclose(picked.weights, 1)
-    assert run(name, few, 25, given=np.arange(25)).ids.tolist() == list(range(25))
+    picked = run(name, few, 25, given=np.arange(25))
+    assert picked.ids.tolist() == list(range(25))
+    assert (picked.weights is not None) == (name in WEIGHTED)
 
 
 @every

@@ -43,8 +43,8 @@ def facility_location(
     candidates with the largest gains, kept exact by looking only at rows that came closer, as long as none of the
     others' old gains is larger.
 
-    Cost: no model call; n² distances once, and on usual data a few times that in all. Memory: the rows as float32
-    and about 100 bytes a row; no n×n matrix.
+    Cost: no model call; n² distances once, and on usual data a few times that in all. Memory: three times the
+    rows as float32, and 200 bytes a row; no n×n matrix.
 
     >>> facility_location(np.array([[0.0], [1.0], [2.0], [9.0], [10.0], [11.0], [12.0]]), 2).ids
     array([1, 3])
@@ -80,9 +80,11 @@ class _Search:
     def __init__(self, points: Singles, free: Bools, workers: Workers) -> None:
         self._points, self._free, self._workers = points, free.copy(), workers
         self._norms = squared_lengths(points)
-        # A product of these with what `_lines` returns is how much closer a candidate is to a row.
-        minus = -self._norms[:, np.newaxis]
-        self._candidates = np.concatenate([2 * points, np.ones_like(minus), minus], axis=1)
+        # A product of a line of the second with one of the first is how much closer a candidate is to a row, once
+        # the row's distance is added to its column before the last.
+        norms = self._norms[:, np.newaxis]
+        self._lines = np.concatenate([points, -norms, np.ones_like(norms)], axis=1)
+        self._candidates = np.concatenate([2 * points, np.ones_like(norms), -norms], axis=1)
         self._away = np.full(len(points), np.inf, np.float32)
         self._gains = np.zeros(len(points))
         self._stamps = np.full(len(points), FROM_SCRATCH)
@@ -109,12 +111,13 @@ class _Search:
             ids, bound = self._largest()
             self._update(ids)
             gains: Floats = self._gains[ids]
-            chosen: list[int] = []
+            candidates, chosen = self._candidates[ids], list[int]()
             while len(chosen) < most and gains.size and gains.max() >= max(bound, TINY):
                 best = int(gains.argmax())
                 chosen.append(int(ids[best]))
                 moved, before = self._approach(chosen[-1])
-                gains -= self._losses(ids, moved, before, self._away[moved])
+                # What a row's coming closer leaves less to gain is at most by how much it came closer.
+                gains -= _closer(candidates, self._from(moved, before), before - self._away[moved])
                 gains[best] = -np.inf
             if chosen:
                 self._free[chosen] = False
@@ -149,10 +152,10 @@ class _Search:
             moved = self._moved(int(stamp))
             if moved is None:
                 self._gains[same] = 0
-                lines, caps = self._lines(np.arange(len(self._away)), self._away), None
+                lines, caps = self._from(np.arange(len(self._away)), self._away), None
             elif moved.size:
                 before = self._states[int(stamp)][moved]
-                lines, caps = self._lines(moved, before), before - self._away[moved]
+                lines, caps = self._from(moved, before), before - self._away[moved]
             else:
                 continue
             tasks += [(same[start : start + TILE], lines, caps) for start in range(0, same.size, TILE)]
@@ -168,14 +171,10 @@ class _Search:
         moved = np.flatnonzero(self._away < self._states[stamp])
         return moved if 2 * moved.size < len(self._away) else None
 
-    def _losses(self, ids: Ints, moved: Ints, before: Singles, after: Singles) -> Floats:
-        """Return what these candidates can no longer gain, since some rows came closer."""
-        return _closer(self._candidates[ids], self._lines(moved, before), before - after)
-
-    def _lines(self, ids: Ints, away: Singles) -> Singles:
-        lines = np.ones((ids.size, self._points.shape[1] + 2), np.float32)
-        np.take(self._points, ids, axis=0, out=lines[:, :-2])
-        lines[:, -2] = away - self._norms[ids]
+    def _from(self, ids: Ints, away: Singles) -> Singles:
+        """Return the lines of these rows, so far away."""
+        lines = self._lines.take(ids, axis=0, mode="clip")
+        lines[:, -2] += away
         return lines
 
     def _remember(self, ids: Ints) -> None:

@@ -71,22 +71,24 @@ class Task:
         if ids.size < self.room:
             others = self.rng.permutation(np.setdiff1d(self.open, ids, assume_unique=True))
             ids = np.concatenate([ids, others[: self.room - ids.size]])
-        return self._select(ids, np.ones(ids.size), np.ones(ids.size, np.int64), "", ledger, None)
+        return self._select(ids, None, np.ones(ids.size, np.int64), ledger=ledger)
 
     def draw(
         self, order: Ints, sizes: Floats, *, design: Design | None = None, clustering: Clustering | None = None
     ) -> Selection:
         """Draw open rows with probabilities that follow their sizes, walking them in this order; weights 1/π."""
+        if not order.size:
+            return self.weighted(order, sizes)
         design = design or Systematic()
         inclusion = self._inclusion(sizes, design)
         drawn, multiplicity = design.draw(inclusion, self.rng)
-        name = type(design).__name__ if drawn.size else ""
-        return self._select(order[drawn], inclusion[drawn], multiplicity, name, None, clustering)
+        name = type(design).__name__
+        return self._select(order[drawn], inclusion[drawn], multiplicity, name, clustering=clustering)
 
     def weighted(self, ids: Ints, inclusion: Floats) -> Selection:
         """Return the given rows and these, drawn with these probabilities, in the order of the draw; weights 1/π."""
         ones = np.ones(ids.size, np.int64)
-        return self._select(ids, inclusion, ones, "Systematic" if ids.size else "", None, None)
+        return self._select(ids, inclusion, ones, "Systematic" if ids.size else "")
 
     def _inclusion(self, sizes: Floats, design: Design) -> Floats:
         positive = sizes > 0
@@ -99,31 +101,32 @@ class Task:
                 f"{np.count_nonzero(~positive)} of {sizes.size} rows have probability 0 under {self.recipe['method']} "
                 "and can never come out: totals are unbiased only for values that are 0 there."
             )
-            warnings.warn(message, CoresiftWarning, stacklevel=4)
+            warnings.warn(message, CoresiftWarning, stacklevel=5)
         return design.inclusion(sizes, self.room)
 
     def _select(
         self,
         ids: Ints,
-        inclusion: Floats,
+        inclusion: Floats | None,
         multiplicity: Ints,
-        design: str,
-        ledger: Ledger | None,
-        clustering: Clustering | None,
+        design: str = "",
+        *,
+        ledger: Ledger | None = None,
+        clustering: Clustering | None = None,
     ) -> Selection:
         given = self.frame.given
         both = np.concatenate([given, ids])
         sort = np.argsort(both, kind="stable")
         both = both[sort]
         phase = np.repeat([0, 2], [given.size, ids.size])[sort]
-        inclusion = np.concatenate([np.ones(given.size), inclusion])[sort]
+        # Whoever is chosen, not drawn, is certain, and has no weight.
+        chances = np.concatenate([np.ones(given.size), np.ones(ids.size) if inclusion is None else inclusion])[sort]
         multiplicity = np.concatenate([np.ones(given.size, np.int64), multiplicity])[sort]
         names = self.rows.names(both)
-        weighted = bool(design) or not ids.size
         return Selection(
             ids=both,
-            weights=multiplicity / inclusion if weighted else None,
-            inclusion=inclusion,
+            weights=None if inclusion is None else multiplicity / chances,
+            inclusion=chances,
             share=np.zeros(both.size),
             # A row of no cluster stands for itself.
             clusters=np.full(both.size, -1) if clustering is None else clustering.labels[both],
