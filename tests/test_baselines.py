@@ -473,11 +473,11 @@ def assert_greedy_facilities(rows, given, choices):
         away = [min(away[i], squared[i][choice]) for i in range(len(rows))]
 
 
-@pytest.mark.parametrize(("at_hand", "states"), [(1, 1), (6, 2), (512, 32)])
+@pytest.mark.parametrize(("at_hand", "alone"), [(1, 1), (6, 300), (1024, 1 << 20)])
 @pytest.mark.parametrize("given", [[], [3, 60]])
-def test_facility_location_is_that_of_plain_loops(monkeypatch, at_hand, states, given):
+def test_facility_location_is_that_of_plain_loops(monkeypatch, at_hand, alone, given):
     monkeypatch.setattr(facility, "AT_HAND", at_hand)
-    monkeypatch.setattr(facility, "MOST_STATES", states)
+    monkeypatch.setattr(facility, "ALONE", alone)
     monkeypatch.setattr(facility, "TILE", 5)
     monkeypatch.setattr(facility, "TILE_ROWS", 16)
     rows = np.random.default_rng(9).normal(size=(90, 3)).astype(np.float32) + 20

@@ -14,11 +14,10 @@ from coresift.rows import refuse_bad_row
 from coresift.types import Bools, Floats, Ints, Selection, Singles
 
 # How many candidates are kept exact between two looks at the others, and how many meet how many rows at a time.
-AT_HAND = 512
-TILE, TILE_ROWS = 64, 2048
-# A candidate's gain is brought up to date from one of so many earlier states, or else from scratch.
-MOST_STATES = 32
-FROM_SCRATCH = -1
+AT_HAND = 1024
+TILE, TILE_ROWS = 128, 1024
+# Fewer pairs than this are not worth other threads.
+ALONE = 1 << 20
 # Less than this is nothing to be gained; gains of nothing at all are 0 up to rounding.
 TINY = np.finfo(np.float32).tiny
 
@@ -39,12 +38,12 @@ def facility_location(
     This maximizes facility location with the similarity constant − ‖x − y‖², within a factor 1 − 1/e of the best
     choice. `order` is the order of choice, in which any beginning is the choice for a smaller budget.
 
-    Gains only fall as rows are chosen, so old ones bound the new: the next choice comes from the few hundred
-    candidates with the largest gains, kept exact by looking only at rows that came closer, as long as none of the
-    others' old gains is larger.
+    Gains only fall as rows are chosen, so old ones bound the new: the next choice comes from the thousand candidates
+    with the largest gains, kept exact by looking only at rows that came closer, as long as none of the others' old
+    gains is larger.
 
     Cost: no model call; n² distances once, and on usual data a few times that in all. Memory: three times the
-    rows as float32, and 200 bytes a row; no n×n matrix.
+    rows as float32, and 60 bytes a row; no n×n matrix.
 
     >>> facility_location(np.array([[0.0], [1.0], [2.0], [9.0], [10.0], [11.0], [12.0]]), 2).ids
     array([1, 3])
@@ -72,10 +71,7 @@ def facility_location(
 
 
 class _Search:
-    """Every row's squared distance to the nearest choice, and for every candidate a bound on what it would gain.
-
-    `_gains[j]` is exact for the distances of the state `_stamps[j]`; the last state has the distances as they are.
-    """
+    """Every row's squared distance to the nearest choice, and for every candidate a bound on what it would gain."""
 
     def __init__(self, points: Singles, free: Bools, workers: Workers) -> None:
         self._points, self._free, self._workers = points, free.copy(), workers
@@ -87,9 +83,6 @@ class _Search:
         self._candidates = np.concatenate([2 * points, np.ones_like(norms), -norms], axis=1)
         self._away = np.full(len(points), np.inf, np.float32)
         self._gains = np.zeros(len(points))
-        self._stamps = np.full(len(points), FROM_SCRATCH)
-        self._states: dict[int, Singles] = {}
-        self._last = 0
 
     def begin(self, given: Ints) -> list[int]:
         """Take the given rows as chosen, or else the one nearest to all; return what was chosen."""
@@ -101,28 +94,20 @@ class _Search:
             self._free[first] = False
         for one in (*given.tolist(), *first):
             self._approach(one)
-        self._states[self._last] = self._away.copy()
-        self._update(np.flatnonzero(self._free))
+        self._measure(np.flatnonzero(self._free))
         return first
 
     def choose(self, most: int) -> list[int]:
         """Return the next choices, at most so many; none where nothing is to be gained."""
         while True:
             ids, bound = self._largest()
-            self._update(ids)
-            gains: Floats = self._gains[ids]
-            candidates, chosen = self._candidates[ids], list[int]()
-            while len(chosen) < most and gains.size and gains.max() >= max(bound, TINY):
-                best = int(gains.argmax())
-                chosen.append(int(ids[best]))
-                moved, before = self._approach(chosen[-1])
-                # What a row's coming closer leaves less to gain is at most by how much it came closer.
-                gains -= _closer(candidates, self._from(moved, before), before - self._away[moved])
-                gains[best] = -np.inf
-            if chosen:
-                self._free[chosen] = False
-                self._gains[ids] = gains
-                self._remember(ids)
+            self._measure(ids)
+            chosen: list[int] = []
+            while len(chosen) < most and ids.size and self._gains[ids].max() >= max(bound, TINY):
+                chosen.append(int(ids[self._gains[ids].argmax()]))
+                self._free[chosen[-1]] = False
+                ids = ids[ids != chosen[-1]]
+                self._lower(ids, *self._approach(chosen[-1]))
             if chosen or bound < TINY:
                 return chosen
 
@@ -144,32 +129,24 @@ class _Search:
         self._away[moved] = np.maximum(squared[moved], 0)
         return moved, before
 
-    def _update(self, ids: Ints) -> None:
+    def _measure(self, ids: Ints) -> None:
         """Make the gains of these candidates exact."""
-        tasks: list[tuple[Ints, Singles, Singles | None]] = []
-        for stamp in np.unique(self._stamps[ids]):
-            same = ids[self._stamps[ids] == stamp]
-            moved = self._moved(int(stamp))
-            if moved is None:
-                self._gains[same] = 0
-                lines, caps = self._from(np.arange(len(self._away)), self._away), None
-            elif moved.size:
-                before = self._states[int(stamp)][moved]
-                lines, caps = self._from(moved, before), before - self._away[moved]
-            else:
-                continue
-            tasks += [(same[start : start + TILE], lines, caps) for start in range(0, same.size, TILE)]
-        found = self._workers.each(tasks, lambda task: _closer(self._candidates[task[0]], *task[1:]))
-        for (same, _, caps), sums in zip(tasks, found, strict=True):
-            self._gains[same] += sums if caps is None else -sums
-        self._stamps[ids] = self._last
+        everyone = np.arange(len(self._away))
+        self._gains[ids] = self._closer(ids, self._from(everyone, self._away), None)
 
-    def _moved(self, stamp: int) -> Ints | None:
-        """Return the rows that are closer than in that state; None where it is no more work to look at all."""
-        if stamp == FROM_SCRATCH:
-            return None
-        moved = np.flatnonzero(self._away < self._states[stamp])
-        return moved if 2 * moved.size < len(self._away) else None
+    def _lower(self, ids: Ints, moved: Ints, before: Singles) -> None:
+        """Take off what candidates can no longer gain since these rows came closer.
+
+        It is taken off from `ids`, whose gains stay exact, and from the rows that moved: they have most to lose, and
+        every part that is taken off leaves a bound.
+        """
+        inside = np.zeros(len(self._away), np.bool_)
+        inside[ids] = True
+        inside[moved] = self._free[moved]
+        concerned = np.flatnonzero(inside)
+        # What a row's coming closer leaves less to gain is at most by how much it came closer.
+        caps = before - self._away[moved]
+        self._gains[concerned] -= self._closer(concerned, self._from(moved, before), caps)
 
     def _from(self, ids: Ints, away: Singles) -> Singles:
         """Return the lines of these rows, so far away."""
@@ -177,15 +154,12 @@ class _Search:
         lines[:, -2] += away
         return lines
 
-    def _remember(self, ids: Ints) -> None:
-        """Keep the distances as a state that these candidates' gains are exact for."""
-        self._last += 1
-        self._states[self._last] = self._away.copy()
-        self._stamps[ids] = self._last
-        oldest = min(self._states)
-        if len(self._states) > MOST_STATES:
-            del self._states[oldest]
-            self._stamps[self._stamps == oldest] = FROM_SCRATCH
+    def _closer(self, ids: Ints, lines: Singles, caps: Singles | None) -> Floats:
+        if ids.size * len(lines) < ALONE:
+            return _closer(self._candidates[ids], lines, caps)
+        pieces = [ids[start : start + TILE] for start in range(0, ids.size, TILE)]
+        found = self._workers.each(pieces, lambda some: _closer(self._candidates[some], lines, caps))
+        return np.concatenate(list(found))
 
 
 def _closer(candidates: Singles, lines: Singles, caps: Singles | None) -> Floats:
