@@ -1,6 +1,6 @@
 """Pick the few rows of a large data set that stand for all of it, with weights that keep every total unbiased."""
 
-from coresift import holder
+from coresift import baselines, holder
 from coresift.bounds import difference_size, paper_size
 from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
 from coresift.clustering import cluster
@@ -62,6 +62,7 @@ __all__ = [
     "Systematic",
     "__version__",
     "ask",
+    "baselines",
     "center_predictions",
     "certify",
     "cluster",

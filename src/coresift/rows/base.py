@@ -75,6 +75,10 @@ class Rows(ABC):
         self._numbers(ids)
         return None
 
+    def number(self, row: int) -> int:
+        """Return what the user calls this row: its number in the rows that this is perhaps a part of."""
+        return row
+
     def normalized(self) -> Rows:
         """Return a view whose rows have Euclidean length 1; a row of zeros stays one."""
         return _Normalized(self)
@@ -137,6 +141,9 @@ class _Normalized(Rows):
 
     def labels(self, column: str) -> NDArray[Any]:
         return self._raw.labels(column)
+
+    def number(self, row: int) -> int:
+        return self._raw.number(row)
 
     def normalized(self) -> Rows:
         return self
@@ -232,6 +239,7 @@ def refuse_bad_row(rows: Rows) -> NoReturn:
     if row is None:
         raise InputError("rows must be finite numbers; all of them are, yet a distance between two was not.")
     values = rows.take([row])[0]
+    row = rows.number(row)
     if np.all(np.isfinite(values)):
         raise InputError(f"rows must have a length of at most {LONGEST:g}; row {row} is longer.")
     position = np.flatnonzero(~np.isfinite(values))[0]

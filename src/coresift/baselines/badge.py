@@ -1,0 +1,111 @@
+"""BADGE: diverse rows with large gradients, by k-means++ on gradient embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from coresift.baselines.making import Task, Watch, begin, by_block
+from coresift.baselines.probabilities import REASON, ask_probabilities
+from coresift.engine import Engine, Workers
+from coresift.progress import stage
+from coresift.rows import Rows, refuse_bad_row
+from coresift.types import Floats, Ints, Ledger, Selection, Singles
+
+
+def badge(
+    rows: Any,
+    budget: int,
+    *,
+    seed: int = 0,
+    given: Any = None,
+    exclude: Any = None,
+    probabilities: Any = None,
+    batch: int = 1024,
+    engine: Engine | None = None,
+    progress: Watch = None,
+) -> Selection:
+    """Draw rows by k-means++ on the gradients of the last layer (Ash et al. 2020). No weights.
+
+    The rows are to be the inputs h of the model's last layer. If the likeliest class were the true one, the
+    gradient would be (p − e) ⊗ h with e that class's unit vector: long where the model is unsure. The row with the
+    longest gradient is first (unless rows are given); then each is drawn ∝ the squared distance of its gradient to
+    the nearest one so far. `probabilities` and `batch` are those of `margin`.
+
+    Cost: one model call for every row that is not excluded, and a pass for every row chosen. Memory: 4 bytes a row
+    and class, and 20 bytes a row; the gradients themselves, classes × d numbers a row, are never made.
+
+    >>> rows = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
+    >>> badge(rows, 2, probabilities=[[0.5, 0.5], [0.5, 0.5], [0.9, 0.1]]).ids.size
+    2
+    """
+    task = begin("badge", rows, budget, seed, given, exclude, engine, progress)
+    ids = task.counted
+    errors = _errors(task, probabilities, batch, ids)
+    free = np.flatnonzero(task.frame.open()[ids])
+    with task.workers() as workers:
+        gradients = _Gradients(task.view(ids), errors, workers)
+        chosen = _spread_out(task, gradients, np.searchsorted(ids, task.frame.given), free)
+    return task.choose(ids[chosen], Ledger(((1, REASON, int(ids.size)),)))
+
+
+def _errors(task: Task, probabilities: Any, batch: int, ids: Ints) -> Singles:
+    """Return p − e for these rows."""
+    errors: Singles | None = None
+    for here, answers in ask_probabilities(task, probabilities, ids, batch):
+        if errors is None:
+            errors = np.empty((ids.size, answers.shape[1]), np.float32)
+        errors[here] = answers
+        errors[here][np.arange(len(answers)), answers.argmax(axis=1)] -= 1
+    assert errors is not None
+    return errors
+
+
+def _spread_out(task: Task, gradients: _Gradients, given: Ints, free: Ints) -> Ints:
+    """Return positions drawn by k-means++, fewer when all gradients that are left are zero away."""
+    closest = np.full(gradients.squares.size, np.inf)
+    for one in given:
+        np.minimum(closest, gradients.distances(int(one)), out=closest)
+    chosen: list[int] = []
+    with stage(task.progress, "choosing rows", task.room):
+        while len(chosen) < task.room:
+            if chosen or given.size:
+                cumulative = np.cumsum(closest[free])
+                if cumulative[-1] <= 0:
+                    break
+                spot = np.searchsorted(cumulative, task.rng.random() * cumulative[-1], side="right")
+                one = int(free[min(int(spot), free.size - 1)])
+            else:
+                one = int(free[gradients.squares[free].argmax()])
+            chosen.append(one)
+            np.minimum(closest, gradients.distances(one), out=closest)
+            closest[one] = 0
+            task.progress.advance(1)
+    return np.array(chosen, np.int64)
+
+
+class _Gradients:
+    """Outer products of errors and rows, known by their inner products alone: ⟨a ⊗ x, b ⊗ y⟩ = ⟨a, b⟩⟨x, y⟩."""
+
+    def __init__(self, rows: Rows, errors: Singles, workers: Workers) -> None:
+        self._rows, self._errors, self._workers = rows, errors, workers
+        self.squares: Floats = by_block(workers.map(rows, self._squared)).astype(np.float64)
+        if not np.isfinite(self.squares).all():
+            refuse_bad_row(rows)
+
+    def _squared(self, start: int, block: Singles) -> Singles:
+        errors = self._errors[start : start + len(block)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = np.einsum("ij,ij->i", block, block)
+            return np.asarray(lengths * np.einsum("ij,ij->i", errors, errors))
+
+    def distances(self, one: int) -> Floats:
+        """Return the squared distance of every gradient to this one: one pass."""
+        point, error = self._rows.take([one])[0], self._errors[one]
+
+        def products(start: int, block: Singles) -> Singles:
+            return np.asarray((block @ point) * (self._errors[start : start + len(block)] @ error))
+
+        inner = by_block(self._workers.map(self._rows, products)).astype(np.float64)
+        return np.asarray(np.maximum(self.squares + self.squares[one] - 2 * inner, 0.0))

@@ -1,0 +1,178 @@
+"""Rows that cover the space: each as far as possible from those before, or one for each of many clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from coresift.baselines.making import Watch, begin, by_block, flag
+from coresift.clustering import cluster
+from coresift.clustering.nearest import squared_distances
+from coresift.engine import Engine, Workers
+from coresift.progress import stage
+from coresift.rows import Rows, refuse_bad_row
+from coresift.types import Ints, Selection, Singles
+
+# How many of the farthest rows are kept at hand between two passes, and how many centers a block meets at a time.
+AT_HAND = 1024
+TILE = 64
+
+
+def k_center(
+    rows: Any,
+    budget: int,
+    *,
+    seed: int = 0,
+    given: Any = None,
+    exclude: Any = None,
+    normalize: bool = False,
+    engine: Engine | None = None,
+    progress: Watch = None,
+) -> Selection:
+    """Choose greedily the row farthest from all rows chosen so far (Sener and Savarese 2018).
+
+    It begins with the given rows, or else with a random one. No weights; `order` is the order of choice, in which
+    any beginning is the choice for a smaller budget.
+
+    Distances only fall as rows are chosen, so those that were measured earlier bound the new ones: between two
+    passes the next rows come from the thousand that were farthest, as long as these stay farther than all others
+    ever were. The result is that of comparing every row with every choice, in far fewer passes.
+
+    Cost: no model call; n × budget distances. Memory: 30 bytes a row, and a thousand rows.
+
+    >>> k_center(np.array([[0.0], [1.0], [5.0], [9.0]]), 3, given=[0]).ids
+    array([0, 2, 3])
+    """
+    normalize = flag("normalize", normalize)
+    task = begin("k-center", rows, budget, seed, given, exclude, engine, progress, normalize=normalize)
+    ids = task.open
+    if not ids.size:
+        return task.choose(ids)
+    view = task.view(ids, normalize=normalize)
+    with task.workers() as workers, stage(task.progress, "choosing rows", task.room):
+        cover = _Cover(view, workers)
+        if task.frame.given.size:
+            cover.add(task.view(task.frame.given, normalize=normalize).take(np.arange(task.frame.given.size)))
+            chosen: list[int] = []
+        else:
+            chosen = [int(task.rng.integers(ids.size))]
+            cover.add(view.take(chosen))
+        while len(chosen) < task.room and cover.radius > 0:
+            further = cover.choose(task.room - len(chosen))
+            chosen += further
+            task.progress.advance(len(further))
+    return task.choose(ids[np.array(chosen, np.int64)])
+
+
+def diversity(
+    rows: Any,
+    budget: int,
+    *,
+    seed: int = 0,
+    given: Any = None,
+    exclude: Any = None,
+    normalize: bool = False,
+    engine: Engine | None = None,
+    progress: Watch = None,
+) -> Selection:
+    """Cluster into as many clusters as there is budget, and take the row nearest to each center. No weights.
+
+    Given rows count in the budget, and the others are clustered without them.
+
+    Cost: no model call; one clustering with k = budget. Memory: that of the clustering.
+
+    >>> diversity(np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]]), 2).ids
+    array([1, 4])
+    """
+    normalize = flag("normalize", normalize)
+    task = begin("diversity", rows, budget, seed, given, exclude, engine, progress, normalize=normalize)
+    ids = task.open
+    if not ids.size:
+        return task.choose(ids)
+    view = task.view(ids, normalize=normalize)
+    return task.choose(ids[cluster(view, task.room, seed=task.seed, engine=engine, progress=task.progress).centers])
+
+
+class _Cover:
+    """The squared distance of every row to the nearest of some centers, and the rows that are farthest."""
+
+    def __init__(self, rows: Rows, workers: Workers) -> None:
+        self._rows, self._workers = rows, workers
+        # About the mean, rounding is in proportion to how far apart the rows are.
+        self._mean = mean_of(rows, workers)
+        self._norms = lengths_about(rows, self._mean, workers)
+        self._closest = np.full(rows.n, np.inf, np.float32)
+
+    @property
+    def radius(self) -> float:
+        """The largest squared distance."""
+        return float(self._closest.max())
+
+    def add(self, centers: Singles) -> None:
+        """Let these points be centers too: one pass."""
+        centers = centers - self._mean
+
+        def lower(start: int, block: Singles) -> None:
+            here = slice(start, start + len(block))
+            shifted, closest = block - self._mean, self._closest[here]
+            for tile in range(0, len(centers), TILE):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    squared = squared_distances(shifted, self._norms[here], centers[tile : tile + TILE])
+                np.minimum(closest, squared.min(axis=0), out=closest)
+
+        for _ in self._workers.map(self._rows, lower):
+            pass
+        if not np.isfinite(self._closest).all():
+            refuse_bad_row(self._rows)
+
+    def choose(self, most: int) -> list[int]:
+        """Return the farthest row, and those that follow it for certain; make them centers."""
+        at_hand, limit = self._farthest()
+        points = self._rows.take(at_hand)
+        shifted, closest = points - self._mean, self._closest[at_hand]
+        norms, chosen = self._norms[at_hand], []
+        farthest = int(closest.argmax())
+        while True:
+            chosen.append(farthest)
+            np.minimum(closest, squared_distances(shifted, norms, shifted[farthest : farthest + 1])[0], out=closest)
+            farthest = int(closest.argmax())
+            # A row that is not at hand may be as far as the limit, and come first.
+            if len(chosen) == most or closest[farthest] <= limit:
+                break
+        self.add(points[chosen])
+        return [int(row) for row in at_hand[chosen]]
+
+    def _farthest(self) -> tuple[Ints, float]:
+        """Return the farthest rows, the first ones on a tie, and the most that the others' distances can be."""
+        others = self._closest.size - AT_HAND
+        if others <= 0:
+            return np.arange(self._closest.size), 0.0
+        limit = np.partition(self._closest, others)[others]
+        beyond = np.flatnonzero(self._closest > limit)
+        at_limit = np.flatnonzero(self._closest == limit)[: AT_HAND - beyond.size]
+        return np.sort(np.concatenate([beyond, at_limit])), float(limit)
+
+
+def mean_of(rows: Rows, workers: Workers) -> Singles:
+    """Return the mean row, or refuse rows that are not finite."""
+    total = np.zeros(rows.d)
+    for part in workers.map(rows, lambda _, block: block.sum(axis=0, dtype=np.float64)):
+        total += part
+    if not np.isfinite(total).all():
+        refuse_bad_row(rows)
+    return (total / rows.n).astype(np.float32)
+
+
+def lengths_about(rows: Rows, point: Singles, workers: Workers) -> Singles:
+    """Return every row's squared distance to a point, or refuse the row that is too far away."""
+    found: Singles = by_block(workers.map(rows, lambda _, block: squared_lengths(block - point)))
+    if not np.isfinite(found).all():
+        refuse_bad_row(rows)
+    return found
+
+
+def squared_lengths(points: Singles) -> Singles:
+    """Return ‖x‖² of every row."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.einsum("ij,ij->i", points, points))

@@ -1,0 +1,79 @@
+"""A model's class probabilities, asked a batch of rows at a time and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.baselines.making import Task
+from coresift.checks import LossError, refuse, whole
+from coresift.progress import stage
+from coresift.types import Floats, Ints
+
+REASON = "probabilities"
+ALLOWED = "an array with a line a row and a column a class, or a callable of row numbers that returns such lines"
+# How far from 1 the sum of a row's probabilities may be: a network's are often in half precision.
+ROUNDED = 1e-2
+
+
+def ask_probabilities(task: Task, source: Any, ids: Ints, batch: int) -> Iterator[tuple[slice, Floats]]:
+    """Yield places in `ids` and the probabilities of those rows, batch by batch."""
+    batch = whole("batch", batch)
+    table = None if callable(source) else _table(source, task.rows.n)
+    classes = 0
+    with stage(task.progress, "asking for probabilities", ids.size):
+        for start in range(0, ids.size, batch):
+            some = ids[start : start + batch]
+            answers = _checked(_called(source, some) if table is None else table[some], some)
+            if classes and answers.shape[1] != classes:
+                raise LossError(
+                    f"probabilities must have the same classes for all rows; row {some[0]} has {answers.shape[1]} "
+                    f"after {classes}."
+                )
+            classes = answers.shape[1]
+            yield slice(start, start + some.size), answers
+            task.progress.advance(some.size)
+
+
+def _table(source: Any, n: int) -> NDArray[Any]:
+    if source is None:
+        refuse("probabilities", ALLOWED, "none")
+    try:
+        table = np.asarray(source)
+    except ValueError:
+        refuse("probabilities", ALLOWED, "lists of unequal length")
+    if table.ndim != 2 or len(table) != n:
+        refuse("probabilities", f"{n} lines, one a row, with a column a class", f"shape {table.shape}")
+    return table
+
+
+def _called(source: Any, ids: Ints) -> Any:
+    try:
+        return source(ids.copy())  # its own copy: a callable may sort or change what it is given
+    except Exception as error:
+        told = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".: ")
+        raise LossError(
+            f"The callable for probabilities failed on {ids.size} rows, the first of them row {ids[0]}: {told}."
+        ) from error
+
+
+def _checked(values: Any, ids: Ints) -> Floats:
+    try:
+        answers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise LossError(f"probabilities must be numbers, a line a row; got {type(values).__name__}.") from None
+    if answers.ndim != 2 or len(answers) != ids.size or answers.shape[1] < 2:
+        raise LossError(
+            f"probabilities must be a line for each of {ids.size} rows, with at least two classes; "
+            f"got shape {answers.shape}."
+        )
+    within = np.isfinite(answers).all(axis=1) & (answers >= 0).all(axis=1)
+    bad = np.flatnonzero(~(within & (np.abs(answers.sum(axis=1) - 1) <= ROUNDED)))
+    if bad.size:
+        raise LossError(
+            f"probabilities must be at least 0 and sum to 1 for each row; row {ids[bad[0]]} has {answers[bad[0]]}."
+        )
+    return answers

@@ -1,0 +1,60 @@
+"""Approximate leverage scores: a sparse sketch stands for the matrix, random directions for the space it spans."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coresift.baselines.making import STREAM, by_block
+from coresift.engine import Workers
+from coresift.leverage import orthonormal
+from coresift.rows import Rows, refuse_bad_row
+from coresift.types import Floats, Ints, Singles
+
+# On how many lines of a sketch a row is.
+SPREAD = 4
+
+
+def sketched_scores(rows: Rows, lines: int, directions: int, seed: int, workers: Workers) -> Floats:
+    """Return approximate leverage scores ‖aTG‖², where T makes the columns of the sketch orthonormal."""
+    sketch = _sketch(rows, lines, seed, workers)
+    _, transform = orthonormal(sketch, np.linalg.norm(sketch, axis=0))
+    if directions < transform.shape[1]:
+        transform = transform @ random_directions(transform.shape[1], directions, seed)
+
+    def lengths(_: int, block: Singles) -> Floats:
+        reached = block @ transform
+        return np.asarray(np.einsum("ij,ij->i", reached, reached))
+
+    return np.asarray(by_block(workers.map(rows, lengths, name="measuring leverage")))
+
+
+def random_directions(dimension: int, count: int, seed: int) -> Floats:
+    """Return G, with which ‖xG‖² is ‖x‖² on average."""
+    rng = np.random.default_rng([seed, STREAM, 1])
+    return np.asarray(rng.standard_normal((dimension, count)) / np.sqrt(count))
+
+
+def places_and_signs(start: int, count: int, lines: int, seed: int) -> tuple[Ints, Floats]:
+    """Return the lines that each of a block's rows goes to, and its signs there; the block begins at `start`."""
+    rng = np.random.default_rng([seed, STREAM, 2, start])
+    places = rng.integers(lines, size=(count, SPREAD))
+    signs = rng.choice(np.array([-1.0, 1.0]), size=(count, SPREAD))
+    return places, signs / np.sqrt(SPREAD)
+
+
+def _sketch(rows: Rows, lines: int, seed: int, workers: Workers) -> Floats:
+    """Return SA. Every block draws its own part of S, so that no more of it is ever held."""
+    from scipy.sparse import csr_array
+
+    def part(start: int, block: Singles) -> Floats:
+        places, signs = places_and_signs(start, len(block), lines, seed)
+        columns = np.repeat(np.arange(len(block)), SPREAD)
+        gather = csr_array((signs.ravel(), (places.ravel(), columns)), shape=(lines, len(block)))
+        return np.asarray(gather @ block.astype(np.float64))
+
+    total = np.zeros((lines, rows.d))
+    for found in workers.map(rows, part, name="sketching columns"):
+        total += found
+    if not np.isfinite(total).all():
+        refuse_bad_row(rows)
+    return total

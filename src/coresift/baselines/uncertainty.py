@@ -1,0 +1,114 @@
+"""Rows of which a model is least sure. Each method asks the model about every row that may come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from coresift.baselines.making import Task, Watch, begin
+from coresift.baselines.probabilities import REASON, ask_probabilities
+from coresift.engine import Engine
+from coresift.types import Floats, Ledger, Selection
+
+
+def margin(
+    rows: Any,
+    budget: int,
+    *,
+    seed: int = 0,
+    given: Any = None,
+    exclude: Any = None,
+    probabilities: Any = None,
+    batch: int = 1024,
+    engine: Engine | None = None,
+    progress: Watch = None,
+) -> Selection:
+    """Take the rows whose two likeliest classes are closest: the smallest p₁ − p₂ first.
+
+    `probabilities` is an array with a line a row and a column a class, or a callable that takes row numbers (`batch`
+    of them at a time) and returns such lines. Rows that are equally unsure come in random order. No weights.
+
+    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes a row and one batch.
+
+    >>> margin(np.zeros((3, 1)), 1, probabilities=[[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]).ids
+    array([1])
+    """
+    task = begin("margin", rows, budget, seed, given, exclude, engine, progress)
+    return _least_sure(task, probabilities, batch, margin_of)
+
+
+def least_confidence(
+    rows: Any,
+    budget: int,
+    *,
+    seed: int = 0,
+    given: Any = None,
+    exclude: Any = None,
+    probabilities: Any = None,
+    batch: int = 1024,
+    engine: Engine | None = None,
+    progress: Watch = None,
+) -> Selection:
+    """Take the rows whose likeliest class is least likely: the smallest p₁ first. No weights.
+
+    `probabilities` and `batch` are those of `margin`.
+
+    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes a row and one batch.
+
+    >>> least_confidence(np.zeros((2, 1)), 1, probabilities=[[0.6, 0.4, 0.0], [0.5, 0.3, 0.2]]).ids
+    array([1])
+    """
+    task = begin("least-confidence", rows, budget, seed, given, exclude, engine, progress)
+    return _least_sure(task, probabilities, batch, confidence_of)
+
+
+def entropy(
+    rows: Any,
+    budget: int,
+    *,
+    seed: int = 0,
+    given: Any = None,
+    exclude: Any = None,
+    probabilities: Any = None,
+    batch: int = 1024,
+    engine: Engine | None = None,
+    progress: Watch = None,
+) -> Selection:
+    """Take the rows whose predicted classes have the largest entropy −Σ p ln p. No weights.
+
+    `probabilities` and `batch` are those of `margin`.
+
+    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes a row and one batch.
+
+    >>> entropy(np.zeros((2, 1)), 1, probabilities=[[0.5, 0.5, 0.0], [0.4, 0.3, 0.3]]).ids
+    array([1])
+    """
+    task = begin("entropy", rows, budget, seed, given, exclude, engine, progress)
+    return _least_sure(task, probabilities, batch, order_of)
+
+
+def margin_of(probabilities: Floats) -> Floats:
+    """Return p₁ − p₂, what the likeliest class is ahead of the next."""
+    highest = np.partition(probabilities, -2, axis=1)[:, -2:]
+    return np.asarray(highest[:, 1] - highest[:, 0])
+
+
+def confidence_of(probabilities: Floats) -> Floats:
+    """Return p₁, the probability of the likeliest class."""
+    return np.asarray(probabilities.max(axis=1))
+
+
+def order_of(probabilities: Floats) -> Floats:
+    """Return Σ p ln p, the entropy with its sign turned: small where the model is unsure."""
+    return np.asarray((probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0))).sum(axis=1))
+
+
+def _least_sure(task: Task, probabilities: Any, batch: int, sureness: Callable[[Floats], Floats]) -> Selection:
+    ids = task.open
+    sure = np.empty(ids.size)
+    for here, answers in ask_probabilities(task, probabilities, ids, batch):
+        sure[here] = sureness(answers)
+    order = np.lexsort((task.rng.random(ids.size), sure))[: task.room]
+    return task.choose(ids[order], Ledger(((1, REASON, int(ids.size)),) if ids.size else ()))

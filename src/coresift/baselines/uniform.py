@@ -1,0 +1,198 @@
+"""Random rows: plain, without duplicates, evenly over clusters, or of matching lengths."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from coresift.baselines.duplicates import group_duplicates
+from coresift.baselines.making import Task, Watch, begin, flag
+from coresift.checks import CoresiftWarning, InputError, positive, real_vector, refuse, row_numbers, whole
+from coresift.clustering import cluster
+from coresift.engine import Engine
+from coresift.inclusion import deal
+from coresift.types import Clustering, Floats, Ints, Selection
+
+BINS = 10
+
+
+def uniform(
+    rows: Any,
+    budget: int,
+    *,
+    seed: int = 0,
+    given: Any = None,
+    exclude: Any = None,
+    engine: Engine | None = None,
+    progress: Watch = None,
+) -> Selection:
+    """Draw rows uniformly without replacement; every drawn row weighs the same.
+
+    Cost: no model call; the rows are not even read. Memory: a few numbers a row.
+
+    >>> uniform(np.zeros((100, 2)), 10)
+    Selection(10 of 100 rows, 0 losses asked, seed=0)
+    """
+    task = begin("uniform", rows, budget, seed, given, exclude, engine, progress)
+    order = task.rng.permutation(task.open)
+    return task.draw(order, np.ones(order.size))
+
+
+def deduplicated(
+    rows: Any,
+    budget: int,
+    *,
+    seed: int = 0,
+    given: Any = None,
+    exclude: Any = None,
+    near: float = 0.1,
+    normalize: bool = False,
+    engine: Engine | None = None,
+    progress: Watch = None,
+) -> Selection:
+    """Draw groups of duplicates uniformly, and one random row of each; its weight stands for the group.
+
+    Rows whose numbers are all equal are duplicates. So are rows that lie within `near` times the typical distance
+    from the mean of an earlier row that stands for its group; they are looked for inside clusters of about a
+    thousand rows (as SemDeDup does: Abbas et al. 2023), so that some pairs across clusters stay. `near=0` removes
+    exact duplicates alone. Fewer rows than the budget come out, with a warning, when there are fewer groups. Rows
+    are compared with each other, not with the given ones: totals would be biased without the copies of those.
+
+    Cost: no model call; up to five passes, and a thousand distances a row. Memory: about 60 bytes a row, and what
+    clustering takes.
+
+    >>> picked = deduplicated(np.repeat(np.eye(3), [5, 1, 2], axis=0), 3)
+    >>> sorted(picked.weights.tolist())
+    [1.0, 2.0, 5.0]
+    """
+    near, normalize = positive("near", near, zero=True), flag("normalize", normalize)
+    task = begin("deduplicated", rows, budget, seed, given, exclude, engine, progress, near=near, normalize=normalize)
+    ids = task.open
+    if not ids.size:
+        return task.weighted(ids, np.zeros(0))
+    groups = group_duplicates(task, task.view(ids, normalize=normalize), near)
+    members = np.bincount(groups)
+    mixed = task.rng.permutation(ids.size)
+    _, first = np.unique(groups[mixed], return_index=True)
+    one_each = task.rng.permutation(mixed[first])
+    if one_each.size < task.room:
+        message = f"Asked for {task.room} rows, but only {one_each.size} are no duplicates: that many come out."
+        warnings.warn(message, CoresiftWarning, stacklevel=2)
+    drawn = one_each[: task.room]
+    return task.weighted(ids[drawn], drawn.size / one_each.size / members[groups[drawn]])
+
+
+def cluster_stratified(
+    rows: Any,
+    budget: int,
+    *,
+    seed: int = 0,
+    given: Any = None,
+    exclude: Any = None,
+    clusters: int | Clustering | None = None,
+    normalize: bool = False,
+    engine: Engine | None = None,
+    progress: Watch = None,
+) -> Selection:
+    """Deal the budget to clusters by size, at least one row each if it allows; draw uniformly inside.
+
+    `clusters` is how many, by default a tenth of the budget, or a `Clustering` made before.
+
+    Cost: no model call; one clustering. Memory: that of the clustering.
+
+    >>> rows = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
+    >>> cluster_stratified(rows, 2, clusters=2).weights
+    array([3., 3.])
+    """
+    normalize = flag("normalize", normalize)
+    options = {"clusters": clusters, "normalize": normalize}
+    task = begin("cluster-stratified", rows, budget, seed, given, exclude, engine, progress, **options)
+    clustering = _clustering(task, clusters, normalize)
+    order = task.rng.permutation(task.open)
+    order = order[np.argsort(clustering.labels[order], kind="stable")]
+    members = np.bincount(clustering.labels[order], minlength=clustering.k)
+    dealt = deal(task.room * members / max(order.size, 1), members, task.room)
+    sizes: Floats = (dealt / np.maximum(members, 1))[clustering.labels[order]]
+    return task.draw(order, sizes, clustering=clustering)
+
+
+def length_matched(
+    rows: Any,
+    budget: int,
+    *,
+    seed: int = 0,
+    given: Any = None,
+    exclude: Any = None,
+    lengths: Any = None,
+    like: Any = None,
+    engine: Engine | None = None,
+    progress: Watch = None,
+) -> Selection:
+    """Draw random texts whose lengths are spread like those of all texts, or like those of other chosen rows.
+
+    `lengths` is a number a row, or the texts themselves (then their characters count). By default the draw walks
+    the rows from short to long at even steps, and each weighs the same. With `like`, a Selection or row numbers,
+    each tenth of the lengths gets as large a part of the budget as it has among those rows, and there are no
+    weights: what separates a method from this baseline is then not the length of what it picks.
+
+    Cost: no model call; the rows are not read. Memory: a few numbers a row.
+
+    >>> length_matched(np.zeros((6, 1)), 3, lengths=["a", "b", "cc", "dd", "eeeee", "fffff"]).ids.size
+    3
+    """
+    task = begin("length-matched", rows, budget, seed, given, exclude, engine, progress)
+    sizes = _lengths(lengths, task.rows.n)
+    task.recipe["lengths"] = f"{sizes.min():g} to {sizes.max():g}"
+    order = task.rng.permutation(task.open)
+    order = order[np.argsort(sizes[order], kind="stable")]
+    if like is None:
+        return task.draw(order, np.ones(order.size))
+    reference = row_numbers("like", like.ids if isinstance(like, Selection) else like, task.rows.n)
+    if not reference.size:
+        refuse("like", "a Selection or row numbers, at least one", "none")
+    task.recipe["like"] = f"{reference.size} rows"
+    return task.choose(_matched(task, sizes, reference))
+
+
+def _clustering(task: Task, clusters: int | Clustering | None, normalize: bool) -> Clustering:
+    if not isinstance(clusters, Clustering):
+        k = min(max(1, task.budget // 10), task.rows.n) if clusters is None else whole("clusters", clusters)
+        return cluster(task.rows, k, seed=task.seed, normalize=normalize, engine=task.engine, progress=task.progress)
+    if clusters.n != task.rows.n or clusters.fingerprint != task.rows.fingerprint():
+        raise InputError(
+            f"The clustering is of other rows ({clusters.n} of them) than these {task.rows.n}; cluster these anew."
+        )
+    if normalize and not clusters.normalized:
+        raise InputError("normalize=True needs a clustering of normalized rows; this one is not.")
+    return clusters
+
+
+def _lengths(lengths: Any, n: int) -> Floats:
+    if lengths is None:
+        refuse("lengths", f"a length or a text for each of {n} rows", "none")
+    values = np.asarray(lengths)
+    if values.dtype.kind in "UO" and values.ndim == 1 and all(isinstance(text, str) for text in values):
+        values = np.fromiter(map(len, values), np.float64, values.size)
+    found = real_vector("lengths", values, n)
+    if found.min() < 0:
+        refuse("lengths", "numbers of at least 0", found.min())
+    return found
+
+
+def _matched(task: Task, sizes: Floats, reference: Ints) -> Ints:
+    """Return random open rows, as many of each tenth of the lengths as the reference asks for."""
+    edges = np.quantile(sizes[task.counted], np.arange(1, BINS) / BINS)
+    bins = np.searchsorted(edges, sizes, side="right")
+    wanted = np.bincount(bins[reference], minlength=BINS)
+    mixed = task.rng.permutation(task.open)
+    mixed = mixed[np.argsort(bins[mixed], kind="stable")]
+    members = np.bincount(bins[mixed], minlength=BINS)
+    dealt = deal(task.room * wanted / reference.size, np.where(wanted > 0, members, 0), task.room)
+    missing = task.room - int(dealt.sum())
+    if missing:
+        message = f"Only {dealt.sum()} rows are left of the lengths that like has: {missing} others are of any length."
+        warnings.warn(message, CoresiftWarning, stacklevel=3)
+    place = np.arange(mixed.size) - np.repeat(np.cumsum(members) - members, members)
+    return mixed[place < np.repeat(dealt, members)]
