@@ -27,7 +27,7 @@ def expected_weights(monkeypatch, combination, frame, budget):
         return pipeline.prepare(settled, None, Progress())
 
     def finish(prepared):
-        return pipeline._finish(prepared, TINY_LOSSES[prepared.pilot.ids], cs.Ledger())
+        return pipeline.finish(prepared, TINY_LOSSES[prepared.pilot.ids], cs.Ledger())
 
     prepare()
     first_draws = [(None, 1.0)] if pilot_design.seen is None else list(boxes(pilot_design.design, pilot_design.seen))

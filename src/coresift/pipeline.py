@@ -60,11 +60,11 @@ def select(
     progress = choose(progress)
     prepared = prepare(settled, engine, progress)
     if oracle is None or not prepared.pilot.ids.size:
-        return _finish(prepared, np.zeros(0), Ledger())
+        return finish(prepared, np.zeros(0), Ledger())
     rows = settled.rows
     with oracle.session(rows.n, prepared.fingerprint(), settled.budget, progress, rows.names) as session:
         answers = session.ask(prepared.pilot.ids, round=1, reason="pilot")
-    return _finish(prepared, answers, session.ledger)
+    return finish(prepared, answers, session.ledger)
 
 
 def ask(
@@ -101,8 +101,8 @@ class Prepared:
         return {"rows": rows, "clustering": clusters, **self.recipe, "seed": str(self.settled.seed)}
 
 
-def prepare(settled: Settled, engine: Engine | None, progress: Progress) -> Prepared:
-    """Cluster, unless that was done before, and draw the pilot."""
+def prepare(settled: Settled, engine: Engine | None, progress: Progress, *, most: int | None = None) -> Prepared:
+    """Cluster, unless that was done before, and draw the pilot; it asks at most the budget, unless `most` is given."""
     clustering = settled.clusters
     if not isinstance(clustering, Clustering):
         clustering = cluster(
@@ -125,14 +125,15 @@ def prepare(settled: Settled, engine: Engine | None, progress: Progress) -> Prep
         "given": _shown(settled.frame.given),
         "exclude": _shown(settled.frame.excluded),
     }
-    return Prepared(settled, clustering, _draw_pilot(settled, clustering), recipe)
+    pilot = _draw_pilot(settled, clustering, settled.budget if most is None else most)
+    return Prepared(settled, clustering, pilot, recipe)
 
 
 def _shown(ids: Ints) -> str:
     return f"{ids.size} rows, digest {digest(ids)}" if ids.size else "no rows"
 
 
-def _draw_pilot(settled: Settled, clustering: Clustering) -> Pilot:
+def _draw_pilot(settled: Settled, clustering: Clustering, most: int) -> Pilot:
     pilot, frame = settled.pilot, settled.frame
     if pilot is None:
         return Pilot(np.zeros(0, np.int64), nobody(frame))
@@ -142,7 +143,7 @@ def _draw_pilot(settled: Settled, clustering: Clustering) -> Pilot:
     drawn, _ = PILOT_DESIGN.draw(plan.inclusion[order], np.random.default_rng([settled.seed, 2]))
     ids = order[drawn]
     kept = np.setdiff1d(ids, frame.given).size if plan.keep else 0
-    if ids.size > settled.budget or kept > room:
+    if ids.size > most or kept > room:
         raise InputError(
             f"{pilot!r} asks {ids.size} rows, more than the budget of {settled.budget} leaves; "
             "take fewer clusters or a larger budget."
@@ -150,16 +151,19 @@ def _draw_pilot(settled: Settled, clustering: Clustering) -> Pilot:
     return Pilot(ids, plan)
 
 
-def _finish(prepared: Prepared, answers: Floats, ledger: Ledger) -> Selection:
+def finish(prepared: Prepared, answers: Floats, ledger: Ledger, leverage: Floats | None = None) -> Selection:
+    """Score the rows by the pilot's losses, draw what the budget leaves, and weigh."""
     clustering, frame, pilot = prepared.clustering, prepared.settled.frame, prepared.pilot
-    scores = prepared.settled.score.scores(Evidence(clustering, frame, pilot, answers))
+    evidence = Evidence(clustering, frame, pilot, answers, np.zeros(0) if leverage is None else leverage)
+    scores = prepared.settled.score.scores(evidence)
     kept = np.setdiff1d(pilot.ids, frame.given, assume_unique=True) if pilot.plan.keep else pilot.ids[:0]
     left = frame.open()
     left[kept] = False
     count = prepared.settled.budget - frame.given.size - kept.size
     drawn = _draw(prepared, scores, left, count)
     losses = np.full(frame.n, np.nan)
-    losses[pilot.ids] = answers
+    if answers.size:
+        losses[pilot.ids] = answers
     return _assemble(prepared, kept, drawn, losses, ledger, scores.holder)
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from coresift.checks import InputError, loss_vector, share
+from coresift.checks import InputError, loss_vector, positive, share
 from coresift.inclusion import FLAT, parts, spread
 from coresift.order import outward, snake
 from coresift.types import Evidence, Floats, Scores, Strategy
@@ -30,6 +30,8 @@ class Score(Protocol):
 class Sensitivity(Strategy):
     """The paper's rule: ℓ(c) + Λ·‖e − c‖^z, with one Λ (`holder`) for all or one a cluster; no floor.
 
+    holder=inf is the limit Λ → ∞: distances alone, and probability 0 for the centers.
+
     >>> Sensitivity(holder=0.1)
     Sensitivity(holder=0.1)
     """
@@ -39,8 +41,10 @@ class Sensitivity(Strategy):
 
     def __post_init__(self) -> None:
         values = np.asarray(self.holder, np.float64)
+        if values.ndim == 0 and values == np.inf:
+            return
         if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0):
-            raise InputError("holder must be a finite number of at least 0, or one such number a cluster.")
+            raise InputError("holder must be a number of at least 0, or one finite such number a cluster.")
         if values.ndim == 1:
             values.setflags(write=False)
             object.__setattr__(self, "holder", values)
@@ -53,8 +57,10 @@ class Sensitivity(Strategy):
             raise InputError(
                 f"holder must be one number or one for each of {clustering.k} clusters; got {holder.size}."
             )
-        scale = np.broadcast_to(holder, clustering.k)[clustering.labels]
         levels = cluster_losses(evidence)
+        if np.isinf(holder[0]):
+            return Scores(clustering.powers, outward(clustering, levels))
+        scale = np.broadcast_to(holder, clustering.k)[clustering.labels]
         sizes = levels[clustering.labels] + scale * clustering.powers
         return Scores(sizes, outward(clustering, levels), holder)
 
@@ -94,6 +100,34 @@ class Distance(Strategy):
         clustering = evidence.clustering
         sizes = (1 - self.floor) * parts(clustering.powers) + self.floor / clustering.n
         return Scores(sizes, snake(clustering))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeverageMixture(Strategy):
+    """Leverage scores, distances and a uniform floor in fixed parts, for `select_regression`.
+
+    `leverage` and `floor` are parts of the whole, the rest goes by distance; `ridge` is that of the leverage
+    scores. A row far from its medoid or with a say of its own in the fit is likelier to come out.
+    """
+
+    leverage: float = 0.6
+    floor: float = 0.2
+    ridge: float = 0.0
+    asks: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if share("leverage", self.leverage, ends=True) + share("floor", self.floor) > 1:
+            raise InputError(f"leverage and floor must sum to at most 1; got {self.leverage} and {self.floor}.")
+        positive("ridge", self.ridge, zero=True)
+
+    def scores(self, evidence: Evidence) -> Scores:
+        """Return leverage·h/Σh + (1 − leverage − floor)·v/Φ + floor/n."""
+        clustering = evidence.clustering
+        if not evidence.leverage.size:
+            raise InputError(f"score={self!r} is for select_regression, which has leverage scores; take another here.")
+        distance = max(1 - self.leverage - self.floor, 0.0)
+        sizes = self.leverage * parts(evidence.leverage) + distance * parts(clustering.powers)
+        return Scores(sizes + self.floor / clustering.n, snake(clustering))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

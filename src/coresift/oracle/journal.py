@@ -25,6 +25,7 @@ class Journal:
     A line is written with one system call and is on the disk before its answers are used, so a kill at any moment
     costs the batch in flight and leaves at most a torn last line, which the next run cuts off. `ids` and `losses`
     are the answers found when it was opened, `count` is how many are safe in it now. It is locked while it is open.
+    `signed` answers may be negative: labels, which stand under the same name.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "journal.jsonl"
@@ -40,8 +41,9 @@ class Journal:
     >>> journal.close()
     """
 
-    def __init__(self, path: Path, name: str, fingerprint: Mapping[str, str], n: int) -> None:
+    def __init__(self, path: Path, name: str, fingerprint: Mapping[str, str], n: int, *, signed: bool = False) -> None:
         self.path = path
+        self._signed = signed
         self.count = 0
         if path.exists() and not path.is_file():
             raise InputError(f"The journal {path} must be a file; it is something else.")
@@ -116,7 +118,7 @@ class Journal:
             entry = json.loads(line)
             row_numbers("ids", entry["ids"], n)
             ids = np.array(entry["ids"], np.int64)
-            return ids, loss_vector(entry["losses"], ids)
+            return ids, loss_vector(entry["losses"], ids, signed=self._signed)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError, LossError) as error:
             why = str(error) if isinstance(error, CoresiftError) else "it is not a batch of answers."
             raise InputError(

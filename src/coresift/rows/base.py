@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, refuse
-from coresift.types import Ints, Singles, digest
+from coresift.types import Floats, Ints, Singles, digest
 
 Block: TypeAlias = tuple[int, Callable[[], Singles]]
 
@@ -24,7 +24,7 @@ class Rows(ABC):
     """A read-only n×d matrix that hands out blocks of float32 and single rows by number, never all of it at once.
 
     `block_rows` depends on d only, so that what is computed block by block does not depend on where the numbers
-    lie. `id_name` is the name of the table's own id column, if one travels along.
+    lie. `id_name` is the name of the table's own id column, if one travels along; `target_name` that of its labels.
 
     >>> import numpy as np
     >>> from coresift.rows import open_rows
@@ -37,10 +37,10 @@ class Rows(ABC):
     [[4.0, 5.0], [0.0, 1.0]]
     """
 
-    def __init__(self, n: int, d: int, id_name: str | None = None) -> None:
+    def __init__(self, n: int, d: int, id_name: str | None = None, target_name: str | None = None) -> None:
         if n == 0 or d == 0:
             refuse("rows", "at least one row of at least one number", f"{n} rows of {d} numbers")
-        self.n, self.d, self.id_name = n, d, id_name
+        self.n, self.d, self.id_name, self.target_name = n, d, id_name, target_name
         self.block_rows = block_length(d)
         self._fingerprint: str | None = None
 
@@ -74,6 +74,10 @@ class Rows(ABC):
         self._numbers(ids)
         return None
 
+    def targets(self, ids: ArrayLike) -> Floats:
+        """Return the labels of these rows from the target column, NaN where it has none."""
+        refuse("target", "named when the rows are opened", "rows without a target column")
+
     def normalized(self) -> Rows:
         """Return a view whose rows have Euclidean length 1; a row of zeros stays one."""
         return _Normalized(self)
@@ -104,7 +108,7 @@ class _Normalized(Rows):
     """Rows scaled to length 1. The fingerprint is that of the raw rows: what is stored, not how it is seen."""
 
     def __init__(self, raw: Rows) -> None:
-        super().__init__(raw.n, raw.d, raw.id_name)
+        super().__init__(raw.n, raw.d, raw.id_name, raw.target_name)
         self._raw = raw
 
     def blocks(self) -> Iterator[Block]:
@@ -116,6 +120,9 @@ class _Normalized(Rows):
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
         return self._raw.names(ids)
+
+    def targets(self, ids: ArrayLike) -> Floats:
+        return self._raw.targets(ids)
 
     def normalized(self) -> Rows:
         return self
