@@ -111,6 +111,16 @@ class Regression(Value):
             warnings.warn(message, CoresiftWarning, stacklevel=2)
         return found
 
+    def determination(self, fit: Fit) -> float:
+        """Return R² of a fit over the selected rows, weighted: an estimate of R² over all rows, and a kind one.
+
+        The same labels that made the fit judge it; hold out others to judge it strictly.
+        """
+        weights, labels = np.asarray(self.selection.weights), self._labels(None)
+        spread = float(weights @ (labels - np.average(labels, weights=weights)) ** 2)
+        left = float(weights @ (fit.predict(self.features) - labels) ** 2)
+        return 1 - left / spread if spread > 0 else float("nan")
+
     def _labels(self, labels: Any) -> Floats:
         if labels is not None:
             return real_vector("labels", labels, len(self.selection))
@@ -141,12 +151,12 @@ def select_regression(
         None takes the target column that A was opened with, and where there is none, nobody is asked.
     budget: rows out, medoids and draws together; each costs a label. Where the medoids are not kept (the paper),
         they are asked beyond it.
-    clusters: how many medoids, or a `Clustering` with z=1. By default a tenth of the budget, at most a tenth of
-        the rows; where the medoids are not kept, a tenth of the rows.
+    clusters: how many medoids, or a `Clustering` with z=1; at most a tenth of the rows by default. Of the budget
+        it is a tenth, and a third with `LeverageMixture`; where the medoids are not kept, it is a tenth of the rows.
     pilot: by default `Centers(keep=True)`: medoids come out with certainty and weight 1, and the draw is among
-        the others; with `LeverageMixture` nobody is asked first.
-    score: by default `Distance(floor=0.5)`; `LeverageMixture()` looks at leverage scores as well;
-        `Sensitivity(holder)` is the paper's (⟨â,x₀⟩ − b̂)² + Λ‖a − â‖.
+        the others; with `LeverageMixture` nobody is asked first, and x₀ is the fit on what was drawn.
+    score: by default `Distance(floor=0.3, power=2)`, since the loss is a square; `LeverageMixture()` looks at
+        leverage scores as well; `Sensitivity(holder)` is the paper's (⟨â,x₀⟩ − b̂)² + Λ‖a − â‖.
     design: by default `Pivotal()`.
     given, exclude: rows that come out in any case, and rows that never do.
     intercept: whether x₀, leverage scores and fits have a constant beside A's columns.
@@ -289,12 +299,11 @@ def _begin(
     rows = open_rows(A)
     if not isinstance(intercept, bool):
         refuse("intercept", "True or False", repr(intercept))
-    score = score or Distance()
+    score = score or Distance(floor=0.3, power=2.0)
     pilot = pilot or (None if isinstance(score, LeverageMixture) else Centers(keep=True))
     kept = getattr(pilot, "keep", True)
     if clusters is None:
-        within = budget if kept and isinstance(budget, (int, np.integer)) else rows.n
-        clusters = max(1, min(rows.n, int(within)) // 10)
+        clusters = _medoids(rows.n, budget if kept else None, pilot is None)
     settled = settle(
         rows,
         budget,
@@ -316,6 +325,14 @@ def _begin(
         ridge = settled.score.ridge
         leverage = leverage_scores(rows, ridge, intercept=intercept, engine=engine, progress=progress)
     return _Task(rows, replace(prepared, recipe=recipe), leverage, intercept)
+
+
+def _medoids(n: int, budget: Any, free: bool) -> int:
+    """Return how many medoids there are by default; more of them where they cost no labels."""
+    most = n // 10
+    if isinstance(budget, (int, np.integer)):
+        most = min(most, int(budget) // (3 if free else 10))
+    return max(1, most)
 
 
 def least_squares(features: Any, labels: Floats, weights: Any, ridge: float, intercept: bool) -> Fit:

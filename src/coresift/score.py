@@ -87,18 +87,23 @@ class Mixture(Strategy):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Distance(Strategy):
-    """Distances alone, Λ → ∞ in the paper, above a uniform floor (floor=0 is the paper's bare formula)."""
+    """Distances alone, Λ → ∞ in the paper, above a uniform floor (floor=0 is the paper's bare formula).
+
+    `power` is put on v once more: 2 makes the squares of the distances of a clustering with z=1.
+    """
 
     floor: float = 0.5
+    power: float = 1.0
     asks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         share("floor", self.floor, ends=True)
+        positive("power", self.power)
 
     def scores(self, evidence: Evidence) -> Scores:
-        """Return (1 − floor)·v/Φ + floor/n."""
+        """Return (1 − floor)·v^power/Σv^power + floor/n."""
         clustering = evidence.clustering
-        sizes = (1 - self.floor) * parts(clustering.powers) + self.floor / clustering.n
+        sizes = (1 - self.floor) * parts(clustering.powers**self.power) + self.floor / clustering.n
         return Scores(sizes, snake(clustering))
 
 
@@ -110,8 +115,8 @@ class LeverageMixture(Strategy):
     scores. A row far from its medoid or with a say of its own in the fit is likelier to come out.
     """
 
-    leverage: float = 0.6
-    floor: float = 0.2
+    leverage: float = 0.7
+    floor: float = 0.15
     ridge: float = 0.0
     asks: ClassVar[bool] = False
 

@@ -16,7 +16,19 @@ import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.arguments import Options
 from coresift.checks import CoresiftError, CoresiftWarning, InputError
-from coresift.cli.flags import Budget, Column, IdColumn, Normalize, Power, RowsPath, Seed, Threads, selecting
+from coresift.cli.flags import (
+    Budget,
+    Column,
+    IdColumn,
+    Normalize,
+    Power,
+    RowsPath,
+    Seed,
+    Threads,
+    regressing,
+    selecting,
+)
+from coresift.regression import RegressionOptions
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES, check_target, write_table
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -145,7 +157,7 @@ def ask(
     coresift select embeddings.npy --budget 2000 --losses ask.csv
     """
     _check_out(out, "a table", rows)
-    if _has_losses(out):
+    if _has(out, "loss"):
         raise InputError(f"{out} has losses in it already; give another --out, or remove it first.")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     ids = np.sort(cs.ask(opened, budget, seed, engine=cs.Local(threads), **options))
@@ -225,6 +237,62 @@ def estimate(
 
 
 @app.command()
+@regressing
+def regression(
+    rows: RowsPath,
+    labels: Annotated[Path | None, typer.Option(help="File with the columns row or id, and label.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="NAME", help="In a table: the column of labels, no part of the rows.")
+    ] = None,
+    ask: Annotated[
+        Path | None, typer.Option(help="Only write, to this file, which rows need a label that --labels lacks.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the selection: .parquet, .csv or .jsonl.")] = Path(
+        "picked.parquet"
+    ),
+    fit: Annotated[Path | None, typer.Option(help="Where to write the coefficients: .csv, .parquet or .jsonl.")] = None,
+    ridge: Annotated[float, typer.Option(help="Penalty on the squared coefficients of the fit.")] = 0.0,
+    budget: Budget = None,
+    seed: Seed = 0,
+    column: Column = None,
+    id_column: IdColumn = None,
+    threads: Threads = None,
+    *,
+    options: RegressionOptions,
+) -> None:
+    """Select weighted rows for least squares, and fit.
+
+    Example: coresift regression embeddings.npy --budget 500 --ask ask.csv
+
+    Then add a column label to ask.csv, and use the same options again with
+    coresift regression embeddings.npy --budget 500 --labels ask.csv --fit fit.csv
+    """
+    opened = cs.open_rows(rows, column=column, id_column=id_column, target=target)
+    if labels is not None and target is not None:
+        raise InputError("--labels and --target say the same; give one of them.")
+    if ask is not None:
+        _ask_labels(ask, opened, rows, labels, budget, seed, threads, options)
+        return
+    if labels is None and target is None:
+        raise InputError("A fit needs labels: give --labels or --target, or --ask to learn which rows need one.")
+    _check_out(out, "a selection", rows, labels)
+    if fit is not None:
+        _check_out(fit, "a table", rows, labels, out)
+    found = cs.select_regression(opened, labels, budget, seed, engine=cs.Local(threads), **options)
+    line = found.fit(ridge)
+    cs.save(found.selection, out)
+    if fit is not None:
+        _write_fit(fit, line, opened.columns)
+    facts = [
+        ("rows selected", f"{len(found.selection):,} of {opened.n:,}"),
+        ("labels asked", f"{found.asked.size:,}"),
+        ("coefficients", f"{line.coefficients.size:,}, of rank {line.rank:,}; intercept {line.intercept:,.6g}"),
+        ("R² on the selected rows, weighted", f"{found.determination(line):.4f}"),
+    ]
+    _print_facts(f"Wrote {out}" + ("" if fit is None else f" and {fit}"), facts)
+
+
+@app.command()
 @selecting
 def plan(
     rows: RowsPath,
@@ -267,9 +335,9 @@ def _check_out(out: Path, what: str, *sources: str | Path | None) -> None:
             raise InputError(f"--out must be another file than {source}, which is read.")
 
 
-def _has_losses(path: Path) -> bool:
+def _has(path: Path, column: str) -> bool:
     try:
-        return path.exists() and "loss" in AnswerFile(path).columns
+        return path.exists() and column in AnswerFile(path).columns
     except InputError:
         return False
 
@@ -278,6 +346,36 @@ def _write_rows(path: Path, ids: Any, names: list[Any] | None) -> None:
     import pyarrow as pa
 
     write_table(pa.table({"row": ids} if names is None else {"row": ids, "id": names}), path)
+
+
+def _ask_labels(
+    out: Path,
+    opened: cs.Rows,
+    rows: str,
+    labels: Path | None,
+    budget: int | None,
+    seed: int,
+    threads: int | None,
+    options: RegressionOptions,
+) -> None:
+    _check_out(out, "a table", rows, labels)
+    if _has(out, "label"):
+        raise InputError(f"{out} has labels in it already; give another --ask, or remove it first.")
+    ids = cs.ask_regression(opened, budget, seed, b=labels, engine=cs.Local(threads), **options)
+    known = np.zeros(0, np.int64) if labels is None else AnswerFile(labels).known(ids, opened.names(ids))
+    ids = np.setdiff1d(ids, known)
+    if not ids.size:
+        raise InputError(f"There is nothing to ask: {labels} has every label that is needed.")
+    _write_rows(out, ids, opened.names(ids))
+    _print_facts(f"Wrote {out}", [("rows that need a label", f"{ids.size:,} of {opened.n:,}")])
+
+
+def _write_fit(path: Path, fit: cs.Fit, columns: tuple[str, ...] | None) -> None:
+    import pyarrow as pa
+
+    names = columns or tuple(str(place) for place in range(fit.coefficients.size))
+    table = {"column": ["intercept", *names], "coefficient": [fit.intercept, *fit.coefficients]}
+    write_table(pa.table(table), path)
 
 
 def _weights(selection: cs.Selection) -> Any:

@@ -69,6 +69,11 @@ class Rows(ABC):
             raise InputError(CHANGED)
         return result
 
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of the d columns, where each is one of a table."""
+        return None
+
     def names(self, ids: ArrayLike) -> list[Any] | None:
         """Return the values of the own id column for these rows; None if there is no such column."""
         self._numbers(ids)
@@ -117,6 +122,10 @@ class _Normalized(Rows):
 
     def _pick(self, ids: Ints) -> Iterator[Singles]:
         return map(_unit_length, self._raw._pick(ids))
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        return self._raw.columns
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
         return self._raw.names(ids)

@@ -80,6 +80,11 @@ class TableRows(Rows):
         for part, numbers in by_part(ids, self._bounds):
             yield from self._parts[part].pick(columns, self.block_rows, numbers)
 
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The table's columns, unless the rows are lists in one of them."""
+        return None if self._layout.listed else self._layout.columns
+
     def names(self, ids: ArrayLike) -> list[Any] | None:
         """Return the values of the id column for these rows: whole numbers or texts, and other types as text."""
         numbers = self._numbers(ids)
