@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coresift.arguments import settle
 from coresift.checks import CoresiftWarning, InputError, positive, real_vector, refuse
-from coresift.design import Design, Pivotal, Poisson
+from coresift.design import Design, Independent, Pivotal, Systematic
 from coresift.engine import SINGLE_THREADED, Engine
 from coresift.leverage import leverage_scores, orthonormal
 from coresift.oracle import LABEL, Session, as_oracle
@@ -232,8 +232,8 @@ class _Task:
     def limit(self) -> int:
         """The most labels that may be asked."""
         settled, pilot = self.prepared.settled, self.prepared.pilot
-        if isinstance(settled.design, Poisson):
-            return self.rows.n
+        if not isinstance(settled.design, (Independent, Pivotal, Systematic)):
+            return self.rows.n  # it may draw more than the budget
         return settled.budget + (0 if pilot.plan.keep else pilot.ids.size)
 
     def refuse_to_ask(self) -> None:
@@ -253,8 +253,8 @@ class _Task:
         fit = least_squares(features, labels, self._sizes(pilot), 0.0, self.intercept)
         if self.prepared.settled.score.asks and fit.rank + self.intercept >= pilot.size:
             message = (
-                f"{pilot.size} medoids are too few for {fit.rank} coefficients: x0 fits their labels exactly, "
-                "and residuals say nothing about where to draw."
+                f"x0 fits the labels of the medoids ({pilot.size}) exactly, as they are too few for {self.rows.d} "
+                "columns: residuals say nothing about where to draw."
             )
             warnings.warn(message, CoresiftWarning, stacklevel=3)
         return fit, (fit.predict(features) - labels) ** 2
