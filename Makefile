@@ -27,6 +27,7 @@ benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.estimation
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.clustering
+	$(BIN)/python -m benchmarks.regression
 
 wheel: .venv/dev.stamp
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

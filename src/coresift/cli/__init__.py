@@ -15,7 +15,7 @@ from rich.table import Table
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.arguments import Options
-from coresift.checks import CoresiftError, CoresiftWarning, InputError
+from coresift.checks import CoresiftError, CoresiftWarning, InputError, positive
 from coresift.cli.flags import (
     Budget,
     Column,
@@ -267,9 +267,10 @@ def regression(
     Then add a column label to ask.csv, and use the same options again with
     coresift regression embeddings.npy --budget 500 --labels ask.csv --fit fit.csv
     """
-    opened = cs.open_rows(rows, column=column, id_column=id_column, target=target)
     if labels is not None and target is not None:
-        raise InputError("--labels and --target say the same; give one of them.")
+        raise InputError("--labels and --target are two sources of labels; give one of them.")
+    positive("ridge", ridge, zero=True)
+    opened = cs.open_rows(rows, column=column, id_column=id_column, target=target)
     if ask is not None:
         _ask_labels(ask, opened, rows, labels, budget, seed, threads, options)
         return
@@ -277,7 +278,9 @@ def regression(
         raise InputError("A fit needs labels: give --labels or --target, or --ask to learn which rows need one.")
     _check_out(out, "a selection", rows, labels)
     if fit is not None:
-        _check_out(fit, "a table", rows, labels, out)
+        _check_out(fit, "a table", rows, labels, flag="--fit")
+        if fit.resolve() == out.resolve():
+            raise InputError(f"--fit must be another file than --out; both are {fit}.")
     found = cs.select_regression(opened, labels, budget, seed, engine=cs.Local(threads), **options)
     line = found.fit(ridge)
     cs.save(found.selection, out)
@@ -326,13 +329,13 @@ def _uniform_error(values: Any, size: int) -> float:
     return float(np.sqrt((1 - size / values.size) / size) * values.std(ddof=1) / values.mean())
 
 
-def _check_out(out: Path, what: str, *sources: str | Path | None) -> None:
+def _check_out(out: Path, what: str, *sources: str | Path | None, flag: str = "--out") -> None:
     check_target(out, SELECTION_SUFFIXES, what)
     for source in (Path(source) for source in sources if source is not None):
         if source.is_dir() and out.parent.samefile(source) and out.suffix == ".parquet":
-            raise InputError(f"--out must not lie in {source}, whose files are the rows; got {out}.")
+            raise InputError(f"{flag} must not lie in {source}, whose files are the rows; got {out}.")
         if source.exists() and out.exists() and out.samefile(source):
-            raise InputError(f"--out must be another file than {source}, which is read.")
+            raise InputError(f"{flag} must be another file than {source}, which is read.")
 
 
 def _has(path: Path, column: str) -> bool:
@@ -358,7 +361,7 @@ def _ask_labels(
     threads: int | None,
     options: RegressionOptions,
 ) -> None:
-    _check_out(out, "a table", rows, labels)
+    _check_out(out, "a table", rows, labels, flag="--ask")
     if _has(out, "label"):
         raise InputError(f"{out} has labels in it already; give another --ask, or remove it first.")
     ids = cs.ask_regression(opened, budget, seed, b=labels, engine=cs.Local(threads), **options)
