@@ -15,7 +15,16 @@ from reference import algorithm_two
 from tables import write
 
 import coresift as cs
+from coresift import regression
+from coresift.engine import SINGLE_THREADED
 from coresift.regression import least_squares
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Hold linear algebra to one thread for all tests at once; to change that takes longer than a small fit."""
+    with SINGLE_THREADED:
+        yield
 
 
 def paper(holder, **changes):
@@ -88,7 +97,7 @@ def test_paper_mode_has_a_tenth_of_the_rows_as_medoids_however_few_are_drawn():
 def test_without_the_medoids_in_it_the_infinite_limit_never_draws_them_and_with_them_it_is_unbiased():
     A, b = problem(2, 120, 2)
     clustering = cs.cluster(A, 12, z=1.0)
-    totals = np.empty(1500)
+    totals = np.empty(800)
     for seed in range(totals.size):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -120,7 +129,7 @@ def test_the_squared_residuals_are_unbiased_by_enumeration(design, score, pilot)
     options = {"clusters": cs.cluster(TINY, 2, z=1.0, seed=1), "design": scripted, "score": score, "pilot": pilot}
 
     def run():
-        return cs.select_regression(TINY, TINY_LABELS, 4, **options).selection
+        return cs.select_regression(TINY, TINY_LABELS, 3, **options).selection
 
     run()
     outcomes = list(boxes(design, scripted.seen))
@@ -139,13 +148,13 @@ def test_the_squared_residuals_are_unbiased_by_enumeration(design, score, pilot)
 
 @pytest.mark.parametrize("score", SCORES[:4], ids=str)
 def test_the_squared_residuals_are_unbiased_in_simulation(score):
-    """|z| < 4 at four fixed x over 1,000 seeds; each check raises a false alarm 6 times in 100,000."""
+    """|z| < 4 at four fixed x over 600 seeds; each check raises a false alarm 6 times in 100,000."""
     A, b = problem(5, 500, 3)
     clustering, rows = cs.cluster(A, 8, z=1.0), cs.open_rows(A)
     rng = np.random.default_rng(6)
     points = np.column_stack([np.linalg.lstsq(A, b, rcond=None)[0], np.zeros(3), rng.normal(size=(3, 2)) * 3])
     squares = ((A @ points) - b[:, None]) ** 2
-    found = np.empty((1000, 4))
+    found = np.empty((600, 4))
     for seed in range(len(found)):
         picked = cs.select_regression(rows, b, 40, seed, clusters=clustering, score=score).selection
         assert len(picked) == picked.ledger.asked == 40
@@ -310,9 +319,25 @@ def test_without_labels_there_is_a_selection_to_label():
         bare.fit()
     with pytest.raises(cs.InputError, match=r"asks for labels, and there are none; give b"):
         cs.select_regression(A, None, 40, score=cs.Sensitivity(holder=1.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bare, found = (cs.select_regression(A, some, 40, **paper(np.inf)) for some in (None, b))
+    np.testing.assert_array_equal(bare.selection.ids, found.selection.ids)
 
 
-@pytest.mark.parametrize("options", [{}, {"score": cs.LeverageMixture()}, {"score": cs.Mixture()}], ids=str)
+def test_bad_labels_are_told_before_the_work_begins(monkeypatch):
+    monkeypatch.setattr(regression, "prepare", lambda *_, **__: pytest.fail("the work has begun"))
+    with pytest.raises(cs.InputError, match=r"^b must be a callable"):
+        cs.select_regression(TINY, 3.0, 4)
+    with pytest.raises(cs.InputError, match="asks for labels, and there are none"):
+        cs.select_regression(TINY, None, 4, score=cs.Mixture())
+
+
+ASKING = [{}, {"score": cs.LeverageMixture()}, {"score": cs.Mixture()}, paper(np.inf)]
+
+
+@pytest.mark.filterwarnings("ignore:.*have probability 0")
+@pytest.mark.parametrize("options", ASKING, ids=["distance", "leverage", "mixture", "paper"])
 def test_ask_tells_which_labels_are_needed(options):
     A, b = problem(19, 300, 3)
     found = cs.select_regression(A, b, 60, **options)

@@ -19,7 +19,7 @@ from coresift.pilot import Centers, PilotStrategy
 from coresift.pipeline import Prepared, finish, prepare
 from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows
-from coresift.score import Distance, LeverageMixture, Score
+from coresift.score import Distance, LeverageMixture, Score, Sensitivity
 from coresift.types import Clustering, Floats, Ints, Ledger, Selection, Singles, Value
 
 
@@ -173,12 +173,11 @@ def select_regression(
     >>> fit.coefficients.round(4), round(fit.intercept, 4)
     (array([1., 2., 3.]), 4.0)
     """
-    progress = choose(progress)
-    task = _begin(A, budget, seed, engine, progress, **options)
-    rows, prepared = task.rows, task.prepared
+    rows, progress = open_rows(A), choose(progress)
     oracle = as_oracle(rows.targets if b is None and rows.target_name else b, LABEL)
+    task = _begin(rows, budget, seed, engine, progress, **options, asking=oracle is not None)
+    prepared = task.prepared
     if oracle is None:
-        task.refuse_to_ask()
         selection = finish(prepared, np.zeros(0), Ledger(), task.leverage)
         nobody = np.zeros(0, np.int64)
         return Regression(selection, rows.take(selection.ids), nobody, np.zeros(0), None, task.intercept)
@@ -206,14 +205,12 @@ def ask_regression(
     >>> ask_regression(np.random.default_rng(0).normal(size=(1000, 3)), budget=50).size
     50
     """
-    progress = choose(progress)
-    task = _begin(A, budget, seed, engine, progress, **options)
-    prepared, pilot = task.prepared, task.prepared.pilot.ids
-    residuals, oracle = np.zeros(0), as_oracle(b, LABEL)
-    if prepared.settled.score.asks:
+    rows, oracle, progress = open_rows(A), as_oracle(b, LABEL), choose(progress)
+    task = _begin(rows, budget, seed, engine, progress, **options, asking=True)
+    prepared, pilot, residuals = task.prepared, task.prepared.pilot.ids, np.zeros(0)
+    if _listens(prepared.settled.score):
         if oracle is None:
             return np.sort(pilot)
-        rows = task.rows
         with oracle.session(rows.n, prepared.fingerprint(), task.limit, progress, rows.names, LABEL) as session:
             _, residuals = task.first_fit(session)
     return np.union1d(pilot, finish(prepared, residuals, Ledger(), task.leverage).ids)
@@ -236,12 +233,6 @@ class _Task:
             return self.rows.n  # it may draw more than the budget
         return settled.budget + (0 if pilot.plan.keep else pilot.ids.size)
 
-    def refuse_to_ask(self) -> None:
-        """Refuse a score that needs labels when there are none."""
-        score = self.prepared.settled.score
-        if score.asks:
-            raise InputError(f"score={score!r} asks for labels, and there are none; give b, or take another score.")
-
     def first_fit(self, session: Session) -> tuple[Fit | None, Floats]:
         """Ask the medoids, and return x₀ and their squared residuals v = (⟨â, x₀⟩ − b̂)²."""
         pilot = self.prepared.pilot.ids
@@ -251,7 +242,7 @@ class _Task:
         labels = session.ask(pilot, round=1, reason=reason)
         features = self.rows.take(pilot)
         fit = least_squares(features, labels, self._sizes(pilot), 0.0, self.intercept)
-        if self.prepared.settled.score.asks and fit.rank + self.intercept >= pilot.size:
+        if _listens(self.prepared.settled.score) and fit.rank + self.intercept >= pilot.size:
             message = (
                 f"x0 fits the labels of the medoids ({pilot.size}) exactly, as they are too few for {self.rows.d} "
                 "columns: residuals say nothing about where to draw."
@@ -282,7 +273,7 @@ class _Task:
 
 
 def _begin(
-    A: Any,
+    rows: Rows,
     budget: int | None,
     seed: int,
     engine: Engine | None,
@@ -295,11 +286,13 @@ def _begin(
     given: Any = None,
     exclude: Any = None,
     intercept: bool = True,
+    asking: bool,
 ) -> _Task:
-    rows = open_rows(A)
     if not isinstance(intercept, bool):
         refuse("intercept", "True or False", repr(intercept))
     score = score or Distance(floor=0.3, power=2.0)
+    if not asking and _listens(score):
+        raise InputError(f"score={score!r} asks for labels, and there are none; give b, or take another score.")
     pilot = pilot or (None if isinstance(score, LeverageMixture) else Centers(keep=True))
     kept = getattr(pilot, "keep", True)
     if clusters is None:
@@ -325,6 +318,11 @@ def _begin(
         ridge = settled.score.ridge
         leverage = leverage_scores(rows, ridge, intercept=intercept, engine=engine, progress=progress)
     return _Task(rows, replace(prepared, recipe=recipe), leverage, intercept)
+
+
+def _listens(score: Score) -> bool:
+    """Whether the medoids' residuals decide about the draw; with Λ → ∞ they do not."""
+    return getattr(score, "asks", False) and not (isinstance(score, Sensitivity) and np.all(np.isinf(score.holder)))
 
 
 def _medoids(n: int, budget: Any, free: bool) -> int:

@@ -57,9 +57,9 @@ class Sensitivity(Strategy):
             raise InputError(
                 f"holder must be one number or one for each of {clustering.k} clusters; got {holder.size}."
             )
-        levels = cluster_losses(evidence)
         if np.isinf(holder[0]):
-            return Scores(clustering.powers, outward(clustering, levels))
+            return Scores(clustering.powers, snake(clustering))
+        levels = cluster_losses(evidence)
         scale = np.broadcast_to(holder, clustering.k)[clustering.labels]
         sizes = levels[clustering.labels] + scale * clustering.powers
         return Scores(sizes, outward(clustering, levels), holder)
