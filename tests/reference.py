@@ -126,3 +126,37 @@ def systematic(inclusion):
         key = frozenset(chosen)
         probabilities[key] = probabilities.get(key, 0) + (high - low)
     return probabilities
+
+
+def algorithm_two(A, labels, centers, center_labels, holder, draws):
+    """Algorithm 2 without an intercept: x₀ on the weighted centers, p ∝ Λ‖a − â‖ + (⟨â,x₀⟩ − b̂)², w = 1/(s p)."""
+    n, k, d = len(A), len(centers), len(A[0])
+    sizes = [sum(1 for i in range(n) if labels[i] == j) for j in range(k)]
+    rows = [[float(value) for value in A[center]] for center in centers]
+    gram = [[sum(sizes[j] * rows[j][u] * rows[j][v] for j in range(k)) for v in range(d)] for u in range(d)]
+    right = [sum(sizes[j] * rows[j][u] * float(center_labels[j]) for j in range(k)) for u in range(d)]
+    x0 = solve(gram, right)
+    missed = [(sum(rows[j][u] * x0[u] for u in range(d)) - float(center_labels[j])) ** 2 for j in range(k)]
+    away = [distance(A[i], A[centers[labels[i]]]) for i in range(n)]
+    if np.isscalar(holder) and math.isinf(holder):
+        top = away
+    else:
+        holder = [float(holder)] * k if np.isscalar(holder) else [float(h) for h in holder]
+        top = [holder[labels[i]] * away[i] + missed[labels[i]] for i in range(n)]
+    p = [value / sum(top) for value in top]
+    w = [1 / (draws * p_i) if p_i > 0 else math.inf for p_i in p]
+    return np.array(x0), np.array(p), np.array(w)
+
+
+def solve(matrix, right):
+    """Gaussian elimination with row exchanges."""
+    rows = [[*map(float, row), float(value)] for row, value in zip(matrix, right, strict=True)]
+    size = len(rows)
+    for at in range(size):
+        best = max(range(at, size), key=lambda i: abs(rows[i][at]))
+        rows[at], rows[best] = rows[best], rows[at]
+        for i in range(size):
+            if i != at:
+                factor = rows[i][at] / rows[at][at]
+                rows[i] = [mine - factor * theirs for mine, theirs in zip(rows[i], rows[at], strict=True)]
+    return [rows[i][size] / rows[i][i] for i in range(size)]

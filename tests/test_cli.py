@@ -25,7 +25,7 @@ from coresift.checks import InputError
 from coresift.cli import main
 from coresift.cli.flags import DESIGNS, PILOTS, SCORES, parse_part
 
-VERBS = ("demo", "cluster", "ask", "select", "estimate", "certify", "plan", "compare", "diagnose")
+VERBS = ("demo", "cluster", "ask", "select", "estimate", "certify", "plan", "compare", "diagnose", "regression")
 N, D, BUDGET = 400, 4, 40
 ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
 LOSSES = np.random.default_rng(1).exponential(size=N)
@@ -374,6 +374,66 @@ def test_a_draw_that_takes_nothing_is_told_and_saved(run, data):
     assert len(cs.load("picked.parquet")) == 0
 
 
+REGRESSION = ("regression", "rows.npy", "--budget", BUDGET)
+TARGETS = ROWS @ [1.0, -2.0, 3.0, 0.5] + 4
+
+
+def label(path, more=()):
+    """Add a column label to what was asked, and the lines of other files."""
+    rows = np.concatenate([pa.csv.read_csv(one)["row"].to_numpy() for one in (path, *more)])
+    pa.csv.write_csv(pa.table({"row": rows, "label": TARGETS[rows]}), path)
+
+
+def test_regression_from_question_to_coefficients(run, data):
+    assert f"{BUDGET} of {N}" in succeeded(run(*REGRESSION, "--ask", "ask.csv"))
+    label("ask.csv")
+    shown = succeeded(run(*REGRESSION, "--labels", "ask.csv", "--fit", "fit.csv"))
+    assert shown.startswith("Wrote picked.parquet and fit.csv\n")
+    expected = cs.select_regression(ROWS, TARGETS, BUDGET)
+    assert cs.load("picked.parquet") == expected.selection
+    fit = pa.csv.read_csv("fit.csv").to_pydict()
+    assert fit["column"] == ["intercept", "0", "1", "2", "3"]
+    np.testing.assert_allclose(fit["coefficient"], [4.0, 1.0, -2.0, 3.0, 0.5], rtol=1e-4)
+    assert "R² on the selected rows, weighted  1.0000" in shown
+
+
+def test_regression_asks_the_medoids_first_where_they_decide(run, data):
+    options = ("--score", "Sensitivity(holder=0.5)", "--clusters", 8)
+    assert f"8 of {N}" in succeeded(run(*REGRESSION, *options, "--ask", "ask.csv"))
+    label("ask.csv")
+    assert f"{BUDGET - 8} of {N}" in succeeded(run(*REGRESSION, *options, "--labels", "ask.csv", "--ask", "more.csv"))
+    label("more.csv", ["ask.csv"])
+    succeeded(run(*REGRESSION, *options, "--labels", "more.csv"))
+    expected = cs.select_regression(ROWS, TARGETS, BUDGET, clusters=8, score=cs.Sensitivity(holder=0.5))
+    assert cs.load("picked.parquet") == expected.selection
+    said = refused(run(*REGRESSION, *options, "--labels", "more.csv", "--ask", "again.csv"))
+    assert said == "There is nothing to ask: more.csv has every label that is needed."
+
+
+def test_regression_on_a_table_with_its_own_labels_and_ids(run, data):
+    columns = {"id": IDS, **{f"x{place}": ROWS[:, place] for place in range(D)}, "price": TARGETS}
+    pa.parquet.write_table(pa.table(columns), "table.parquet")
+    options = ("--budget", BUDGET, "--target", "price", "--score", "LeverageMixture(leverage=0.5)", "--ridge", 0.1)
+    succeeded(run("regression", "table.parquet", *options, "--no-intercept", "--fit", "fit.jsonl"))
+    found = cs.select_regression(ROWS, TARGETS, BUDGET, score=cs.LeverageMixture(leverage=0.5), intercept=False)
+    picked = cs.load("picked.parquet")
+    np.testing.assert_array_equal(picked.ids, found.selection.ids)
+    assert picked.names == tuple(IDS[row] for row in picked.ids)
+    lines = [json.loads(line) for line in Path("fit.jsonl").read_text().splitlines()]
+    assert [line["column"] for line in lines] == ["intercept", "x0", "x1", "x2", "x3"]
+    np.testing.assert_array_equal([line["coefficient"] for line in lines[1:]], found.fit(0.1).coefficients)
+    succeeded(run("regression", "table.parquet", "--budget", BUDGET, "--target", "price", "--ask", "ids.csv"))
+    assert pa.csv.read_csv("ids.csv").column_names == ["row", "id"]
+
+
+def test_regression_in_paper_mode_says_what_it_can_never_draw(run, data):
+    pa.csv.write_csv(pa.table({"row": np.arange(N), "label": TARGETS}), "labels.csv")
+    outcome = run(*REGRESSION, "--labels", "labels.csv", "--paper", "inf", "--no-intercept")
+    assert outcome.status == 0
+    assert outcome.err.startswith(f"Warning: {N // 10} of {N} rows have probability 0 under Sensitivity(holder=inf)")
+    assert cs.load("picked.parquet").ledger.entries[0] == (1, "medoids", N // 10)
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
 def test_own_ids_travel_from_ask_to_estimate(run, data, suffix):
     options = ("rows.parquet", "--budget", BUDGET, "--seed", 1)
@@ -622,6 +682,44 @@ REFUSALS = {
         ("ask", *SELECT[1:], "--out", "losses.csv"),
         "losses.csv has losses in it already; give another --out, or remove it first.",
     ),
+    "regression without labels": (REGRESSION, "A fit needs labels: give --labels or --target, or --ask to learn "),
+    "labels twice": (
+        (*REGRESSION, "--labels", "labels.csv", "--target", "x"),
+        "--labels and --target are two sources of labels; give one of them.",
+    ),
+    "a target that is no number": (
+        ("regression", "rows.parquet", "--budget", 5, "--target", "id"),
+        "target must be a column of numbers that is not the id; got 'id' of type string.",
+    ),
+    "no label column": ((*REGRESSION, "--labels", "losses.csv"), "losses.csv must have the column label; it has row, "),
+    "missing labels": (
+        (*REGRESSION, "--labels", "labels.csv"),
+        r"labels.csv must have every row that is asked; \d+ of \d+ are missing, the first of them \d+ .*",
+    ),
+    "labels would be lost": (
+        (*REGRESSION, "--ask", "labels.csv"),
+        "labels.csv has labels in it already; give another --ask, or remove it first.",
+    ),
+    "fit is read": (
+        (*REGRESSION, "--labels", "labels.csv", "--fit", "labels.csv"),
+        "--fit must be another file than labels.csv, which is read.",
+    ),
+    "fit over the selection": (
+        (*REGRESSION, "--labels", "labels.csv", "--out", "x.csv", "--fit", "x.csv"),
+        "--fit must be another file than --out; both are x.csv.",
+    ),
+    "negative ridge": (
+        (*REGRESSION, "--labels", "labels.csv", "--ridge", -1),
+        "ridge must be a finite number of at least 0; got -1.0.",
+    ),
+    "paper and score": (
+        (*REGRESSION, "--paper", 1, "--score", "Distance"),
+        "--paper names all parts already; leave out --score and --design.",
+    ),
+    "a mixture in select": (
+        (*SELECT, "--score", "LeverageMixture"),
+        "--score must be one of Learned, .*; got LeverageMixture.",
+    ),
     "estimate of nothing": (("estimate", "none.parquet", "--values", "losses.csv"), "There is no file none.parquet."),
     "estimate of a clustering": (
         ("estimate", "made.npz", "--values", "losses.csv"),
@@ -687,6 +785,7 @@ def traps(tmp_path_factory):
     pa.csv.write_csv(pa.table({"row": ids[:2], "loss": LOSSES[:2]}), data / "few.csv")
     pa.csv.write_csv(pa.table({"row": ids, "loss": pa.array([None] * N, pa.float64())}), data / "gaps.csv")
     pa.csv.write_csv(pa.table({"row": ids}), data / "ids.csv")
+    pa.csv.write_csv(pa.table({"row": ids[:2], "label": -LOSSES[:2]}), data / "labels.csv")
     pa.csv.write_csv(pa.table({"loss": LOSSES}), data / "bare.csv")
     (data / "lines.txt").write_text("3\n")
     (data / "words.txt").write_text("three\n")

@@ -17,13 +17,15 @@ from coresift.estimation.methods import (
     center_predictions,
     difference_weights,
 )
+from coresift.leverage import leverage_scores
 from coresift.multiround import Run, rounds
 from coresift.oracle import Oracle
 from coresift.pilot import Centers, Representatives
 from coresift.pipeline import ask, select
 from coresift.planning import Plan, plan
+from coresift.regression import Fit, RegressionSelection, ask_regression, select_regression
 from coresift.rows import Rows, open_rows
-from coresift.score import Distance, Learned, Mixture, Proxy, Sensitivity
+from coresift.score import Distance, Learned, LeverageMixture, Mixture, Proxy, Sensitivity
 from coresift.storage import load, save
 from coresift.types import Clustering, Estimate, Interval, Ledger, Selection
 from coresift.version import __version__
@@ -39,12 +41,14 @@ __all__ = [
     "Difference",
     "Distance",
     "Estimate",
+    "Fit",
     "HorvitzThompson",
     "Independent",
     "InputError",
     "Interval",
     "Learned",
     "Ledger",
+    "LeverageMixture",
     "Local",
     "LossError",
     "Mixture",
@@ -54,6 +58,7 @@ __all__ = [
     "Poisson",
     "Proxy",
     "Regression",
+    "RegressionSelection",
     "Representatives",
     "Rows",
     "Run",
@@ -62,6 +67,7 @@ __all__ = [
     "Systematic",
     "__version__",
     "ask",
+    "ask_regression",
     "baselines",
     "center_predictions",
     "certify",
@@ -72,6 +78,7 @@ __all__ = [
     "difference_weights",
     "estimate",
     "holder",
+    "leverage_scores",
     "load",
     "open_rows",
     "paper_size",
@@ -79,4 +86,5 @@ __all__ = [
     "rounds",
     "save",
     "select",
+    "select_regression",
 ]

@@ -53,6 +53,19 @@ class AnswerFile:
         found: Ints = self._safely(lambda path: _whole(self._read(path, "row", None, None)["row"]).to_numpy())
         return found
 
+    def known(self, rows: Ints, names: Sequence[Any] | None) -> Ints:
+        """Return those of the rows that the file has a line for."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        def listed(path: Path) -> Any:
+            key = self._read(path, self.key, None, None)[self.key].combine_chunks()
+            return _as_text(_whole(key) if self.key == "row" else key)
+
+        asked = rows if names is None or self.key == "row" else names
+        found: Ints = rows[pc.is_in(_as_text(pa.array(asked)), value_set=self._safely(listed)).to_numpy(False)]
+        return found
+
     def numbers(self, column: str) -> LookUp:
         """Return a function of row numbers (and the table's own ids, if it has any) that gives the column's numbers."""
         return self._look_up(column, "double")

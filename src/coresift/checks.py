@@ -84,20 +84,25 @@ def row_numbers(argument: str, value: Any, count: int) -> NDArray[np.int64]:
 
 
 def loss_vector(
-    values: Any, ids: NDArray[np.int64], *, source: str = "losses", names: Sequence[Any] | None = None
+    values: Any,
+    ids: NDArray[np.int64],
+    *,
+    source: str = "losses",
+    names: Sequence[Any] | None = None,
+    signed: bool = False,
 ) -> NDArray[np.float64]:
-    """Return one finite, nonnegative loss for each of `ids`, or name the first row that has none."""
+    """Return one finite, nonnegative (unless `signed`) number for each of `ids`, or name the first row without."""
     try:
         losses = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise LossError(f"{source} must be numbers, one a row; got {type(values).__name__}.") from None
     if losses.shape != ids.shape:
         raise LossError(f"{source} must be one number for each of {ids.size} rows; got shape {losses.shape}.")
-    bad = np.flatnonzero(~(np.isfinite(losses) & (losses >= 0)))
+    bad = np.flatnonzero(~(np.isfinite(losses) & (signed | (losses >= 0))))
     if bad.size:
         row = ids[bad[0]] if names is None else names[bad[0]]
         raise LossError(
-            f"{source} must be finite and at least 0; row {row} has {losses[bad[0]]} "
+            f"{source} must be finite{'' if signed else ' and at least 0'}; row {row} has {losses[bad[0]]} "
             f"({bad.size} of {ids.size} rows are like that)."
         )
     return losses

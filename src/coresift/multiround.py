@@ -149,7 +149,7 @@ class Run:
         prepared = self._prepare()
         self._ask(prepared)
         answers, probed = self._losses[prepared.pilot.ids], self._losses[prepared.probed]
-        selection = finish(prepared, answers, self.ledger, probed)
+        selection = finish(prepared, answers, self.ledger, probed=probed)
         self.round += 1
         self.clustering = prepared.clustering
         return selection

@@ -70,7 +70,7 @@ def select(
     with oracle.session(rows.n, prepared.fingerprint(), limit, progress, rows.names) as session:
         answers = session.ask(prepared.pilot.ids, round=1, reason="pilot")
         probed = session.ask(prepared.probed, round=1, reason="holder")
-    return finish(prepared, answers, session.ledger, probed)
+    return finish(prepared, answers, session.ledger, probed=probed)
 
 
 def ask(
@@ -120,8 +120,8 @@ class Prepared:
         return {"rows": rows, "clustering": clusters, **self.recipe, "seed": str(self.settled.seed)}
 
 
-def prepare(settled: Settled, engine: Engine | None, progress: Progress) -> Prepared:
-    """Cluster, unless that was done before, and draw the pilot."""
+def prepare(settled: Settled, engine: Engine | None, progress: Progress, *, most: int | None = None) -> Prepared:
+    """Cluster, unless that was done before, and draw the pilot; it asks at most the budget, unless `most` is given."""
     clustering = settled.clusters
     if not isinstance(clustering, Clustering):
         clustering = cluster(
@@ -135,7 +135,7 @@ def prepare(settled: Settled, engine: Engine | None, progress: Progress) -> Prep
             progress=progress,
         )
     prepared = describe(settled, clustering, engine)
-    _check_room(settled, prepared.pilot)
+    _check_room(settled, prepared.pilot, settled.budget if most is None else most)
     return prepared
 
 
@@ -175,20 +175,27 @@ def _draw_pilot(settled: Settled, clustering: Clustering) -> Pilot:
     return Pilot(order[drawn], plan)
 
 
-def _check_room(settled: Settled, pilot: Pilot) -> None:
+def _check_room(settled: Settled, pilot: Pilot, most: int) -> None:
     ids, given = pilot.ids, settled.frame.given
     kept = np.setdiff1d(ids, given).size if pilot.plan.keep else 0
-    if ids.size > settled.budget or kept > settled.budget - given.size:
+    if ids.size > most or kept > settled.budget - given.size:
         raise InputError(
             f"{settled.pilot!r} asks {ids.size} rows, more than the budget of {settled.budget} leaves; "
             "take fewer clusters or a larger budget."
         )
 
 
-def finish(prepared: Prepared, answers: Floats, ledger: Ledger, probed: Floats | None = None) -> Selection:
-    """Score the rows by the losses of the pilot (and those of the probes), draw, and weigh."""
+def finish(
+    prepared: Prepared,
+    answers: Floats,
+    ledger: Ledger,
+    *,
+    probed: Floats | None = None,
+    leverage: Floats | None = None,
+) -> Selection:
+    """Score the rows by the losses of the pilot (and of the probes, and leverage scores), draw, and weigh."""
     clustering, frame, pilot = prepared.clustering, prepared.settled.frame, prepared.pilot
-    evidence = Evidence(clustering, frame, pilot, answers)
+    evidence = Evidence(clustering, frame, pilot, answers, np.zeros(0) if leverage is None else leverage)
     if prepared.probes is not None:
         prepared = _with_holder(prepared, prepared.probes, evidence, np.zeros(0) if probed is None else probed)
     scores = prepared.settled.score.scores(evidence)
@@ -198,7 +205,8 @@ def finish(prepared: Prepared, answers: Floats, ledger: Ledger, probed: Floats |
     count = prepared.settled.budget - frame.given.size - kept.size
     drawn = _draw(prepared, scores, left, count)
     losses = np.full(frame.n, np.nan)
-    losses[pilot.ids] = answers
+    if answers.size:
+        losses[pilot.ids] = answers
     return _assemble(prepared, kept, drawn, losses, ledger, scores.holder)
 
 

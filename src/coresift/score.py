@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from coresift.checks import InputError, loss_vector, refuse, share
+from coresift.checks import InputError, loss_vector, positive, refuse, share
 from coresift.inclusion import FLAT, parts, spread
 from coresift.order import outward, snake
 from coresift.types import Evidence, Floats, Scores, Strategy
@@ -33,7 +33,8 @@ class Sensitivity(Strategy):
     """The paper's rule: ℓ(c) + Λ·‖e − c‖^z, with one Λ (`holder`) for all or one a cluster; no floor.
 
     A word has Λ estimated first, as `coresift.holder` does it: "free" from the losses that are asked anyway, "robust"
-    and "estimate" (the paper's lemma) from more losses, which `plan` counts.
+    and "estimate" (the paper's lemma) from more losses, which `plan` counts. holder=inf is the limit Λ → ∞: distances
+    alone, and probability 0 for the centers.
 
     >>> Sensitivity(holder=0.1), Sensitivity(holder="free")
     (Sensitivity(holder=0.1), Sensitivity(holder='free'))
@@ -49,8 +50,10 @@ class Sensitivity(Strategy):
                 refuse("holder", f"a number, one a cluster, or one of {words}", repr(self.holder))
             return
         values = np.asarray(self.holder, np.float64)
+        if values.ndim == 0 and values == np.inf:
+            return
         if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0):
-            raise InputError("holder must be a finite number of at least 0, or one such number a cluster.")
+            raise InputError("holder must be a number of at least 0, or one finite such number a cluster.")
         if values.ndim == 1:
             values.setflags(write=False)
             object.__setattr__(self, "holder", values)
@@ -65,8 +68,10 @@ class Sensitivity(Strategy):
             raise InputError(
                 f"holder must be one number or one for each of {clustering.k} clusters; got {holder.size}."
             )
-        scale = np.broadcast_to(holder, clustering.k)[clustering.labels]
+        if np.isinf(holder[0]):
+            return Scores(clustering.powers, snake(clustering))
         levels = cluster_losses(evidence)
+        scale = np.broadcast_to(holder, clustering.k)[clustering.labels]
         sizes = levels[clustering.labels] + scale * clustering.powers
         return Scores(sizes, outward(clustering, levels), holder)
 
@@ -96,14 +101,17 @@ class Distance(Strategy):
     """Distances alone, Λ → ∞ in the paper, above a uniform floor (floor=0 is the paper's bare formula).
 
     With `holder`, one Λ a cluster, distances count as Λv: what the difference estimator's bound asks for.
+    `power` is put on v once more: 2 makes the squares of the distances of a clustering with z=1.
     """
 
     floor: float = 0.5
+    power: float = 1.0
     holder: Any = None
     asks: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         share("floor", self.floor, ends=True)
+        positive("power", self.power)
         if self.holder is None:
             return
         values = np.array(self.holder, np.float64)
@@ -113,14 +121,43 @@ class Distance(Strategy):
         object.__setattr__(self, "holder", values)
 
     def scores(self, evidence: Evidence) -> Scores:
-        """Return (1 − floor)·Λv/Φ^Λ + floor/n."""
+        """Return (1 − floor)·Λv^power/ΣΛv^power + floor/n."""
         clustering = evidence.clustering
         holder = np.zeros(0) if self.holder is None else self.holder
         if holder.size not in (0, clustering.k):
             raise InputError(f"holder must be one number for each of {clustering.k} clusters; got {holder.size}.")
-        powers = clustering.powers * holder[clustering.labels] if holder.size else clustering.powers
+        powers = clustering.powers**self.power
+        powers = powers * holder[clustering.labels] if holder.size else powers
         sizes = (1 - self.floor) * parts(powers) + self.floor / clustering.n
         return Scores(sizes, snake(clustering), holder)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeverageMixture(Strategy):
+    """Leverage scores, distances and a uniform floor in fixed parts, for `select_regression`.
+
+    `leverage` and `floor` are parts of the whole, the rest goes by distance; `ridge` is that of the leverage
+    scores. A row far from its medoid or with a say of its own in the fit is likelier to come out.
+    """
+
+    leverage: float = 0.7
+    floor: float = 0.15
+    ridge: float = 0.0
+    asks: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if share("leverage", self.leverage, ends=True) + share("floor", self.floor) > 1:
+            raise InputError(f"leverage and floor must sum to at most 1; got {self.leverage} and {self.floor}.")
+        positive("ridge", self.ridge, zero=True)
+
+    def scores(self, evidence: Evidence) -> Scores:
+        """Return leverage·h/Σh + (1 − leverage − floor)·v/Φ + floor/n."""
+        clustering = evidence.clustering
+        if not evidence.leverage.size:
+            raise InputError(f"score={self!r} is for select_regression, which has leverage scores; take another here.")
+        distance = max(1 - self.leverage - self.floor, 0.0)
+        sizes = self.leverage * parts(evidence.leverage) + distance * parts(clustering.powers)
+        return Scores(sizes + self.floor / clustering.n, snake(clustering))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

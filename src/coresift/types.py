@@ -193,15 +193,21 @@ class Pilot(Value):
 
 @dataclass(frozen=True, eq=False)
 class Evidence(Value):
-    """All that is known when the rows are scored: clusters, pilot, and the pilot's losses (empty: none asked)."""
+    """All that is known when the rows are scored: clusters, pilot, and the pilot's losses (empty: none asked).
+
+    In a regression, a pilot row's loss is its squared residual, and there may be a `leverage` score for every row.
+    """
 
     clustering: Clustering
     frame: Frame
     pilot: Pilot
     losses: Floats
+    leverage: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        _freeze(self, losses=np.float64)
+        _freeze(self, losses=np.float64, leverage=np.float64)
+        if self.leverage.size not in (0, self.clustering.n):
+            raise InputError("Evidence needs one leverage score a row, or none at all.")
         if self.losses.size and self.losses.shape != self.pilot.ids.shape:
             raise InputError("Evidence needs one loss for each row of the pilot, or none at all.")
 

@@ -16,7 +16,7 @@ from rich.table import Table
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.arguments import Options
-from coresift.checks import CoresiftError, CoresiftWarning, InputError
+from coresift.checks import CoresiftError, CoresiftWarning, InputError, positive
 from coresift.cli.flags import (
     Budget,
     Clusters,
@@ -37,10 +37,12 @@ from coresift.cli.flags import (
     load_clusters,
     parse_clusters,
     read_strata,
+    regressing,
     selecting,
 )
 from coresift.comparison import DEFAULT
 from coresift.diagnosis import PERCENTILES, probe
+from coresift.regression import RegressionOptions
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES, check_target, write_table
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -171,7 +173,7 @@ def ask(
     coresift select embeddings.npy --budget 2000 --losses ask.csv
     """
     _check_out(out, "a table", rows)
-    if _has_losses(out):
+    if _has(out, "loss"):
         raise InputError(f"{out} has losses in it already; give another --out, or remove it first.")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     ids = np.sort(cs.ask(opened, budget, seed, engine=cs.Local(threads), **options))
@@ -280,6 +282,65 @@ def certify(
         confidence=confidence,
     )
     _print(str(certificate))
+
+
+@app.command()
+@regressing
+def regression(
+    rows: RowsPath,
+    labels: Annotated[Path | None, typer.Option(help="File with the columns row or id, and label.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="NAME", help="In a table: the column of labels, no part of the rows.")
+    ] = None,
+    ask: Annotated[
+        Path | None, typer.Option(help="Only write, to this file, which rows need a label that --labels lacks.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the selection: .parquet, .csv or .jsonl.")] = Path(
+        "picked.parquet"
+    ),
+    fit: Annotated[Path | None, typer.Option(help="Where to write the coefficients: .csv, .parquet or .jsonl.")] = None,
+    ridge: Annotated[float, typer.Option(help="Penalty on the squared coefficients of the fit.")] = 0.0,
+    budget: Budget = None,
+    seed: Seed = 0,
+    column: Column = None,
+    id_column: IdColumn = None,
+    threads: Threads = None,
+    *,
+    options: RegressionOptions,
+) -> None:
+    """Select weighted rows for least squares, and fit.
+
+    Example: coresift regression embeddings.npy --budget 500 --ask ask.csv
+
+    Then add a column label to ask.csv, and use the same options again with
+    coresift regression embeddings.npy --budget 500 --labels ask.csv --fit fit.csv
+    """
+    if labels is not None and target is not None:
+        raise InputError("--labels and --target are two sources of labels; give one of them.")
+    positive("ridge", ridge, zero=True)
+    opened = cs.open_rows(rows, column=column, id_column=id_column, target=target)
+    if ask is not None:
+        _ask_labels(ask, opened, rows, labels, budget, seed, threads, options)
+        return
+    if labels is None and target is None:
+        raise InputError("A fit needs labels: give --labels or --target, or --ask to learn which rows need one.")
+    _check_out(out, "a selection", rows, labels)
+    if fit is not None:
+        _check_out(fit, "a table", rows, labels, flag="--fit")
+        if fit.resolve() == out.resolve():
+            raise InputError(f"--fit must be another file than --out; both are {fit}.")
+    found = cs.select_regression(opened, labels, budget, seed, engine=cs.Local(threads), **options)
+    line = found.fit(ridge)
+    cs.save(found.selection, out)
+    if fit is not None:
+        _write_fit(fit, line, opened.columns)
+    facts = [
+        ("rows selected", f"{len(found.selection):,} of {opened.n:,}"),
+        ("labels asked", f"{found.asked.size:,}"),
+        ("coefficients", f"{line.coefficients.size:,}, of rank {line.rank:,}; intercept {line.intercept:,.6g}"),
+        ("R² on the selected rows, weighted", f"{found.determination(line):.4f}"),
+    ]
+    _print_facts(f"Wrote {out}" + ("" if fit is None else f" and {fit}"), facts)
 
 
 @app.command()
@@ -407,7 +468,7 @@ def diagnose(
         raise InputError("Give one of --losses, the answers, and --ask, a file for the rows that need one.")
     if ask is not None:
         _check_out(ask, "a table", rows)
-        if _has_losses(ask):
+        if _has(ask, "loss"):
             raise InputError(f"{ask} has losses in it already; give another --ask, or remove it first.")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     options: dict[str, Any] = {"budget": budget, "seed": seed, "z": z, "normalize": normalize, "probes": probes}
@@ -452,18 +513,18 @@ def _uniform_error(values: Any, size: int) -> float:
     return float(np.sqrt((1 - size / values.size) / size) * values.std(ddof=1) / values.mean())
 
 
-def _check_out(out: Path, what: str, *sources: str | Path | None) -> None:
+def _check_out(out: Path, what: str, *sources: str | Path | None, flag: str = "--out") -> None:
     check_target(out, SELECTION_SUFFIXES, what)
     for source in (Path(source) for source in sources if source is not None):
         if source.is_dir() and out.parent.samefile(source) and out.suffix == ".parquet":
-            raise InputError(f"--out must not lie in {source}, whose files are the rows; got {out}.")
+            raise InputError(f"{flag} must not lie in {source}, whose files are the rows; got {out}.")
         if source.exists() and out.exists() and out.samefile(source):
-            raise InputError(f"--out must be another file than {source}, which is read.")
+            raise InputError(f"{flag} must be another file than {source}, which is read.")
 
 
-def _has_losses(path: Path) -> bool:
+def _has(path: Path, column: str) -> bool:
     try:
-        return path.exists() and "loss" in AnswerFile(path).columns
+        return path.exists() and column in AnswerFile(path).columns
     except InputError:
         return False
 
@@ -484,6 +545,36 @@ def _load_selection(path: Path) -> cs.Selection:
     if not isinstance(picked, cs.Selection):
         raise InputError(f"{path} must be a selection; it is a clustering.")
     return picked
+
+
+def _ask_labels(
+    out: Path,
+    opened: cs.Rows,
+    rows: str,
+    labels: Path | None,
+    budget: int | None,
+    seed: int,
+    threads: int | None,
+    options: RegressionOptions,
+) -> None:
+    _check_out(out, "a table", rows, labels, flag="--ask")
+    if _has(out, "label"):
+        raise InputError(f"{out} has labels in it already; give another --ask, or remove it first.")
+    ids = cs.ask_regression(opened, budget, seed, b=labels, engine=cs.Local(threads), **options)
+    known = np.zeros(0, np.int64) if labels is None else AnswerFile(labels).known(ids, opened.names(ids))
+    ids = np.setdiff1d(ids, known)
+    if not ids.size:
+        raise InputError(f"There is nothing to ask: {labels} has every label that is needed.")
+    _write_rows(out, ids, opened.names(ids))
+    _print_facts(f"Wrote {out}", [("rows that need a label", f"{ids.size:,} of {opened.n:,}")])
+
+
+def _write_fit(path: Path, fit: cs.Fit, columns: tuple[str, ...] | None) -> None:
+    import pyarrow as pa
+
+    names = columns or tuple(str(place) for place in range(fit.coefficients.size))
+    table = {"column": ["intercept", *names], "coefficient": [fit.intercept, *fit.coefficients]}
+    write_table(pa.table(table), path)
 
 
 def _weights(selection: cs.Selection) -> Any:

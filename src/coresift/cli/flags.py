@@ -17,11 +17,13 @@ import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.arguments import Options
 from coresift.checks import InputError, loss_vector
+from coresift.regression import RegressionOptions
 from coresift.score import ESTIMATES
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES
 
 PILOTS = (cs.Centers, cs.Representatives)
 SCORES = (cs.Learned, cs.Mixture, cs.Distance, cs.Sensitivity)
+REGRESSION_SCORES = (cs.Distance, cs.LeverageMixture, cs.Sensitivity, cs.Mixture)
 DESIGNS = (cs.Systematic, cs.Pivotal, cs.Poisson, cs.Independent)
 
 RowsPath = Annotated[
@@ -60,6 +62,15 @@ def selecting(verb: Callable[..., None]) -> Callable[..., None]:
 
     The verb has ROWS, --column and --id-column of its own: files that speak of rows are read with them.
     """
+    return _with_flags(verb, gather)
+
+
+def regressing(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the options of `gather_regression` in the same way."""
+    return _with_flags(verb, gather_regression)
+
+
+def _with_flags(verb: Callable[..., None], gather: Callable[..., Any]) -> Callable[..., None]:
     own = list(inspect.signature(verb, eval_str=True).parameters.values())[:-1]
     shared = list(inspect.signature(gather, eval_str=True).parameters.values())[1:]
 
@@ -72,6 +83,41 @@ def selecting(verb: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
     run.__annotations__ = {part.name: part.annotation for part in (*own, *shared)}
     return run
+
+
+def gather_regression(
+    opener: Callable[[], cs.Rows],
+    clusters: Annotated[
+        str | None,
+        typer.Option(help="How many medoids (by default a tenth of the budget), or what cluster --z 1 wrote."),
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option(help='What a row is worth: Distance, LeverageMixture or "Sensitivity(holder=0.1)".')
+    ] = None,
+    design: Annotated[
+        str | None, typer.Option(help="How rows are drawn: Systematic, Pivotal, Poisson or Independent.")
+    ] = None,
+    paper: Annotated[
+        float | None,
+        typer.Option(metavar="HOLDER", help="The paper's Algorithm 2 with this Λ (inf: distances alone)."),
+    ] = None,
+    given: Annotated[Path | None, typer.Option(help="File of rows to take anyway, as in select.")] = None,
+    exclude: Annotated[Path | None, typer.Option(help="File of rows never to take or ask, as in select.")] = None,
+    intercept: Annotated[bool, typer.Option(help="Whether there is a constant beside the columns.")] = True,
+) -> RegressionOptions:
+    """Return the options of `select_regression`; `opener` is not needed for any of them."""
+    if paper is not None and (score or design):
+        raise InputError("--paper names all parts already; leave out --score and --design.")
+    algorithm = (None, None, None) if paper is None else paper_mode(str(paper))
+    return RegressionOptions(
+        clusters=None if clusters is None else parse_clusters(clusters),
+        pilot=algorithm[0],
+        score=algorithm[1] if score is None else parse_part("--score", score, REGRESSION_SCORES),
+        design=algorithm[2] if design is None else parse_part("--design", design, DESIGNS),
+        given=None if given is None else _row_numbers(given),
+        exclude=None if exclude is None else _row_numbers(exclude),
+        intercept=intercept,
+    )
 
 
 def gather(

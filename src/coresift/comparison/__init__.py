@@ -21,7 +21,7 @@ from coresift.comparison.summary import Line, Mean, Run, Verdict, summarize, ver
 from coresift.comparison.worker import loading
 from coresift.engine import available_cores
 from coresift.oracle.journal import Lines
-from coresift.oracle.sources import source_of
+from coresift.oracle.sources import LOSS, source_of
 from coresift.progress import Progress, choose, stage
 from coresift.rows import Rows, open_rows
 from coresift.storage import write_bytes, write_table
@@ -212,7 +212,7 @@ def _all_losses(losses: Any, rows: Rows, train: Any) -> Floats | None:
             check_travels("losses", losses, _shown(losses))
         return None
     everything = np.arange(rows.n)
-    known = loss_vector(source_of(losses).reader(rows.n, rows.names)(everything), everything)
+    known = loss_vector(source_of(losses).reader(rows.n, rows.names, LOSS)(everything), everything)
     if train is None and not known.any():
         raise InputError("losses must not all be 0: errors are relative to their total.")
     return known

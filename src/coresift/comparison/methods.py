@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
+from coresift.baselines import METHODS
 from coresift.checks import InputError, refuse, whole
 from coresift.clustering import cluster
 from coresift.design import Independent, Pivotal, Poisson, Systematic
@@ -27,7 +28,7 @@ from coresift.pipeline import select
 from coresift.progress import Progress
 from coresift.rows import Rows
 from coresift.score import Distance, Learned, Mixture, Proxy, Sensitivity
-from coresift.types import ORIGINS, Clustering, Ledger, Selection
+from coresift.types import Clustering, Selection
 
 Runner: TypeAlias = Callable[[Rows, Any, int, int, Engine], Selection]
 
@@ -171,35 +172,6 @@ def by_proxy(
     return select(rows, None, budget, seed, clusters=1, score=score, engine=engine, progress=False)
 
 
-def uniform(rows: Rows, losses: Any, budget: int, seed: int, engine: Engine) -> Selection:
-    """Draw distinct rows, each as probable as any other; all weigh n/budget."""
-    size = min(budget, rows.n)
-    order = np.random.default_rng([seed, 3]).choice(rows.n, size, replace=False)
-    ids, place = np.sort(order), np.argsort(order, kind="stable")
-    names = rows.names(ids)
-    return Selection(
-        ids=ids,
-        weights=np.full(size, rows.n / size),
-        inclusion=np.full(size, size / rows.n),
-        share=np.zeros(size),
-        clusters=np.zeros(size, np.int32),
-        distances=np.zeros(size, np.float32),
-        origin=np.full(size, ORIGINS.index("drawn")),
-        phase=np.full(size, 2),
-        order=place,
-        multiplicity=np.ones(size, np.int64),
-        losses=np.full(size, np.nan),
-        n=rows.n,
-        population=rows.n,
-        seed=seed,
-        z=2.0,
-        designs=("", "Uniform"),
-        recipe={"method": "uniform", "budget": str(budget)},
-        ledger=Ledger(),
-        names=None if names is None else tuple(names),
-    )
-
-
 def _baseline(method: Callable[..., Selection]) -> Callable[..., Selection]:
     """Return a baseline in the form of the methods above; its own options stay what they are."""
 
@@ -216,11 +188,8 @@ KNOWN: dict[str, Callable[..., Selection]] = {
     "mixture": mixture,
     "distance": by_distance,
     "proxy": by_proxy,
-    "uniform": uniform,
 }
-if importlib.util.find_spec("coresift.baselines"):
-    baselines: dict[str, Callable[..., Selection]] = importlib.import_module("coresift.baselines").METHODS
-    KNOWN |= {name: _baseline(method) for name, method in baselines.items()}
+KNOWN |= {name: _baseline(method) for name, method in METHODS.items()}
 
 # What every method is given, and no option of its own.
 GIVEN = {"rows", "losses", "budget", "seed", "engine", "given", "exclude", "progress"}

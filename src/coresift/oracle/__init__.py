@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 
 from coresift.checks import CoresiftError, LossError, loss_vector, positive, refuse, row_numbers, whole
 from coresift.oracle.journal import Journal
-from coresift.oracle.sources import CallError, Names, Opening, Reader, source_of
+from coresift.oracle.sources import LABEL, LOSS, CallError, Names, Opening, Question, Reader, source_of
 from coresift.progress import Progress, stage
 from coresift.types import Bools, Floats, Ints, Ledger
 
-__all__ = ["Oracle", "Session", "Source", "as_oracle"]
+__all__ = ["LABEL", "LOSS", "Oracle", "Question", "Session", "Source", "as_oracle"]
 
 Source: TypeAlias = Callable[[Ints], ArrayLike] | ArrayLike | str | Path | None
 
@@ -28,6 +28,7 @@ class Oracle:
     source: a callable that takes an int64 array of row numbers and returns one loss each; an array with a loss
         for every row, of which only the asked ones need be valid; or a Parquet, CSV or JSONL file with a column
         `loss` and a column `row` (row numbers) or else `id` (the table's own ids, or row numbers if it has none).
+        For `select_regression` the answers are labels, any finite numbers, and the file's column is `label`.
     name: what the loss is called, such as the model and its version. A journal is good for one name only.
     journal: a file that keeps every answer, so that a run that was stopped goes on from where it was.
     batch: how many rows a callable is asked for at once. A loss must depend on its row alone, not on its batch.
@@ -70,7 +71,13 @@ class Oracle:
 
     @contextmanager
     def session(
-        self, n: int, fingerprint: Mapping[str, str], limit: int, progress: Progress, names: Names | None = None
+        self,
+        n: int,
+        fingerprint: Mapping[str, str],
+        limit: int,
+        progress: Progress,
+        names: Names | None = None,
+        question: Question = LOSS,
     ) -> Iterator[Session]:
         """Open the source and the journal for one run over n rows, and close them whatever happens.
 
@@ -78,24 +85,35 @@ class Oracle:
             and the oracle's own cache for one value of its part "rows".
         limit: the most distinct rows that may be asked.
         names: the table's own ids of the rows with these numbers, or None if it has none.
+        question: what is asked, losses or labels.
 
         >>> import numpy as np
         >>> with Oracle([0.5, 2.0]).session(2, {}, limit=1, progress=Progress()) as session:
         ...     session.ask(np.array([1]), round=1, reason="pilot")
         array([2.])
         """
-        reader = self._source.reader(n, names)
+        reader = self._source.reader(n, names, question)
         # Row numbers mean something within one table only; other arguments do not change what a row's loss is.
         known = self._known.setdefault((n, fingerprint.get("rows", "")), _Answers(n))
-        with self._opened_journal(fingerprint, n) as journal:
+        with self._opened_journal(fingerprint, n, question) as journal:
             if journal is not None:
                 known.meet(journal)
-            yield Session(self, reader=reader, known=known, journal=journal, limit=limit, progress=progress)
+            yield Session(
+                self,
+                reader=reader,
+                known=known,
+                journal=journal,
+                limit=limit,
+                progress=progress,
+                question=question,
+            )
 
-    def _opened_journal(self, fingerprint: Mapping[str, str], n: int) -> AbstractContextManager[Journal | None]:
+    def _opened_journal(
+        self, fingerprint: Mapping[str, str], n: int, question: Question
+    ) -> AbstractContextManager[Journal | None]:
         if self.journal is None:
             return nullcontext()
-        return closing(Journal(self.journal, self.name, fingerprint, n))
+        return closing(Journal(self.journal, self.name, fingerprint, n, signed=question.signed))
 
     def __repr__(self) -> str:
         return f"Oracle({self._source}, name={self.name!r}, answered={self.answered})"
@@ -125,8 +143,10 @@ class Session:
         journal: Journal | None,
         limit: int,
         progress: Progress,
+        question: Question,
     ) -> None:
         self.ledger = Ledger()
+        self._question = question
         self._oracle, self._reader, self._known = oracle, reader, known
         self._journal, self._limit, self._progress = journal, limit, progress
         self._asked: Bools = np.zeros(known.n, np.bool_)
@@ -142,10 +162,10 @@ class Session:
         # batches as in a run that was never stopped.
         pending = ordered[~self._known.mask[ordered]]
         step = self._oracle.batch if self._oracle._source.batched else max(pending.size, 1)
-        with stage(self._progress, "asking for losses", pending.size):
+        with stage(self._progress, f"asking for {self._question.plural}", pending.size):
             for start in range(0, pending.size, step):
                 batch = pending[start : start + step]
-                losses = _checked(self._reply(batch), batch)
+                losses = _checked(self._reply(batch), batch, self._question)
                 self._oracle.answered += batch.size
                 if self._journal is not None:
                     self._journal.append(batch, losses)
@@ -158,7 +178,7 @@ class Session:
         total = self.ledger.asked + new.size
         if total > self._limit:
             raise LossError(
-                f"The losses of {total} rows were asked, and the limit is {self._limit}; "
+                f"The {self._question.plural} of {total} rows were asked, and the limit is {self._limit}; "
                 "this is a defect of coresift, please report it."
             )
         if new.size:
@@ -176,7 +196,8 @@ class Session:
             except CallError as failure:
                 cause = failure.__cause__
         raise LossError(
-            f"The callable for losses failed {_times(tries)} on {_rows(batch)}: {_told(cause)}. {self._safe()}"
+            f"The callable for {self._question.plural} failed {_times(tries)} on {_rows(batch)}: "
+            f"{_told(cause)}. {self._safe()}"
         ) from cause
 
     def _safe(self) -> str:
@@ -188,15 +209,19 @@ class Session:
         )
 
 
-def as_oracle(losses: Source | Oracle) -> Oracle | None:
-    """Return an oracle for any form of losses: None and an oracle stay what they are.
+def as_oracle(answers: Source | Oracle, question: Question = LOSS) -> Oracle | None:
+    """Return an oracle for any form of losses or labels: None and an oracle stay what they are.
 
     >>> as_oracle([0.5, 2.0])
-    Oracle(array of 2 losses, name='loss', answered=0)
+    Oracle(array of 2 numbers, name='loss', answered=0)
     """
-    if losses is None or isinstance(losses, Oracle):
-        return losses
-    return Oracle(losses)
+    if answers is None:
+        return None
+    if not isinstance(answers, Oracle):
+        source_of(answers, question)  # its sentence names the argument
+        answers = Oracle(answers, name=question.column)
+    answers._source.check(question)
+    return answers
 
 
 class _Answers:
@@ -221,14 +246,14 @@ class _Answers:
             journal.append(ids, self.losses[ids])
 
 
-def _checked(values: Any, ids: Ints) -> Floats:
+def _checked(values: Any, ids: Ints, question: Question) -> Floats:
     try:
-        return loss_vector(values, ids)
+        return loss_vector(values, ids, source=question.argument, signed=question.signed)
     except CoresiftError:
         raise
     except Exception as error:  # whatever the conversion of a foreign object to numbers may raise
         raise LossError(
-            f"losses must be numbers, one a row; got {type(values).__name__}, which gave {_told(error)}."
+            f"{question.argument} must be numbers, one a row; got {type(values).__name__}, which gave {_told(error)}."
         ) from error
 
 

@@ -136,7 +136,8 @@ class Lines:
 class Journal(Lines):
     """The answers of a source of losses, one line for each batch.
 
-    `ids` and `losses` are the answers found when it was opened, `count` is how many are safe in it now.
+    `ids` and `losses` are the answers found when it was opened, `count` is how many are safe in it now. `signed`
+    answers may be negative: labels, which stand under the same name.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "journal.jsonl"
@@ -152,8 +153,8 @@ class Journal(Lines):
     >>> journal.close()
     """
 
-    def __init__(self, path: Path, name: str, fingerprint: Mapping[str, str], n: int) -> None:
-        self._n = n
+    def __init__(self, path: Path, name: str, fingerprint: Mapping[str, str], n: int, *, signed: bool = False) -> None:
+        self._n, self._signed = n, signed
         super().__init__(path, name, fingerprint)
         self.ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in self.entries)])
         self.losses = np.concatenate([np.zeros(0), *(losses for _, losses in self.entries)])
@@ -171,7 +172,7 @@ class Journal(Lines):
             entry = json.loads(line)
             row_numbers("ids", entry["ids"], self._n)
             ids = np.array(entry["ids"], np.int64)
-            return ids, loss_vector(entry["losses"], ids)
+            return ids, loss_vector(entry["losses"], ids, signed=self._signed)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError, LossError) as error:
             why = str(error) if isinstance(error, CoresiftError) else "it is not a batch of answers."
             raise InputError(

@@ -17,7 +17,26 @@ from coresift.types import Floats, Ints
 Names: TypeAlias = Callable[[Ints], Sequence[Any] | None]
 Reader: TypeAlias = Callable[[Ints], Any]
 
-ALLOWED = "a callable of row numbers, an array of losses, or a .parquet, .csv or .jsonl file of losses"
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about a row: the argument and the name that sentences use, its column in files, its sign."""
+
+    argument: str
+    plural: str
+    column: str
+    signed: bool
+
+    @property
+    def allowed(self) -> str:
+        """What can answer it."""
+        return (
+            f"a callable of row numbers, an array of {self.plural}, or a .parquet, .csv or .jsonl file of {self.plural}"
+        )
+
+
+LOSS = Question(argument="losses", plural="losses", column="loss", signed=False)
+LABEL = Question(argument="b", plural="labels", column="label", signed=True)
 
 
 class CallError(Exception):
@@ -32,22 +51,28 @@ class Opening(Protocol):
 
     batched: ClassVar[bool]
 
-    def reader(self, n: int, names: Names | None) -> Reader:
-        """Return a function of row numbers that gives one loss each."""
+    def check(self, question: Question) -> None:
+        """Refuse a question that it cannot answer, as far as that can be told at once."""
+
+    def reader(self, n: int, names: Names | None, question: Question) -> Reader:
+        """Return a function of row numbers that gives one answer each."""
 
 
-def source_of(source: Any) -> Opening:
+def source_of(source: Any, question: Question = LOSS) -> Opening:
     """Return the source that this is, or say what would be one."""
     if callable(source):
         return Called(source)
     if isinstance(source, (str, Path)):
+        if not Path(source).is_file():
+            refuse(question.argument, question.allowed, f"{str(source)!r}, which is not a file")
         return Filed(Path(source))
     try:
         array = np.asarray(source)
     except Exception:  # lists of unequal length, or an object that refuses to become an array
-        refuse("losses", ALLOWED, type(source).__name__)
+        refuse(question.argument, question.allowed, type(source).__name__)
     if array.ndim != 1:
-        refuse("losses", ALLOWED, f"{type(source).__name__} with shape {array.shape}" if array.ndim else repr(source))
+        came = f"{type(source).__name__} with shape {array.shape}" if array.ndim else repr(source)
+        refuse(question.argument, question.allowed, came)
     return Listed(array)
 
 
@@ -58,7 +83,10 @@ class Called:
     function: Callable[[Ints], Any]
     batched: ClassVar[bool] = True
 
-    def reader(self, n: int, names: Names | None) -> Reader:
+    def check(self, question: Question) -> None:
+        """Wait and see."""
+
+    def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Return the callable, with what it raises marked as its own."""
 
         def call(ids: Ints) -> Any:
@@ -80,38 +108,44 @@ class Listed:
     array: NDArray[Any]
     batched: ClassVar[bool] = False
 
-    def reader(self, n: int, names: Names | None) -> Reader:
+    def check(self, question: Question) -> None:
+        """Wait for the number of rows."""
+
+    def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Return a look-up in the array, once its length is right."""
         if self.array.size != n:
-            refuse("losses", f"one number for each of {n} rows", f"{self.array.size} numbers")
+            refuse(question.argument, f"one number for each of {n} rows", f"{self.array.size} numbers")
         return self.array.take
 
     def __str__(self) -> str:
-        return f"array of {self.array.size} losses"
+        return f"array of {self.array.size} numbers"
 
 
 @dataclass(frozen=True)
 class Filed:
-    """A Parquet, CSV or JSONL file with a loss for each of some rows."""
+    """A Parquet, CSV or JSONL file with an answer for each of some rows."""
 
     path: Path
     batched: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not self.path.is_file():
-            refuse("losses", ALLOWED, f"{str(self.path)!r}, which is not a file")
-        AnswerFile(self.path).require("loss")
+        AnswerFile(self.path)
 
-    def reader(self, n: int, names: Names | None) -> Reader:
+    def check(self, question: Question) -> None:
+        """Refuse a file without the column that is asked."""
+        AnswerFile(self.path).require(question.column)
+
+    def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Read the file, and return a look-up by row number or by the table's own ids."""
         answers = AnswerFile(self.path)
-        look_up = answers.numbers("loss")
+        look_up = answers.numbers(question.column)
+        source = f"{question.plural} in {self.path}"
 
-        def losses(rows: Ints) -> Floats:
+        def look(rows: Ints) -> Floats:
             named = names(rows) if names and answers.key == "id" else None
-            return loss_vector(look_up(rows, named), rows, source=f"losses in {self.path}", names=named)
+            return loss_vector(look_up(rows, named), rows, source=source, names=named, signed=question.signed)
 
-        return losses
+        return look
 
     def __str__(self) -> str:
         return f"file {str(self.path)!r}"

@@ -26,7 +26,9 @@ PARTS: dict[str, type[ArrowPart] | type[ParquetPart]] = {
 SUFFIXES = (".npy", *PARTS)
 
 
-def open_rows(source: Any, *, column: str | None = None, id_column: str | None = None) -> Rows:
+def open_rows(
+    source: Any, *, column: str | None = None, id_column: str | None = None, target: str | None = None
+) -> Rows:
     """Return rows over a matrix, without loading what is not in memory already.
 
     `source` is a 2-D array; the path of a .npy, .parquet, .arrow or .feather file; a folder or glob pattern of such
@@ -35,6 +37,7 @@ def open_rows(source: Any, *, column: str | None = None, id_column: str | None =
 
     In a table, `column` names the column of lists of numbers that are the rows. Without it the only such column is
     used, or else all columns of numbers in their order. `id_column`, by default one named "id", travels along.
+    `target` names a column of numbers that is no part of the rows: the labels of `select_regression`.
 
     >>> import numpy as np
     >>> rows = open_rows(np.eye(3, dtype=np.float16))
@@ -47,11 +50,11 @@ def open_rows(source: Any, *, column: str | None = None, id_column: str | None =
     (['b'], [[0.6000000238418579, 0.800000011920929]])
     """
     if isinstance(source, str | os.PathLike | list | tuple):
-        return _open_files(_find(source), column, id_column)
+        return _open_files(_find(source), column, id_column, target)
     part = _part_in_memory(source)
     if part is not None:
-        return rows_of_tables([part], column, id_column)
-    _refuse_columns(column, id_column)
+        return rows_of_tables([part], column, id_column, target)
+    _refuse_columns(column, id_column, target)
     if isinstance(source, Rows):
         return source
     if isinstance(source, np.ndarray):
@@ -60,7 +63,7 @@ def open_rows(source: Any, *, column: str | None = None, id_column: str | None =
     refuse("rows", allowed, type(source).__name__)
 
 
-def _open_files(paths: list[Path], column: str | None, id_column: str | None) -> Rows:
+def _open_files(paths: list[Path], column: str | None, id_column: str | None, target: str | None) -> Rows:
     suffixes = {path.suffix.lower() for path in paths}
     for path in paths:
         if path.suffix.lower() not in SUFFIXES:
@@ -68,11 +71,11 @@ def _open_files(paths: list[Path], column: str | None, id_column: str | None) ->
         if not path.is_file():
             refuse("rows", "files that exist", path)
     if suffixes == {".npy"}:
-        _refuse_columns(column, id_column)
+        _refuse_columns(column, id_column, target)
         return rows_of_npy(paths)
     if ".npy" in suffixes:
         refuse("rows", "either .npy files or tables", f"both, as in {paths[0].parent}")
-    return rows_of_tables([PARTS[path.suffix.lower()](path) for path in paths], column, id_column)
+    return rows_of_tables([PARTS[path.suffix.lower()](path) for path in paths], column, id_column, target)
 
 
 def _find(source: str | os.PathLike[str] | list[Any] | tuple[Any, ...]) -> list[Path]:
@@ -104,7 +107,7 @@ def _part_in_memory(source: Any) -> Part | None:
     return None
 
 
-def _refuse_columns(column: str | None, id_column: str | None) -> None:
-    for argument, value in (("column", column), ("id_column", id_column)):
+def _refuse_columns(column: str | None, id_column: str | None, target: str | None) -> None:
+    for argument, value in (("column", column), ("id_column", id_column), ("target", target)):
         if value is not None:
             refuse(argument, "left out where there are no columns to choose from", repr(value))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, refuse
-from coresift.types import Ints, Singles, digest
+from coresift.types import Floats, Ints, Singles, digest
 
 Block: TypeAlias = tuple[int, Callable[[], Singles]]
 
@@ -25,7 +25,7 @@ class Rows(ABC):
     """A read-only n×d matrix that hands out blocks of float32 and single rows by number, never all of it at once.
 
     `block_rows` depends on d only, so that what is computed block by block does not depend on where the numbers
-    lie. `id_name` is the name of the table's own id column, if one travels along.
+    lie. `id_name` is the name of the table's own id column, if one travels along; `target_name` that of its labels.
 
     >>> import numpy as np
     >>> from coresift.rows import open_rows
@@ -38,10 +38,10 @@ class Rows(ABC):
     [[4.0, 5.0], [0.0, 1.0]]
     """
 
-    def __init__(self, n: int, d: int, id_name: str | None = None) -> None:
+    def __init__(self, n: int, d: int, id_name: str | None = None, target_name: str | None = None) -> None:
         if n == 0 or d == 0:
             refuse("rows", "at least one row of at least one number", f"{n} rows of {d} numbers")
-        self.n, self.d, self.id_name = n, d, id_name
+        self.n, self.d, self.id_name, self.target_name = n, d, id_name, target_name
         self.block_rows = block_length(d)
         self._fingerprint: str | None = None
 
@@ -70,6 +70,11 @@ class Rows(ABC):
             raise InputError(CHANGED)
         return result
 
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of the d columns, where each is one of a table."""
+        return None
+
     def names(self, ids: ArrayLike) -> list[Any] | None:
         """Return the values of the own id column for these rows; None if there is no such column."""
         self._numbers(ids)
@@ -78,6 +83,10 @@ class Rows(ABC):
     def number(self, row: int) -> int:
         """Return what the user calls this row: its number in the rows that this is perhaps a part of."""
         return row
+
+    def targets(self, ids: ArrayLike) -> Floats:
+        """Return the labels of these rows from the target column, NaN where it has none."""
+        refuse("target", "named when the rows are opened", "rows without a target column")
 
     def normalized(self) -> Rows:
         """Return a view whose rows have Euclidean length 1; a row of zeros stays one."""
@@ -126,7 +135,7 @@ class _Normalized(Rows):
     """Rows scaled to length 1. The fingerprint is that of the raw rows: what is stored, not how it is seen."""
 
     def __init__(self, raw: Rows) -> None:
-        super().__init__(raw.n, raw.d, raw.id_name)
+        super().__init__(raw.n, raw.d, raw.id_name, raw.target_name)
         self._raw = raw
 
     def blocks(self) -> Iterator[Block]:
@@ -136,6 +145,10 @@ class _Normalized(Rows):
     def _pick(self, ids: Ints) -> Iterator[Singles]:
         return map(_unit_length, self._raw._pick(ids))
 
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        return self._raw.columns
+
     def names(self, ids: ArrayLike) -> list[Any] | None:
         return self._raw.names(ids)
 
@@ -144,6 +157,9 @@ class _Normalized(Rows):
 
     def number(self, row: int) -> int:
         return self._raw.number(row)
+
+    def targets(self, ids: ArrayLike) -> Floats:
+        return self._raw.targets(ids)
 
     def normalized(self) -> Rows:
         return self

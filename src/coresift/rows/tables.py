@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, refuse
 from coresift.rows.base import CHANGED, Block, Rows, bounds_of, by_part, to_single
-from coresift.types import Ints, Singles
+from coresift.types import Floats, Ints, Singles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ class TableRows(Rows):
     def __init__(self, parts: Sequence[Part], layout: Layout) -> None:
         counts = [part.count for part in parts]
         d = _width(parts, layout)
-        super().__init__(sum(counts), d, layout.id_name)
+        super().__init__(sum(counts), d, layout.id_name, layout.target)
         self._parts, self._layout, self._bounds = parts, layout, bounds_of(counts)
 
     def blocks(self) -> Iterator[Block]:
@@ -82,6 +82,11 @@ class TableRows(Rows):
         for part, numbers in by_part(ids, self._bounds):
             yield from self._parts[part].pick(columns, self.block_rows, numbers)
 
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The table's columns, unless the rows are lists in one of them."""
+        return None if self._layout.listed else self._layout.columns
+
     def names(self, ids: ArrayLike) -> list[Any] | None:
         """Return the values of the id column for these rows: whole numbers or texts, and other types as text."""
         numbers = self._numbers(ids)
@@ -112,14 +117,27 @@ class TableRows(Rows):
         places: Ints = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
         return distinct[places]
 
+    def targets(self, ids: ArrayLike) -> Floats:
+        """Return the numbers of the target column for these rows; a null is NaN."""
+        numbers = self._numbers(ids)
+        if self.target_name is None:
+            return super().targets(ids)
+        order = np.argsort(numbers, kind="stable")
+        batches = self._picked([self.target_name], numbers[order])
+        found = [batch.column(self.target_name).cast("double").to_numpy(zero_copy_only=False) for batch in batches]
+        result = np.empty(numbers.size)
+        result[order] = np.concatenate([np.zeros(0), *found])
+        return result
+
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a table are the embedding, one of lists or several of numbers, and which is the id."""
+    """Which columns of a table are the embedding, one of lists or several of numbers, and which are id and target."""
 
     columns: tuple[str, ...]
     listed: bool
     id_name: str | None
+    target: str | None = None
 
     def matrix(self, batch: pa.RecordBatch, d: int, numbers: Ints) -> Singles:
         """Return the rows of a batch, or refuse the first that is not d numbers, by its row number."""
@@ -136,11 +154,13 @@ class Layout:
         return result
 
 
-def rows_of_tables(parts: Sequence[Part], column: str | None, id_column: str | None) -> TableRows:
+def rows_of_tables(
+    parts: Sequence[Part], column: str | None, id_column: str | None, target: str | None = None
+) -> TableRows:
     """Return rows over tables that have the same columns."""
-    layout = _layout(parts[0].schema, column, id_column)
+    layout = _layout(parts[0].schema, column, id_column, target)
     for part in parts[1:]:
-        other = _layout(part.schema, column, id_column)
+        other = _layout(part.schema, column, id_column, target)
         if other != layout:
             refuse(
                 "rows",
@@ -164,10 +184,10 @@ def pick_from(batches: Iterator[pa.RecordBatch], ids: Ints, size: int) -> Iterat
             return
 
 
-def _layout(schema: pa.Schema, column: str | None, id_column: str | None) -> Layout:
+def _layout(schema: pa.Schema, column: str | None, id_column: str | None, target: str | None) -> Layout:
     if len(set(schema.names)) < len(schema.names):
         refuse("rows", "a table whose columns have different names", _list(schema.names))
-    for argument, name in (("column", column), ("id_column", id_column)):
+    for argument, name in (("column", column), ("id_column", id_column), ("target", target)):
         if name is not None and name not in schema.names:
             refuse(argument, f"one of {_list(schema.names)}", repr(name))
     lists = [field.name for field in schema if _is_number(_item(field.type))]
@@ -179,17 +199,20 @@ def _layout(schema: pa.Schema, column: str | None, id_column: str | None) -> Lay
         allowed = "a column of whole numbers or texts"
         refuse("id_column", allowed, f"{id_column!r} of type {schema.field(id_column).type}")
     id_name = id_column or ("id" if "id" in schema.names and _is_id(schema.field("id").type) else None)
+    if target is not None and (target == id_name or not _is_number(schema.field(target).type)):
+        refuse("target", "a column of numbers that is not the id", f"{target!r} of type {schema.field(target).type}")
     lists = [column] if column is not None else [name for name in lists if name != id_name]
     if len(lists) > 1:
         names = _list(lists)
         raise InputError(f"column must say which lists of numbers are the rows: one of {names}; got None.")
     if lists:
-        return Layout((lists[0],), True, id_name)
-    numeric = tuple(field.name for field in schema if _is_number(field.type) and field.name != id_name)
+        return Layout((lists[0],), True, id_name, target)
+    others = (id_name, target)
+    numeric = tuple(field.name for field in schema if _is_number(field.type) and field.name not in others)
     if not numeric:
         found = ", ".join(f"{field.name!r} ({field.type})" for field in schema) or "none"
         refuse("rows", "a table with a column of lists of numbers, or with columns of numbers", f"columns {found}")
-    return Layout(numeric, False, id_name)
+    return Layout(numeric, False, id_name, target)
 
 
 def _width(parts: Sequence[Part], layout: Layout) -> int:

@@ -1,0 +1,356 @@
+"""Least squares from few labels: which rows of A to ask, with which weights, and the fit on them (Algorithm 2)."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.arguments import settle
+from coresift.checks import CoresiftWarning, InputError, positive, real_vector, refuse
+from coresift.design import Design, Independent, Pivotal, Systematic
+from coresift.engine import SINGLE_THREADED, Engine
+from coresift.leverage import leverage_scores, orthonormal
+from coresift.oracle import LABEL, Session, as_oracle
+from coresift.pilot import Centers, PilotStrategy
+from coresift.pipeline import Prepared, finish, prepare
+from coresift.progress import Progress, choose
+from coresift.rows import Rows, open_rows
+from coresift.score import Distance, LeverageMixture, Score, Sensitivity
+from coresift.types import Clustering, Floats, Ints, Ledger, Selection, Singles, Value
+
+
+class RegressionOptions(TypedDict, total=False):
+    """What `select_regression` takes besides A, b, budget and seed; `ask_regression` takes the same."""
+
+    clusters: int | Clustering | None
+    pilot: PilotStrategy | None
+    score: Score | None
+    design: Design | None
+    given: Any
+    exclude: Any
+    intercept: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Value):
+    """A linear prediction ⟨a, x⟩ + c: `coefficients` x, `intercept` c, and the `rank` of what it was fitted to.
+
+    >>> Fit(coefficients=np.array([2.0, 0.0]), intercept=1.0, rank=1).predict(np.array([[3.0, 5.0]]))
+    array([7.])
+    """
+
+    coefficients: Floats
+    intercept: float
+    rank: int
+
+    def __post_init__(self) -> None:
+        found = np.array(self.coefficients, np.float64)
+        found.setflags(write=False)
+        object.__setattr__(self, "coefficients", found)
+
+    def predict(self, A: Any) -> Floats:
+        """Return the prediction for every row of A."""
+        rows = np.asarray(A, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.coefficients.size:
+            refuse("A", f"a matrix with {self.coefficients.size} columns", f"shape {rows.shape}")
+        predicted: Floats = rows @ self.coefficients + self.intercept
+        return predicted
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RegressionSelection(Value):
+    """Weighted rows whose squared residuals stand for those of all rows: E Σ_S w(⟨a,x⟩ − b)² = ‖Ax − b‖² at any x.
+
+    `selection` has the rows and weights; its losses are the squared residuals at `x0`, so `estimate` of them is
+    an estimate of ‖Ax₀ − b‖². `features` are the selected rows of A. `asked` are all rows whose label was asked,
+    in the order of their numbers, and `labels` the answers; the ledger of the selection counts them. Without
+    labels (b=None) there is no `x0` either.
+    """
+
+    selection: Selection
+    features: Singles
+    asked: Ints
+    labels: Floats
+    x0: Fit | None
+    intercept: bool
+
+    def __post_init__(self) -> None:
+        kinds = {"features": np.float32, "asked": np.int64, "labels": np.float64}
+        for name, kind in kinds.items():
+            array: NDArray[Any] = np.array(getattr(self, name), dtype=kind)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        if self.features.ndim != 2 or len(self.features) != len(self.selection):
+            raise InputError("A regression needs the features of each selected row.")
+        if self.asked.shape != self.labels.shape:
+            raise InputError("A regression needs one label for each row that was asked.")
+
+    def fit(self, ridge: float = 0.0, *, labels: Any = None) -> Fit:
+        """Return the x that minimizes Σ w(⟨a,x⟩ + c − b)² + ridge·‖x‖² over the selection.
+
+        The ridge leaves the intercept alone, and as the weights sum to about n, it means what it would on all
+        rows. labels: those of `selection.ids`, in that order, where they come from elsewhere. Of several
+        solutions (fewer rows than columns, columns that repeat others) it is the shortest in units of the
+        columns' lengths, with a warning; a constant column beside an intercept has coefficient 0.
+        """
+        ridge = positive("ridge", ridge, zero=True)
+        weights = self.selection.weights
+        if weights is None or not len(self.selection):
+            raise InputError("A fit needs a selection with at least one row, and weights.")
+        found = least_squares(self.features, self._labels(labels), weights, ridge, self.intercept)
+        if found.rank < self.features.shape[1]:
+            message = (
+                f"The {len(self.selection)} selected rows determine {found.rank} of {self.features.shape[1]} "
+                "coefficients; of all best fits this is the shortest. More rows or a ridge would settle it, "
+                "and so would leaving out columns that are constant or made of others."
+            )
+            warnings.warn(message, CoresiftWarning, stacklevel=2)
+        return found
+
+    def determination(self, fit: Fit) -> float:
+        """Return R² of a fit over the selected rows, weighted: an estimate of R² over all rows, and a kind one.
+
+        The same labels that made the fit judge it; hold out others to judge it strictly.
+        """
+        weights, labels = np.asarray(self.selection.weights), self._labels(None)
+        spread = float(weights @ (labels - np.average(labels, weights=weights)) ** 2)
+        left = float(weights @ (fit.predict(self.features) - labels) ** 2)
+        return 1 - left / spread if spread > 0 else float("nan")
+
+    def _labels(self, labels: Any) -> Floats:
+        if labels is not None:
+            return real_vector("labels", labels, len(self.selection))
+        if not self.asked.size:
+            raise InputError("A fit needs labels, and none were asked; give those of selection.ids as labels.")
+        return self.labels[np.searchsorted(self.asked, self.selection.ids)]
+
+    def __repr__(self) -> str:
+        picked = self.selection
+        return (
+            f"RegressionSelection({len(picked)} of {picked.n} rows, {self.asked.size} labels asked, seed={picked.seed})"
+        )
+
+
+def select_regression(
+    A: Any,
+    b: Any = None,
+    budget: int | None = None,
+    seed: int = 0,
+    *,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+    **options: Unpack[RegressionOptions],
+) -> RegressionSelection:
+    """Select `budget` weighted rows of A, ask their labels b, and be ready to fit: the paper's Algorithm 2.
+
+    A: a matrix in any form that `select` takes. As everywhere, its numbers are read as float32, so take the mean
+        off a column whose mean is a million times its spread.
+    b: the labels: a callable of row numbers, an array of n, a file with a column `label`, an `Oracle`, or None.
+        None takes the target column that A was opened with, and where there is none, nobody is asked.
+    budget: rows out, medoids and draws together; each costs a label. Where the medoids are not kept (the paper),
+        they are asked beyond it.
+    clusters: how many medoids, or a `Clustering` with z=1; at most a tenth of the rows by default. Of the budget
+        it is a tenth, and a third with `LeverageMixture`; where the medoids are not kept, it is a tenth of the rows.
+    pilot: by default `Centers(keep=True)`: medoids come out with certainty and weight 1, and the draw is among
+        the others; with `LeverageMixture` nobody is asked first, and x₀ is the fit on what was drawn.
+    score: by default `Distance(floor=0.3, power=2)`, since the loss is a square; `LeverageMixture()` looks at
+        leverage scores as well; `Sensitivity(holder)` is the paper's (⟨â,x₀⟩ − b̂)² + Λ‖a − â‖.
+    design: by default `Pivotal()`.
+    given, exclude: rows that come out in any case, and rows that never do.
+    intercept: whether x₀, leverage scores and fits have a constant beside A's columns.
+
+    The paper's own run, to the letter (it says how many rows, the medoids, it can never draw):
+    `clusters=n // 10, pilot=Centers(keep=False), score=Sensitivity(holder=inf), design=Independent(),
+    intercept=False`.
+
+    >>> A = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> found = select_regression(A, lambda ids: A[ids] @ [1.0, 2.0, 3.0] + 4.0, budget=50)
+    >>> found
+    RegressionSelection(50 of 1000 rows, 50 labels asked, seed=0)
+    >>> fit = found.fit()
+    >>> fit.coefficients.round(4), round(fit.intercept, 4)
+    (array([1., 2., 3.]), 4.0)
+    """
+    rows, progress = open_rows(A), choose(progress)
+    oracle = as_oracle(rows.targets if b is None and rows.target_name else b, LABEL)
+    task = _begin(rows, budget, seed, engine, progress, **options, asking=oracle is not None)
+    prepared = task.prepared
+    if oracle is None:
+        selection = finish(prepared, np.zeros(0), Ledger(), leverage=task.leverage)
+        nobody = np.zeros(0, np.int64)
+        return RegressionSelection(selection, rows.take(selection.ids), nobody, np.zeros(0), None, task.intercept)
+    with oracle.session(rows.n, prepared.fingerprint(), task.limit, progress, rows.names, LABEL) as session:
+        x0, residuals = task.first_fit(session)
+        selection = finish(prepared, residuals, session.ledger, leverage=task.leverage)
+        return task.conclude(session, selection, x0)
+
+
+def ask_regression(
+    A: Any,
+    budget: int | None = None,
+    seed: int = 0,
+    *,
+    b: Any = None,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+    **options: Unpack[RegressionOptions],
+) -> Ints:
+    """Return the numbers of the rows whose labels `select_regression` with the same arguments will need.
+
+    Where the draw depends on the medoids' labels (`Sensitivity` with a finite Λ, `Mixture`), these are the
+    medoids; give b with their labels to have all rows.
+
+    >>> ask_regression(np.random.default_rng(0).normal(size=(1000, 3)), budget=50).size
+    50
+    """
+    rows, oracle, progress = open_rows(A), as_oracle(b, LABEL), choose(progress)
+    task = _begin(rows, budget, seed, engine, progress, **options, asking=True)
+    prepared, pilot, residuals = task.prepared, task.prepared.pilot.ids, np.zeros(0)
+    if _listens(prepared.settled.score):
+        if oracle is None:
+            return np.sort(pilot)
+        with oracle.session(rows.n, prepared.fingerprint(), task.limit, progress, rows.names, LABEL) as session:
+            _, residuals = task.first_fit(session)
+    return np.union1d(pilot, finish(prepared, residuals, Ledger(), leverage=task.leverage).ids)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A regression up to its first label: the flow's own preparation, and what is particular to A."""
+
+    rows: Rows
+    prepared: Prepared
+    leverage: Floats | None
+    intercept: bool
+
+    @property
+    def limit(self) -> int:
+        """The most labels that may be asked."""
+        settled, pilot = self.prepared.settled, self.prepared.pilot
+        if not isinstance(settled.design, (Independent, Pivotal, Systematic)):
+            return self.rows.n  # it may draw more than the budget
+        return settled.budget + (0 if pilot.plan.keep else pilot.ids.size)
+
+    def first_fit(self, session: Session) -> tuple[Fit | None, Floats]:
+        """Ask the medoids, and return x₀ and their squared residuals v = (⟨â, x₀⟩ − b̂)²."""
+        pilot = self.prepared.pilot.ids
+        if not pilot.size:
+            return None, np.zeros(0)
+        reason = "medoids" if isinstance(self.prepared.settled.pilot, Centers) else "pilot"
+        labels = session.ask(pilot, round=1, reason=reason)
+        features = self.rows.take(pilot)
+        fit = least_squares(features, labels, self._sizes(pilot), 0.0, self.intercept)
+        if _listens(self.prepared.settled.score) and fit.rank + self.intercept >= pilot.size:
+            message = (
+                f"x0 fits the labels of the medoids ({pilot.size}) exactly, as they are too few for {self.rows.d} "
+                "columns: residuals say nothing about where to draw."
+            )
+            warnings.warn(message, CoresiftWarning, stacklevel=3)
+        return fit, (fit.predict(features) - labels) ** 2
+
+    def _sizes(self, pilot: Ints) -> Floats:
+        """How many rows each asked row stands for: those of its cluster, shared with the others asked there."""
+        labels = self.prepared.clustering.labels
+        members = np.bincount(labels, minlength=self.prepared.clustering.k).astype(np.float64)
+        members -= np.bincount(labels[self.prepared.settled.frame.excluded], minlength=members.size)
+        asked = np.bincount(labels[pilot], minlength=members.size)
+        sizes: Floats = members[labels[pilot]] / asked[labels[pilot]]
+        return sizes
+
+    def conclude(self, session: Session, selection: Selection, x0: Fit | None) -> RegressionSelection:
+        """Ask the labels of the rows that were drawn, and bring everything together."""
+        features = self.rows.take(selection.ids)
+        asked = np.union1d(self.prepared.pilot.ids, selection.ids)
+        answers = session.ask(asked, round=2 if self.prepared.pilot.ids.size else 1, reason="draws")
+        labels = answers[np.searchsorted(asked, selection.ids)]
+        if x0 is None and len(selection):  # without medoids, the selection itself is what there is to fit
+            x0 = least_squares(features, labels, selection.weights, 0.0, self.intercept)
+        losses = np.full(len(selection), np.nan) if x0 is None else (x0.predict(features) - labels) ** 2
+        selection = replace(selection, losses=losses, ledger=session.ledger)
+        return RegressionSelection(selection, features, asked, answers, x0, self.intercept)
+
+
+def _begin(
+    rows: Rows,
+    budget: int | None,
+    seed: int,
+    engine: Engine | None,
+    progress: Progress,
+    *,
+    clusters: int | Clustering | None = None,
+    pilot: PilotStrategy | None = None,
+    score: Score | None = None,
+    design: Design | None = None,
+    given: Any = None,
+    exclude: Any = None,
+    intercept: bool = True,
+    asking: bool,
+) -> _Task:
+    if not isinstance(intercept, bool):
+        refuse("intercept", "True or False", repr(intercept))
+    score = score or Distance(floor=0.3, power=2.0)
+    if isinstance(score, Sensitivity) and isinstance(score.holder, str):
+        refuse(
+            "holder", "a number or one a cluster in a regression, where no estimate of it is made", repr(score.holder)
+        )
+    if not asking and _listens(score):
+        raise InputError(f"score={score!r} asks for labels, and there are none; give b, or take another score.")
+    pilot = pilot or (None if isinstance(score, LeverageMixture) else Centers(keep=True))
+    kept = getattr(pilot, "keep", True)
+    if clusters is None:
+        clusters = _medoids(rows.n, budget if kept else None, pilot is None)
+    settled = settle(
+        rows,
+        budget,
+        seed,
+        asking=True,
+        clusters=clusters,
+        z=1.0,
+        pilot=pilot,
+        score=score,
+        design=design or Pivotal(),
+        given=given,
+        exclude=exclude,
+    )
+    # The paper asks a tenth of the rows, however few are drawn afterwards.
+    prepared = prepare(settled, engine, progress, most=settled.budget if kept else rows.n)
+    recipe = {**prepared.recipe, "task": "regression", "intercept": repr(intercept)}
+    leverage = None
+    if isinstance(settled.score, LeverageMixture):
+        ridge = settled.score.ridge
+        leverage = leverage_scores(rows, ridge, intercept=intercept, engine=engine, progress=progress)
+    return _Task(rows, replace(prepared, recipe=recipe), leverage, intercept)
+
+
+def _listens(score: Score) -> bool:
+    """Whether the medoids' residuals decide about the draw; with Λ → ∞ they do not."""
+    return getattr(score, "asks", False) and not (isinstance(score, Sensitivity) and np.all(np.isinf(score.holder)))
+
+
+def _medoids(n: int, budget: Any, free: bool) -> int:
+    """Return how many medoids there are by default; more of them where they cost no labels."""
+    most = n // 10
+    if isinstance(budget, (int, np.integer)):
+        most = min(most, int(budget) // (3 if free else 10))
+    return max(1, most)
+
+
+def least_squares(features: Any, labels: Floats, weights: Any, ridge: float, intercept: bool) -> Fit:
+    """Return the x and c that minimize Σ w(⟨a,x⟩ + c − b)² + ridge·‖x‖²; c = 0 without an intercept."""
+    A, total = np.asarray(features, np.float64), float(np.sum(weights))
+    root = np.sqrt(weights)[:, np.newaxis]
+    with SINGLE_THREADED:
+        before = np.linalg.norm(root * A, axis=0)
+        middle = weights @ A / total if intercept else np.zeros(A.shape[1])
+        level = float(weights @ labels / total) if intercept else 0.0
+        A, wanted = root * (A - middle), root[:, 0] * (labels - level)
+        if ridge > 0:
+            A = np.concatenate([A, np.sqrt(ridge) * np.eye(A.shape[1])])
+            wanted = np.concatenate([wanted, np.zeros(A.shape[1])])
+        basis, transform = orthonormal(A, before)
+        found = transform @ (basis.T @ wanted)
+    return Fit(found, level - float(middle @ found), transform.shape[1])
