@@ -260,7 +260,6 @@ def test_a_subset_is_never_in_memory_as_a_whole(tmp_path, suffix):
         (np.array(["2020", "2021", "2020"], "M8[Y]"), [0, 1, 0]),
         (pa.array(["x", "y", "y"]), [0, 1, 1]),
     ],
-    ids=repr,
 )
 def test_labels_of_every_kind(labels, codes):
     assert encode(labels, open_rows(np.eye(3))).tolist() == codes
@@ -288,7 +287,6 @@ def test_labels_of_pandas():
         (["a", ["b"], "c"], "strata must be labels such as whole numbers or texts; got ['b']."),
         ("kind", "strata must be one label a row where the rows have no columns to choose from; got 'kind'."),
     ],
-    ids=repr,
 )
 def test_labels_that_are_refused(labels, says):
     for call in (
