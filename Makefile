@@ -25,6 +25,7 @@ unit: .venv/dev.stamp
 # Slow studies; each writes its figures to benchmarks/results/.
 benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.estimation
+	$(BIN)/python -m benchmarks.strata
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.clustering
 
