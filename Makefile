@@ -27,6 +27,7 @@ benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.estimation
 	$(BIN)/python -m benchmarks.diagnosis
 	$(BIN)/python -m benchmarks.certificates
+	$(BIN)/python -m benchmarks.strata
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.clustering
 	$(BIN)/python -m benchmarks.compare

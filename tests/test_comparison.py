@@ -286,7 +286,7 @@ FAILURES = {
     rivals.starves: "It raised MemoryError: Unable to allocate",
     "rivals:nothing": "There is no nothing in the module rivals.",
     "rivals:annotations": "rivals:annotations must be a function; it is _Feature.",
-    "paper(holder=-1)": "holder must be a finite number of at least 0",
+    "paper(holder=-1)": "holder must be a number of at least 0",
 }
 
 

@@ -39,10 +39,10 @@ def outcomes(design, pilot, frame):
     settled = arguments.settle(TINY, 3 if pilot is None else 4, 0, asking=True, **options, **frame)
     prepared = pipeline.prepare(settled, None, Progress())
     answers = TINY_LOSSES[prepared.pilot.ids]
-    pipeline._finish(prepared, answers, cs.Ledger())
+    pipeline.finish(prepared, answers, cs.Ledger())
     for script, probability in boxes(design, scripted.seen):
         scripted.script = script
-        yield pipeline._finish(prepared, answers, cs.Ledger()), probability
+        yield pipeline.finish(prepared, answers, cs.Ledger()), probability
 
 
 @pytest.mark.parametrize("frame", [{}, {"given": [4], "exclude": [1]}], ids=["plain", "given and excluded"])
