@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coresift.types import Floats, Interval, Ints, Value
+from coresift.types import Floats, Interval, Ints
 
 PERCENTILES = (20, 40, 60, 80, 99)
 Z95 = 1.959964
@@ -15,7 +15,7 @@ COMPARISONS = 20
 
 
 @dataclass(frozen=True)
-class HolderLine(Value):
+class HolderLine:
     """Percentiles (20, 40, 60, 80, 99) of |ℓ(e) − ℓ(c)| / ‖e − c‖^z over the probes that are not on their center.
 
     `price` is the 80th percentile times the mean of ‖e − c‖^z: what Λ costs a row in the theorem's bound, in units
@@ -28,7 +28,7 @@ class HolderLine(Value):
 
 
 @dataclass(frozen=True)
-class Gaps(Value):
+class Gaps:
     """Percentiles (20, 40, 60, 80, 99) of |ℓ(e) − ℓ(its center)| and of |ℓ(e) − ℓ(random row)|.
 
     `nearer` is the share of comparisons in which the center's loss is nearer than the random row's; ties count half.
