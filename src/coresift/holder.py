@@ -215,6 +215,8 @@ def _points(clustering: Clustering, rows: Any, method: str) -> Singles:
 
 def _first_of_each(rows: Ints, labels: Any, keys: Floats, count: int) -> Ints:
     """Return the `count` rows of lowest key in every cluster, or all where it has fewer."""
+    if not count:
+        return rows[:0]
     order = np.lexsort((keys, labels))
     labels = labels[order]
     place = np.arange(labels.size) - np.searchsorted(labels, labels)
