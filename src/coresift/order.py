@@ -28,7 +28,7 @@ def outward(clustering: Clustering, level: Floats) -> Ints:
 
 
 def stable_order(keys: Floats) -> Ints:
-    """Return the order that sorts the keys, equal ones as they stand: a stable sort, at the speed of one that is not."""
+    """Return the order that sorts the keys, equal ones as they stand: a stable sort, at a faster one's speed."""
     order = np.argsort(keys)
     found = keys[order]
     pairs = np.flatnonzero(found[1:] == found[:-1])
