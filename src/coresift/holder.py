@@ -36,7 +36,7 @@ NEIGHBORS, RANK = 5, 0.8
 FARTHER = (8, 24)
 # For a draw that is to reach every row, no cluster gets less than this part of the mean Λ.
 FLOOR = 0.1
-PAIRS_AT_ONCE = 4_000_000
+PAIRS_AT_ONCE = 500_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,13 +130,9 @@ def plan(
     elif method == "robust":
         count = whole("members", members)
         assumption = "the rows that were asked are like the others of their cluster"
-    open_rows = clustering.distances > 0
-    open_rows[row_numbers("exclude", exclude, clustering.n)] = False
-    candidates = np.flatnonzero(open_rows)
-    keys = np.random.default_rng([whole("seed", seed, least=0), 4]).random(clustering.n)[candidates]
-    return Probes(
-        method, clustering, _first_of_each(candidates, clustering.labels[candidates], keys, count), assumption
-    )
+    excluded, seed = row_numbers("exclude", exclude, clustering.n), whole("seed", seed, least=0)
+    ids = _draw_members(clustering, excluded, seed, count) if count else np.zeros(0, np.int64)
+    return Probes(method, clustering, ids, assumption)
 
 
 def lemma_size(clusters: int, share: float) -> int:
@@ -213,12 +209,17 @@ def _points(clustering: Clustering, rows: Any, method: str) -> Singles:
     return center_rows(clustering, opened)
 
 
-def _first_of_each(rows: Ints, labels: Any, keys: Floats, count: int) -> Ints:
-    """Return the `count` rows of lowest key in every cluster, or all where it has fewer."""
-    order = np.lexsort((keys, labels))
-    labels = labels[order]
+def _draw_members(clustering: Clustering, excluded: Ints, seed: int, count: int) -> Ints:
+    """Return `count` random rows of every cluster, or all where it has fewer, none of them at distance 0."""
+    possible = clustering.distances > 0
+    possible[excluded] = False
+    rows = np.flatnonzero(possible)
+    # A number for every row of the data, so that clusters that change a little keep most of their members.
+    keys = np.random.default_rng([seed, 4]).random(clustering.n)[rows]
+    rows = rows[np.lexsort((keys, clustering.labels[rows]))]
+    labels = clustering.labels[rows]
     place = np.arange(labels.size) - np.searchsorted(labels, labels)
-    return np.sort(rows[order[place < count]])
+    return np.sort(rows[place < count])
 
 
 @dataclass(frozen=True)

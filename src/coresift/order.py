@@ -16,7 +16,7 @@ def snake(clustering: Clustering) -> Ints:
     stop = stops(clustering)[clustering.labels]
     away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
     # One number a row, so that one sort will do: the stop, and inside it the distance or what it lacks of the most.
-    return np.argsort(2 * stop + np.where(stop % 2 == 1, 1 - away, away), kind="stable")
+    return stable_order(2 * stop + np.where(stop % 2 == 1, 1 - away, away))
 
 
 def stops(clustering: Clustering) -> Ints:
@@ -36,7 +36,19 @@ def outward(clustering: Clustering, level: Floats) -> Ints:
     stop = np.empty(clustering.k, np.int64)
     stop[np.argsort(level, kind="stable")] = np.arange(clustering.k)
     away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
-    return np.argsort(2 * stop[clustering.labels] + away, kind="stable")
+    return stable_order(2 * stop[clustering.labels] + away)
+
+
+def stable_order(keys: Floats) -> Ints:
+    """Return the order that sorts the keys, equal ones as they stand: a stable sort, at a faster one's speed."""
+    order = np.argsort(keys)
+    found = keys[order]
+    pairs = np.flatnonzero(found[1:] == found[:-1])
+    if pairs.size > keys.size // 16:
+        return np.argsort(keys, kind="stable")
+    tied = np.union1d(pairs, pairs + 1)
+    order[tied] = order[tied[np.lexsort((order[tied], found[tied]))]]
+    return order
 
 
 def tour(points: Singles) -> Ints:

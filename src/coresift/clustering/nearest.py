@@ -70,12 +70,14 @@ def highest(points: Singles, table: Singles) -> Labels:
 def highest_scores(block: Singles, mean: Singles, table: Singles) -> tuple[Labels, Singles]:
     """Return for each row, less the mean, the line of the table with which its product is highest, and that product.
 
-    Rows are shifted a tile at a time, which spares a copy of the block where the table is short.
+    Rows are shifted a tile at a time, which spares a copy of the block; where the table is short, tiles have more rows.
     """
     labels, best = np.empty(len(block), np.int32), np.empty(len(block), np.float32)
-    tile = np.ones((min(TILE_ROWS, len(block)), block.shape[1] + 1), np.float32)
-    for start in range(0, len(block), TILE_ROWS):
-        here = slice(start, start + TILE_ROWS)
+    fitting = TILE_ROWS * TILE_CENTERS // (len(table) + table.shape[1])
+    step = min(max(fitting // TILE_ROWS, 1) * TILE_ROWS, len(block))
+    tile = np.ones((step, block.shape[1] + 1), np.float32)
+    for start in range(0, len(block), step):
+        here = slice(start, start + step)
         points = tile[: len(block[here])]
         np.subtract(block[here], mean, out=points[:, :-1])
         labels[here], best[here] = _highest(points, table)
