@@ -16,7 +16,7 @@ def snake(clustering: Clustering) -> Ints:
     stop = stops(clustering)[clustering.labels]
     away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
     # One number a row, so that one sort will do: the stop, and inside it the distance or what it lacks of the most.
-    return stable_order(2 * stop + np.where(stop % 2 == 1, 1 - away, away))
+    return stable_order(2.0 * stop + np.where(stop % 2 == 1, 1 - away, away))
 
 
 def stops(clustering: Clustering) -> Ints:
