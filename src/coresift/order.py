@@ -14,9 +14,9 @@ def snake(clustering: Clustering) -> Ints:
     both are near. Where clusters have classes, a class is left only when all of it has been seen.
     """
     stop = stops(clustering)[clustering.labels]
-    away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
+    away = clustering.distances.astype(np.float64) / max(float(clustering.distances.max()), 1e-30)
     # One number a row, so that one sort will do: the stop, and inside it the distance or what it lacks of the most.
-    return stable_order(2.0 * stop + np.where(stop % 2 == 1, 1 - away, away))
+    return stable_order(np.asarray(2 * stop + np.where(stop % 2 == 1, 1 - away, away), np.float64))
 
 
 def stops(clustering: Clustering) -> Ints:
@@ -35,7 +35,7 @@ def outward(clustering: Clustering, level: Floats) -> Ints:
     """Return the rows by a level of their clusters (`level`, one a cluster), and outward from the center in each."""
     stop = np.empty(clustering.k, np.int64)
     stop[np.argsort(level, kind="stable")] = np.arange(clustering.k)
-    away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
+    away = clustering.distances.astype(np.float64) / max(float(clustering.distances.max()), 1e-30)
     return stable_order(2 * stop[clustering.labels] + away)
 
 
