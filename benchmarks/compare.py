@@ -22,12 +22,12 @@ RESULTS = Path(__file__).parent / "results" / "compare"
 BUDGETS, SEEDS = (250, 500, 1000), 20
 METHODS = {
     "coresift": "coresift",
-    "coresift, pivotal": "coresift(design=Pivotal)",
-    "coresift, independent": "coresift(design=Independent)",
     "paper, Λ balanced": "paper",
-    "paper, Λ a tenth of that": "paper(balance=0.1)",
     "mixture": "mixture",
     "distance": "distance",
+    "cluster-stratified": "cluster-stratified",
+    "leverage": "leverage",
+    "deduplicated": "deduplicated",
     "uniform": "uniform",
 }
 
