@@ -53,7 +53,8 @@ class Diagnosis(Value):
     uniform sample's, and `proxy_ratio` the same with the proxy, if one was given. `explained` is the share of the
     loss's variance between clusters. `holder` has a line for each z, of which `best_z` has the lowest price; `gaps`
     compares a row's loss with its center's and with a random row's; `violations` is the share of rows above the
-    given Λ. Intervals are nominal 95 %. `probes` and `losses` are what was asked besides the `centers`.
+    given Λ. Intervals are nominal 95 %, for the luck of the probes. `probes` and `losses` are what was
+    asked besides the `centers`.
     """
 
     verdict: str
