@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from reference import distance
 
 import coresift as cs
-from coresift.baselines import METHODS, duplicates, facility, geometric
+from coresift.baselines import METHODS, duplicates, facility, geometric, pairs
 from coresift.baselines.lewis import lewis_weights
 from coresift.baselines.making import begin
 from coresift.baselines.sketching import places_and_signs, random_directions, sketched_scores
@@ -475,10 +475,15 @@ def assert_greedy_facilities(rows, given, choices):
         away = [min(away[i], squared[i][choice]) for i in range(len(rows))]
 
 
+@pytest.mark.parametrize("listed", [-1, 6, 1024])  # never, after some choices, from the start
 @pytest.mark.parametrize(("at_hand", "alone"), [(1, 1), (6, 300), (1024, 1 << 20)])
 @pytest.mark.parametrize("given", [[], [3, 60]])
-def test_facility_location_is_that_of_plain_loops(monkeypatch, at_hand, alone, given):
+def test_facility_location_is_that_of_plain_loops(monkeypatch, at_hand, alone, listed, given):
     monkeypatch.setattr(facility, "AT_HAND", at_hand)
+    monkeypatch.setattr(facility, "MEASURED", at_hand)
+    monkeypatch.setattr(pairs, "PAIRS_A_CANDIDATE", listed)
+    monkeypatch.setattr(pairs, "TILE_CANDIDATES", 7)
+    monkeypatch.setattr(pairs, "TILE", 11)
     monkeypatch.setattr(facility, "ALONE", alone)
     monkeypatch.setattr(facility, "TILE", 5)
     monkeypatch.setattr(facility, "TILE_ROWS", 16)

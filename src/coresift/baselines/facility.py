@@ -8,13 +8,15 @@ import numpy as np
 
 from coresift.baselines.geometric import squared_lengths
 from coresift.baselines.making import Watch, begin, flag
+from coresift.baselines.pairs import Pairs, few_enough
 from coresift.engine import Engine, Workers
 from coresift.progress import stage
 from coresift.rows import refuse_bad_row
 from coresift.types import Bools, Floats, Ints, Selection, Singles
 
-# How many candidates are kept exact between two looks at the others, and how many meet how many rows at a time.
-AT_HAND = 1024
+# How many candidates are kept exact between two looks at the others, how many are measured at a time once pairs are
+# listed, and how many meet how many rows at a time.
+AT_HAND, MEASURED = 1024, 32
 TILE, TILE_ROWS = 128, 1024
 # Fewer pairs than this are not worth other threads.
 ALONE = 1 << 20
@@ -38,12 +40,13 @@ def facility_location(
     This maximizes facility location with the similarity constant − ‖x − y‖², within a factor 1 − 1/e of the best
     choice. `order` is the order of choice, in which any beginning is the choice for a smaller budget.
 
-    Gains only fall as rows are chosen, so old ones bound the new: the next choice comes from the thousand candidates
-    with the largest gains, kept exact by looking only at rows that came closer, as long as none of the others' old
-    gains is larger.
+    Gains only fall as rows are chosen, so old ones bound the new: the next choice comes from the candidates with the
+    largest gains, made exact, as long as none of the others' old gains is larger. A candidate gains only from rows
+    that are closer to it than to any choice; once such pairs are few (1,500 a row, often from the start), they are
+    listed, and no other distance is computed any more.
 
-    Cost: no model call; n² distances once, and on usual data a few times that in all. Memory: three times the
-    rows as float32, and 60 bytes a row; no n×n matrix.
+    Cost: no model call; n² distances once, and a few times that where it takes long for pairs to become few. Memory:
+    three times the rows as float32, and up to 24 kB a row, 540 MB in all; no n×n matrix.
 
     >>> facility_location(np.array([[0.0], [1.0], [2.0], [9.0], [10.0], [11.0], [12.0]]), 2).ids
     array([1, 3])
@@ -83,6 +86,8 @@ class _Search:
         self._candidates = np.concatenate([2 * points, np.ones_like(norms), -norms], axis=1)
         self._away = np.full(len(points), np.inf, np.float32)
         self._gains = np.zeros(len(points))
+        self._pairs: Pairs | None = None
+        self._count, self._look = 0, 1
 
     def begin(self, given: Ints) -> list[int]:
         """Take the given rows as chosen, or else the one nearest to all; return what was chosen."""
@@ -94,13 +99,16 @@ class _Search:
             self._free[first] = False
         for one in (*given.tolist(), *first):
             self._approach(one)
-        self._measure(np.flatnonzero(self._free))
+        if not self._listed():
+            self._measure(np.flatnonzero(self._free))
         return first
 
     def choose(self, most: int) -> list[int]:
         """Return the next choices, at most so many; none where nothing is to be gained."""
+        if self._listed():
+            return self._choose_one()
         while True:
-            ids, bound = self._largest()
+            ids, bound = self._largest(AT_HAND)
             self._measure(ids)
             chosen: list[int] = []
             while len(chosen) < most and ids.size and self._gains[ids].max() >= max(bound, TINY):
@@ -111,9 +119,33 @@ class _Search:
             if chosen or bound < TINY:
                 return chosen
 
-    def _largest(self) -> tuple[Ints, float]:
-        """Return the candidates with the largest bounds, and the largest bound of the others."""
-        gains, others = np.where(self._free, self._gains, -np.inf), len(self._gains) - AT_HAND - 1
+    def _choose_one(self) -> list[int]:
+        """Return the next choice from listed pairs, with which measuring anew costs little."""
+        assert self._pairs is not None
+        while True:
+            ids, bound = self._largest(MEASURED)
+            gains = self._gains[ids] = self._pairs.measure(ids, self._away) if ids.size else np.zeros(0)
+            if ids.size and gains.max() >= max(bound, TINY):
+                best = int(ids[gains.argmax()])
+                self._free[best] = False
+                self._approach(best)
+                return [best]
+            if bound < TINY:
+                return []
+
+    def _listed(self) -> bool:
+        """Say whether all pairs that matter are listed; look if they are few whenever twice as many are chosen."""
+        if self._pairs is None and self._count >= self._look:
+            self._look = 2 * self._count
+            lines = self._from(np.arange(len(self._away)), self._away)
+            if few_enough(self._candidates, lines):
+                self._pairs = Pairs(self._candidates, lines, self._away, self._workers)
+                self._gains = self._pairs.gains
+        return self._pairs is not None
+
+    def _largest(self, count: int) -> tuple[Ints, float]:
+        """Return the `count` candidates with the largest bounds, and the largest bound of the others."""
+        gains, others = np.where(self._free, self._gains, -np.inf), len(self._gains) - count - 1
         if others < 0:
             return np.flatnonzero(self._free), -np.inf
         best = np.argpartition(gains, others)[others:]
@@ -121,6 +153,7 @@ class _Search:
 
     def _approach(self, one: int) -> tuple[Ints, Singles]:
         """Let one more row be chosen; return the rows that came closer, and how far away they were."""
+        self._count += 1
         squared = self._points @ (-2 * self._points[one])
         squared += self._norms + self._norms[one]
         squared[one] = 0
