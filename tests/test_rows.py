@@ -364,6 +364,14 @@ def test_a_huge_row_group_is_streamed_in_bounded_memory(form: str, tmp_path: Pat
     assert streamed < full / 3
 
 
+def test_many_threads_may_open_a_file_at_once(tmp_path):
+    np.save(tmp_path / "rows.npy", np.ones((4096, 64), np.float16))
+    rows = open_rows(tmp_path / "rows.npy")
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda some: float(rows.take(some)[0, 0]), [[i] for i in range(3000)]))
+    assert set(found) == {1.0}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the resident memory from /proc")
 def test_a_file_leaves_no_more_than_a_stretch_in_resident_memory(tmp_path: Path) -> None:
     path = tmp_path / "rows.npy"

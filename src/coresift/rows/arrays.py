@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,8 @@ from coresift.types import Ints, Singles
 
 Opener: TypeAlias = Callable[[], NDArray[Any]]
 
+# numpy parses a file's header as Python, and Python 3.11's parser can fail when two threads use it at once.
+PARSING = threading.Lock()
 STRETCH = 8  # blocks of a file that may be mapped at once while rows are picked
 
 
@@ -84,7 +87,8 @@ def _shape(path: Path) -> tuple[int, int]:
 def _map(path: Path) -> NDArray[Any]:
     try:
         # Unlike np.load this never looks for a pickle or an archive, so the message fits what is wrong.
-        return np.asarray(np.lib.format.open_memmap(path, mode="r"))
+        with PARSING:
+            return np.asarray(np.lib.format.open_memmap(path, mode="r"))
     except (ValueError, OSError, EOFError, OverflowError) as error:
         refuse("rows", "readable .npy files of numbers", f"{path} ({error})")
 
