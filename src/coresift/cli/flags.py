@@ -64,7 +64,10 @@ def selecting(verb: Callable[..., None]) -> Callable[..., None]:
 def gather(
     opener: Callable[[], cs.Rows],
     clusters: Annotated[
-        str | None, typer.Option(help="How many (by default a tenth of the budget), or what cluster wrote.")
+        str | None,
+        typer.Option(
+            help="How many (by default a tenth of the budget, a twentieth with --strata), or what cluster wrote."
+        ),
     ] = None,
     z: Annotated[float | None, typer.Option("--z", help="Power of the distances, 2 if not said.")] = None,
     normalize: Normalize = False,
