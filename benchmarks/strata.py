@@ -52,7 +52,7 @@ def measure(name: str, first_seed: int) -> dict[str, Any]:
     problem, engine = load_problem(name), cs.Local(threads=1)
     assert problem.classes is not None
     rows, classes = cs.open_rows(problem.rows), len(np.unique(problem.classes))
-    clusters = max(problem.budget // 10, classes)  # what `select` takes by default
+    clusters = cs.plan(rows, problem.budget, strata=problem.classes).clusters  # the default
     seeds = range(first_seed, first_seed + CLUSTERINGS)
     clusterings = [cs.cluster(rows, clusters, seed=seed, strata=problem.classes, engine=engine) for seed in seeds]
     drawn = [draw(problem, rows, clustering, seed) for clustering, seed in pairs(clusterings, first_seed)]

@@ -341,7 +341,7 @@ def test_a_bad_row_is_named_by_its_own_number(value, monkeypatch):
 
 def test_select_remembers_the_classes():
     picked = cs.select(ROWS, LOSSES, 60, 1, strata=CLASSES)
-    clustering = cs.cluster(ROWS, 6, seed=1, strata=CLASSES)
+    clustering = cs.cluster(ROWS, 4, seed=1, strata=CLASSES)
     assert picked == cs.select(ROWS, LOSSES, 60, 1, clusters=clustering, strata=CLASSES)
     assert picked == cs.select(ROWS, LOSSES, 60, 1, clusters=clustering)
     assert picked.recipe["strata"].startswith("4 classes, digest ")
@@ -352,7 +352,9 @@ def test_select_remembers_the_classes():
     assert set(asked) == set(picked.ids[picked.phase == 1])
 
 
-def test_by_default_there_are_as_many_clusters_as_classes():
+def test_by_default_there_are_as_many_clusters_as_classes_or_more():
+    assert cs.plan(ROWS, 200, strata=CLASSES).clusters == 10
+    assert cs.plan(ROWS, 200).clusters == 20
     labels = np.arange(N) % 30
     assert cs.plan(ROWS, 60, strata=labels).clusters == 30
     picked = cs.select(ROWS, LOSSES, 60, strata=labels)

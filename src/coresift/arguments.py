@@ -86,7 +86,7 @@ def settle(
         _check_classes(clusters, classes)
         z, normalize = clusters.z, clusters.normalized
     else:
-        clusters = _cluster_count(clusters, budget, rows, 1 if classes is None else int(classes.max()) + 1)
+        clusters = _cluster_count(clusters, budget, rows, classes)
     if design.distinct and budget >= frame.population:
         score, pilot = Distance(floor=1.0), None  # every row comes out, so there is nothing to learn
     z = 2.0 if z is None else positive("z", z)
@@ -137,11 +137,13 @@ def _budget(
     return int(budget)
 
 
-def _cluster_count(clusters: int | None, budget: int, rows: Rows, classes: int) -> int:
+def _cluster_count(clusters: int | None, budget: int, rows: Rows, classes: NDArray[np.int32] | None) -> int:
+    least = 1 if classes is None else int(classes.max()) + 1
     if clusters is None:
-        return min(max(budget // 10, classes), rows.n)
-    if whole("clusters", clusters) < classes:
-        refuse("clusters", f"at least {classes}, one for each class in strata", clusters)
+        # Classes do part of what clusters are for; with fewer of these, the pilot hears more rows of each.
+        return min(max(budget // (10 if classes is None else 20), least), rows.n)
+    if whole("clusters", clusters) < least:
+        refuse("clusters", f"at least {least}, one for each class in strata", clusters)
     return int(clusters)
 
 

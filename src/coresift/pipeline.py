@@ -42,7 +42,8 @@ def select(
     losses: a callable of row numbers, an array of n, a file of (id, loss), an `Oracle` for more options, or None:
         then nobody is asked and distances decide. Only the pilot's losses are asked, never more than `budget`.
     budget: rows out (`Poisson`: on average; `Independent`: draws).
-    clusters: how many (by default a tenth of the budget), or a `Clustering` made before.
+    clusters: how many (by default a tenth of the budget, with `strata` a twentieth and at least one a class), or a
+        `Clustering` made before.
     z: the power of the distances, 2 (k-means) unless said or unless the `Clustering` has another.
     pilot, score, design: the parts of the flow; by default `Representatives`, `Learned` and `Systematic`;
         without losses nobody, `Distance` and `Pivotal`.

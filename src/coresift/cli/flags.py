@@ -34,7 +34,8 @@ Seed = Annotated[int, typer.Option(help="Seed of the random draws; the same one 
 Power = Annotated[float, typer.Option("--z", help="Power of the distances: 2 is k-means, 1 is k-median.")]
 OptionalPower = Annotated[float | None, typer.Option("--z", help="Power of the distances, 2 if not said.")]
 Clusters = Annotated[
-    str | None, typer.Option(help="How many (by default a tenth of the budget), or what cluster wrote.")
+    str | None,
+    typer.Option(help="How many (by default a tenth of the budget, a twentieth with --strata), or what cluster wrote."),
 ]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Give every row length 1, to compare by cosine.")]
 Column = Annotated[str | None, typer.Option(help="In a table: the column that holds the embedding.")]
