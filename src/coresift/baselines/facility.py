@@ -124,11 +124,11 @@ class _Search:
         assert self._pairs is not None
         while True:
             ids, bound = self._largest(MEASURED)
-            gains = self._gains[ids] = self._pairs.measure(ids, self._away) if ids.size else np.zeros(0)
+            gains = self._gains[ids] = self._pairs.measure(ids) if ids.size else np.zeros(0)
             if ids.size and gains.max() >= max(bound, TINY):
                 best = int(ids[gains.argmax()])
                 self._free[best] = False
-                self._approach(best)
+                self._pairs.choose(best)
                 return [best]
             if bound < TINY:
                 return []
