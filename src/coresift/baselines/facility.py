@@ -17,6 +17,8 @@ from coresift.types import Bools, Floats, Ints, Selection, Singles
 # How many candidates are kept exact between two looks at the others, how many are measured at a time once pairs are
 # listed, and how many meet how many rows at a time.
 AT_HAND, MEASURED = 1024, 32
+# With pairs listed, all candidates are measured whenever so many times more rows are chosen.
+FARTHER = 4
 TILE, TILE_ROWS = 128, 1024
 # Fewer pairs than this are not worth other threads.
 ALONE = 1 << 20
@@ -122,6 +124,9 @@ class _Search:
     def _choose_one(self) -> list[int]:
         """Return the next choice from listed pairs, with which measuring anew costs little."""
         assert self._pairs is not None
+        if self._count >= self._look:
+            self._look = FARTHER * self._count
+            self._gains = self._pairs.measure_all()
         while True:
             ids, bound = self._largest(MEASURED)
             gains = self._gains[ids] = self._pairs.measure(ids) if ids.size else np.zeros(0)
@@ -129,6 +134,7 @@ class _Search:
                 best = int(ids[gains.argmax()])
                 self._free[best] = False
                 self._pairs.choose(best)
+                self._count += 1
                 return [best]
             if bound < TINY:
                 return []
@@ -140,7 +146,7 @@ class _Search:
             lines = self._from(np.arange(len(self._away)), self._away)
             if few_enough(self._candidates, lines):
                 self._pairs = Pairs(self._candidates, lines, self._away, self._workers)
-                self._gains = self._pairs.gains
+                self._gains, self._look = self._pairs.measure_all(), FARTHER * max(self._count, FARTHER)
         return self._pairs is not None
 
     def _largest(self, count: int) -> tuple[Ints, float]:

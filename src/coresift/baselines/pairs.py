@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -23,38 +24,64 @@ TILE_CANDIDATES, TILE = 128, 1024
 class Pairs:
     """For every candidate the rows that are closer to it than to any choice, and by how much they were at first.
 
-    Rows only come closer to their nearest choice, so a pair that is not here will never matter. `gains` is what each
-    candidate would gain at first, `away` how far each row is from its nearest choice.
+    Rows only come closer to their nearest choice, so a pair that is not here will never matter. `away` is how far each
+    row is from its nearest choice. Candidates are in pieces with arrays of their own: to join them would take as much
+    memory again.
     """
 
     def __init__(self, candidates: Singles, lines: Singles, away: Singles, workers: Workers) -> None:
         """Find all pairs: one product of all candidates with all rows."""
+        self._workers, buffers = workers, threading.local()
         pieces = [slice(start, start + TILE_CANDIDATES) for start in range(0, len(candidates), TILE_CANDIDATES)]
-        buffers = threading.local()
-        found = list(workers.each(pieces, lambda piece: _positive(candidates[piece], lines, buffers)))
-        # Every piece keeps its own arrays: to join them would take as much memory again.
-        self._rows, self._closer = [rows for _, rows, _ in found], [closer for _, _, closer in found]
-        self._starts = np.concatenate([np.cumsum(counts) - counts for counts, _, _ in found])
-        self._ends = self._starts + np.concatenate([counts for counts, _, _ in found])
-        self.gains = np.concatenate([_sums(closer, counts) for counts, _, closer in found])
+        found = workers.each(pieces, lambda piece: _positive(candidates[piece], lines, buffers))
+        self._pieces = list(found)
         self._first, self.away = away.copy(), away.copy()
 
     def measure(self, ids: Ints) -> Floats:
         """Return what these candidates would gain."""
-        found = [self._of(one) for one in ids.tolist()]
+        found = [self._pieces[one // TILE_CANDIDATES].of(one % TILE_CANDIDATES) for one in ids.tolist()]
         rows, closer = (np.concatenate([part[side] for part in found]) for side in (0, 1))
         closer -= (self._first - self.away).take(rows)
         np.maximum(closer, 0, out=closer)
-        return _sums(closer, self._ends[ids] - self._starts[ids])
+        return _sums(closer, np.array([part[0].size for part in found]))
+
+    def measure_all(self) -> Floats:
+        """Return what all candidates would gain, and forget the pairs that no longer matter."""
+        came = self._first - self.away
+        self._pieces = list(self._workers.each(self._pieces, lambda piece: piece.without(came)))
+        gains = self._workers.each(
+            self._pieces, lambda piece: _sums(piece.closer - came.take(piece.rows), piece.counts)
+        )
+        return np.concatenate(list(gains))
 
     def choose(self, one: int) -> None:
         """Let the rows that are closer to this candidate have it as their nearest choice."""
-        rows, closer = self._of(one)
+        rows, closer = self._pieces[one // TILE_CANDIDATES].of(one % TILE_CANDIDATES)
         self.away[rows] = np.minimum(self.away[rows], np.maximum(self._first[rows] - closer, 0))
 
-    def _of(self, one: int) -> tuple[Numbers, Singles]:
-        piece, here = one // TILE_CANDIDATES, slice(self._starts[one], self._ends[one])
-        return self._rows[piece][here], self._closer[piece][here]
+
+@dataclass(frozen=True)
+class Piece:
+    """The pairs of a few candidates, one candidate's by one; the i-th has those from `bounds[i]` to `bounds[i + 1]`."""
+
+    bounds: Ints
+    rows: Numbers
+    closer: Singles
+
+    @property
+    def counts(self) -> Ints:
+        """How many pairs each candidate has."""
+        return np.diff(self.bounds)
+
+    def of(self, one: int) -> tuple[Numbers, Singles]:
+        """Return one candidate's rows, and how much closer they were."""
+        here = slice(self.bounds[one], self.bounds[one + 1])
+        return self.rows[here], self.closer[here]
+
+    def without(self, came: Singles) -> Piece:
+        """Return the pairs of rows that have come closer to their nearest choice by less than that."""
+        alive = np.flatnonzero(self.closer > came.take(self.rows))
+        return Piece(np.searchsorted(alive, self.bounds), self.rows.take(alive), self.closer.take(alive))
 
 
 def few_enough(candidates: Singles, lines: Singles) -> bool:
@@ -62,12 +89,12 @@ def few_enough(candidates: Singles, lines: Singles) -> bool:
     spread = np.linspace(0, len(candidates) - 1, min(LOOKED_AT, len(candidates))).round().astype(np.int64)
     pieces = [spread[start : start + TILE_CANDIDATES] for start in range(0, spread.size, TILE_CANDIDATES)]
     buffers = threading.local()
-    seen = sum(float(_positive(candidates[piece], lines, buffers)[0].sum()) for piece in pieces)
+    seen = sum(float(_positive(candidates[piece], lines, buffers).rows.size) for piece in pieces)
     return seen / spread.size <= min(PAIRS_A_CANDIDATE, MOST_PAIRS / len(candidates))
 
 
-def _positive(candidates: Singles, lines: Singles, buffers: threading.local) -> tuple[Ints, Numbers, Singles]:
-    """Return how many rows are closer to each candidate, which they are, and by how much, one candidate's by one."""
+def _positive(candidates: Singles, lines: Singles, buffers: threading.local) -> Piece:
+    """Return the pairs of some candidates."""
     if not hasattr(buffers, "closer"):
         buffers.closer = np.empty((TILE_CANDIDATES, len(lines)), np.float32)
         buffers.positive = np.empty((TILE_CANDIDATES, len(lines)), np.bool_)
@@ -76,10 +103,10 @@ def _positive(candidates: Singles, lines: Singles, buffers: threading.local) -> 
         np.matmul(candidates, lines[start : start + TILE].T, out=closer[:, start : start + TILE])
     place = np.flatnonzero(np.greater(closer, 0, out=positive))
     borders = np.arange(len(candidates) + 1) * len(lines)
-    counts = np.diff(np.searchsorted(place, borders))
+    bounds = np.searchsorted(place, borders)
     values = closer.ravel().take(place)
-    place -= np.repeat(borders[:-1], counts)
-    return counts, place.astype(np.int32), values
+    place -= np.repeat(borders[:-1], np.diff(bounds))
+    return Piece(bounds, place.astype(np.int32), values)
 
 
 def _sums(values: Singles, counts: Ints) -> Floats:
