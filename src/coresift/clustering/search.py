@@ -28,8 +28,8 @@ Then = Callable[[int, Singles, Labels, Singles], T]
 # Rows on which a search is checked: a sixtieth of all, within these bounds.
 FEWEST_CHECKED, MOST_CHECKED = 1024, 2048
 CHECKED_AT_ONCE = 256
-# They are a sample: on all rows the inflation may be larger by its error.
-SAFETY = 0.85
+# They are a sample: the inflation counts with this many of its standard errors, 1 in 100 of a normal variable.
+SURE = 2.33
 # How many axes and candidates a search may have.
 AXES = (16, 24, 32, 48, 64, 96, 128, 160, 192)
 CANDIDATES = (64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072)
@@ -202,18 +202,20 @@ def choose_search(
     search = Reduced.of(centers, axes.first(numbers[-1]), counts[-1], workers)
     codebook, pieces = Codebook.of(centers), pieces_of(np.arange(len(ids)), CHECKED_AT_ONCE)
 
-    def check(some: Ints) -> tuple[float, Floats]:
-        return _costs(search, codebook, sample[some], None if coarse is None else coarse[ids[some]], numbers, counts, z)
+    def check(some: Ints) -> tuple[float, Floats, Floats]:
+        known = None if coarse is None else coarse[ids[some]]
+        return _excess(search, codebook, sample[some], known, numbers, counts, z)
 
-    truth, costs = (sum(parts) for parts in zip(*workers.each(pieces, check), strict=True))
+    truth, excess, squares = (sum(parts) for parts in zip(*workers.each(pieces, check), strict=True))
+    error = np.sqrt(np.maximum(squares - excess**2 / checked, 0) * (1 - checked / rows.n))
     work = _work(numbers, counts, 0 if coarse is not None else len(search.cells.middles), rows.d)
     if coarse is not None:  # a little more work is well spent on the last search: half of the tolerance counts double
-        work *= 1 + np.maximum(costs - truth, 0) / (tolerance / 2 * truth or 1.0)
-    work = np.where(costs <= truth * (1 + SAFETY * tolerance), work, np.inf)
+        work *= 1 + excess / (tolerance / 2 * truth or 1.0)
+    work = np.where(excess + SURE * error <= tolerance * truth, work, np.inf)
     at, which = np.unravel_index(work.argmin(), work.shape)
     if work[at, which] >= len(centers) * (rows.d + SCAN):
         return Exact.of(centers, f"no reduced search was within {tolerance:.2%} of its cost")
-    inflation = costs[at, which] / truth - 1 if truth else 0.0
+    inflation = excess[at, which] / truth if truth else 0.0
     start = f"{len(search.cells.middles)} cells" if coarse is None else "nearly right labels"
     path = f"reduced: {start}, {counts[which]} candidates on {numbers[at]} axes, the best {BEST} on {rows.d}"
     return search.on(numbers[at], counts[which], f"{path}; cost {inflation:+.3%} on {len(ids)} rows")
@@ -225,7 +227,7 @@ def _work(numbers: Sequence[int], counts: Sequence[int], cells: int, d: int) -> 
     return d * (axes + SCAN) + cells * (axes + SCAN) + candidates * (axes + 2 * SCAN)
 
 
-def _costs(
+def _excess(
     search: Reduced,
     codebook: Codebook,
     block: Singles,
@@ -233,17 +235,19 @@ def _costs(
     numbers: Sequence[int],
     counts: Sequence[int],
     z: float,
-) -> tuple[float, Floats]:
-    """Return the cost of some rows with their nearest centers, and with those found on so many axes of so many."""
+) -> tuple[float, Floats, Floats]:
+    """Return the cost of some rows with their nearest centers, and what more it is with those found on so many axes
+    of so many candidates: the sum over the rows, and the sum of its squares."""
     shifted = block - codebook.mean
     scores = shifted @ codebook.table[:, :-1].T
     scores += codebook.table[:, -1]
     squares, line = np.einsum("ij,ij->i", shifted, shifted), np.arange(len(block))
 
-    def cost(found: Singles) -> float:
-        return float((np.maximum(squares - 2 * found, 0).astype(np.float64) ** (z / 2)).sum())
+    def cost(found: Singles) -> Floats:
+        return np.maximum(squares - 2 * found, 0).astype(np.float64) ** (z / 2)
 
-    points, costs = search.axes.project(search.axes.shift(block)), np.empty((len(numbers), len(counts)))
+    truth, points = cost(scores.max(axis=1)), search.axes.project(search.axes.shift(block))
+    more = np.empty((len(numbers), len(counts), len(block)))
     for at, axes in enumerate(numbers):
         part = search.on(axes, counts[-1], "")
         here = _keep(points, axes)
@@ -255,8 +259,8 @@ def _costs(
                 place = some.argmax(axis=1)
                 np.maximum(found, scores[line, candidates[line, place]], out=found)
                 some[line, place] = -np.inf
-            costs[at, which] = cost(found)
-    return cost(scores.max(axis=1)), costs
+            more[at, which] = cost(found) - truth
+    return float(truth.sum()), more.sum(axis=2), (more**2).sum(axis=2)
 
 
 def _keep(points: Singles, axes: int) -> Singles:
