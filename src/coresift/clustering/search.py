@@ -244,7 +244,8 @@ def _excess(
     squares, line = np.einsum("ij,ij->i", shifted, shifted), np.arange(len(block))
 
     def cost(found: Singles) -> Floats:
-        return np.maximum(squares - 2 * found, 0).astype(np.float64) ** (z / 2)
+        gaps: Floats = np.maximum(squares - 2 * found, 0).astype(np.float64)
+        return np.asarray(gaps ** (z / 2))
 
     truth, points = cost(scores.max(axis=1)), search.axes.project(search.axes.shift(block))
     more = np.empty((len(numbers), len(counts), len(block)))

@@ -1,0 +1,99 @@
+"""The verbs that say what a selection tells of all rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+import coresift as cs
+from coresift.answers import AnswerFile
+from coresift.cli.app import app
+from coresift.cli.files import load_selection, numbers_of
+from coresift.cli.flags import (
+    Confidence,
+    Estimator,
+    Predictions,
+    SelectionPath,
+    estimating,
+    load_clusters,
+)
+from coresift.cli.showing import show, show_warning
+
+
+@app.command()
+def estimate(
+    selection: SelectionPath,
+    values: Annotated[Path, typer.Option(help="File with the columns row or id, and columns of numbers.")],
+    column: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Which column, can be repeated (by default loss).")
+    ] = None,
+    group: Annotated[str | None, typer.Option(metavar="NAME", help="Column of labels: one total for each.")] = None,
+    confidence: Confidence = 0.95,
+    predictions: Predictions = None,
+    method: Estimator = None,
+) -> None:
+    """Estimate totals and means over all rows, with intervals.
+
+    Example: coresift estimate picked.parquet --values losses.csv --column loss
+    """
+    picked = load_selection(selection)
+    answers, estimator = AnswerFile(values), estimating(picked.n, predictions, method)
+    vectors = {name: numbers_of(answers, name, picked) for name in column or ["loss"]}
+    labels = None if group is None else answers.labels(group)(picked.ids, picked.names)
+    found = cs.estimate(picked, vectors, groups=labels, confidence=confidence, method=estimator)
+    entries = [(name, label, one) for name in found for label, one in _by_label(found[name]).items()]
+    interval = f"{100 * confidence:.6g}% interval"
+    table = Table()
+    for title in ("column", *([group] if group else []), "total", interval, "mean", interval):
+        table.add_column(title, overflow="fold")  # a digit must not be hidden
+    for name, label, one in entries:
+        table.add_row(name, *([label or "(none)"] if group else []), *_cells(one.total), *_cells(one.mean))
+    show(table)
+    if entries:
+        size = entries[0][2].effective_size
+        show(f"{len(picked):,} rows stand for {picked.population:,}, and are worth {size:,.0f} of equal weight.")
+    for remark in dict.fromkeys(remark for *_, one in entries for remark in one.warnings):
+        show_warning(remark)
+
+
+@app.command()
+def certify(
+    selection: SelectionPath,
+    losses: Annotated[Path, typer.Option(help="File with the columns row or id, and loss, for all selected rows.")],
+    upper: Annotated[float | None, typer.Option(help="A number that no row's loss exceeds, drawn or not.")] = None,
+    clusters: Annotated[Path | None, typer.Option(help="The clustering, for the conditional part: .npz.")] = None,
+    holder: Annotated[float | None, typer.Option(help="With --clusters: Λ, if not the selection's own.")] = None,
+    epsilon: Annotated[float, typer.Option(help="The error to count the draws for.")] = 0.1,
+    delta: Annotated[float, typer.Option(help="How probable a larger error may be.")] = 0.05,
+    confidence: Confidence = 0.95,
+    predictions: Predictions = None,
+    method: Estimator = None,
+) -> None:
+    """Say how far off the estimated total loss can be, and what that rests on.
+
+    Example: coresift certify picked.parquet --losses losses.csv
+    """
+    picked = load_selection(selection)
+    certificate = cs.certify(
+        picked,
+        numbers_of(AnswerFile(losses), "loss", picked),
+        upper=upper,
+        clustering=None if clusters is None else load_clusters(str(clusters)),
+        holder=holder,
+        epsilon=epsilon,
+        delta=delta,
+        method=estimating(picked.n, predictions, method),
+        confidence=confidence,
+    )
+    show(str(certificate))
+
+
+def _by_label(found: Any) -> dict[str, cs.Estimate]:
+    return found if isinstance(found, dict) else {"": found}
+
+
+def _cells(interval: cs.Interval) -> tuple[str, str]:
+    return f"{interval.value:,.6g}", f"{interval.low:,.6g} to {interval.high:,.6g}"

@@ -1,0 +1,71 @@
+"""The files that verbs read and write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import coresift as cs
+from coresift.answers import AnswerFile
+from coresift.checks import InputError
+from coresift.storage import SELECTION_SUFFIXES, check_target, write_table
+
+
+def check_out(out: Path, what: str, *sources: str | Path | None, flag: str = "--out") -> None:
+    """Refuse a target of another kind, or one of the files that are read."""
+    check_target(out, SELECTION_SUFFIXES, what)
+    for source in (Path(source) for source in sources if source is not None):
+        if source.is_dir() and out.parent.samefile(source) and out.suffix == ".parquet":
+            raise InputError(f"{flag} must not lie in {source}, whose files are the rows; got {out}.")
+        if source.exists() and out.exists() and out.samefile(source):
+            raise InputError(f"{flag} must be another file than {source}, which is read.")
+
+
+def has_column(path: Path, column: str) -> bool:
+    """Say whether a file is there and has that column."""
+    try:
+        return path.exists() and column in AnswerFile(path).columns
+    except InputError:
+        return False
+
+
+def write_rows(path: Path, ids: Any, names: list[Any] | None) -> None:
+    """Write row numbers, and ids where rows have them."""
+    import pyarrow as pa
+
+    write_table(pa.table({"row": ids} if names is None else {"row": ids, "id": names}), path)
+
+
+def load_selection(path: Path) -> cs.Selection:
+    """Load a selection."""
+    picked = cs.load(path)
+    if not isinstance(picked, cs.Selection):
+        raise InputError(f"{path} must be a selection; it is a clustering.")
+    return picked
+
+
+def weights_of(selection: cs.Selection) -> Any:
+    """Return the weights, which every selection of these verbs has."""
+    assert selection.weights is not None
+    return selection.weights
+
+
+def numbers_of(answers: AnswerFile, column: str, picked: cs.Selection) -> Any:
+    """Return a column's numbers for the selected rows."""
+    vector = answers.numbers(column)(picked.ids, picked.names)
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if bad.size:
+        row = picked.ids[bad[0]] if picked.names is None else picked.names[bad[0]]
+        raise InputError(
+            f"{column} in {answers.path} must be finite numbers; row {row} has {vector[bad[0]]} "
+            f"({bad.size} of {len(picked)} rows are like that)."
+        )
+    return vector
+
+
+def losses_of_all(path: Path, rows: cs.Rows) -> Any:
+    """Return the losses of all rows."""
+    ids = np.arange(rows.n)
+    return AnswerFile(path).numbers("loss")(ids, rows.names(ids))

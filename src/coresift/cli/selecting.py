@@ -1,0 +1,158 @@
+"""The verbs that lead to a selection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+import coresift as cs
+from coresift.arguments import Options
+from coresift.checks import InputError
+from coresift.cli.app import app
+from coresift.cli.files import check_out, has_column, weights_of, write_rows
+from coresift.cli.flags import (
+    Budget,
+    Column,
+    IdColumn,
+    Normalize,
+    Power,
+    RowsPath,
+    Seed,
+    Strata,
+    Threads,
+    read_strata,
+    selecting,
+)
+from coresift.cli.showing import show_facts
+from coresift.storage import CLUSTERING_SUFFIX, check_target
+
+
+@app.command()
+def cluster(
+    rows: RowsPath,
+    k: Annotated[int, typer.Option("-k", "--clusters", help="How many centers.")],
+    out: Annotated[Path, typer.Option(help="Where to write the clustering: .npz.")] = Path("clusters.npz"),
+    z: Power = 2.0,
+    seed: Seed = 0,
+    normalize: Normalize = False,
+    strata: Strata = None,
+    column: Column = None,
+    id_column: IdColumn = None,
+    threads: Threads = None,
+) -> None:
+    """Cluster the rows once, for ask and select to use.
+
+    Example: coresift cluster embeddings.npy -k 200 --out clusters.npz
+    """
+    check_target(out, (CLUSTERING_SUFFIX,), "a clustering")
+    opened = cs.open_rows(rows, column=column, id_column=id_column)
+    classes = None if strata is None else read_strata(strata, lambda: opened)
+    found = cs.cluster(opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=cs.Local(threads))
+    cs.save(found, out)
+    sizes = found.sizes
+    show_facts(
+        f"Wrote {out}",
+        [
+            ("clusters", f"{found.k:,} of {found.n:,} rows"),
+            ("rows in a cluster", f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):,.0f}"),
+            (f"sum of distance^{found.z:g}", f"{found.snapped_cost:,.6g}"),
+        ],
+    )
+
+
+@app.command()
+@selecting
+def ask(
+    rows: RowsPath,
+    out: Annotated[Path, typer.Option(help="Where to write the rows to ask: .csv, .parquet or .jsonl.")] = Path(
+        "ask.csv"
+    ),
+    budget: Budget = None,
+    seed: Seed = 0,
+    column: Column = None,
+    id_column: IdColumn = None,
+    threads: Threads = None,
+    *,
+    options: Options,
+) -> None:
+    """Write which rows need a loss, to have it computed elsewhere.
+
+    Example: coresift ask embeddings.npy --budget 2000 --out ask.csv
+
+    Then add a column loss to ask.csv, and use the same options again with
+    coresift select embeddings.npy --budget 2000 --losses ask.csv
+    """
+    check_out(out, "a table", rows)
+    if has_column(out, "loss"):
+        raise InputError(f"{out} has losses in it already; give another --out, or remove it first.")
+    opened = cs.open_rows(rows, column=column, id_column=id_column)
+    ids = np.sort(cs.ask(opened, budget, seed, engine=cs.Local(threads), **options))
+    if not ids.size:
+        raise InputError("There is nothing to ask: with these options select needs no losses.")
+    write_rows(out, ids, opened.names(ids))
+    show_facts(f"Wrote {out}", [("rows that need a loss", f"{ids.size:,} of {opened.n:,}")])
+
+
+@app.command()
+@selecting
+def select(
+    rows: RowsPath,
+    losses: Annotated[
+        Path | None, typer.Option(help="File with the columns row or id, and loss. Without it distances decide.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where to write the selection: .parquet, .csv or .jsonl.")] = Path(
+        "picked.parquet"
+    ),
+    budget: Budget = None,
+    seed: Seed = 0,
+    column: Column = None,
+    id_column: IdColumn = None,
+    threads: Threads = None,
+    *,
+    options: Options,
+) -> None:
+    """Select weighted rows that stand for all rows.
+
+    Example: coresift select embeddings.npy --losses ask.csv --budget 2000 --out picked.parquet
+    """
+    check_out(out, "a selection", rows, losses)
+    opened = cs.open_rows(rows, column=column, id_column=id_column)
+    picked = cs.select(opened, losses, budget, seed, engine=cs.Local(threads), **options)
+    cs.save(picked, out)
+    facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
+    if len(picked):
+        weights = weights_of(picked)
+        facts.append(("weights", f"{weights.min():,.2f} to {weights.max():,.2f}, {weights.sum():,.0f} in all"))
+    show_facts(f"Wrote {out}", facts)
+
+
+@app.command()
+@selecting
+def plan(
+    rows: RowsPath,
+    budget: Budget = None,
+    seed: Seed = 0,
+    column: Column = None,
+    id_column: IdColumn = None,
+    *,
+    options: Options,
+) -> None:
+    """Say what a selection will cost, before it runs.
+
+    Example: coresift plan embeddings.npy --budget 2000
+    """
+    found = cs.plan(cs.open_rows(rows, column=column, id_column=id_column), budget, seed, **options)
+    show_facts(
+        f"To select {found.budget:,} of {found.rows:,} rows of {found.dimension:,} numbers",
+        [
+            ("losses asked to choose them", f"{found.losses_asked:,}"),
+            ("losses to estimate the total loss", f"{found.losses_for_estimate:,}, with those"),
+            ("clusters", f"{found.clusters:,}"),
+            ("readings of all rows", f"{found.passes}"),
+            ("arithmetic", f"{found.arithmetic / 1e9:,.1f} billion operations"),
+            ("memory", f"{found.memory / 1e6:,.0f} MB"),
+        ],
+    )
