@@ -33,9 +33,9 @@ MEMBERS = 5
 # Centers that "free" compares each center with, and which of the ratios, sorted, is taken.
 NEIGHBORS, RANK = 5, 0.8
 # Farther centers, by rank of distance, that show whether differences of losses grow with the distance.
-FARTHER = (8, 24)
-# How many centers, evenly spread, show that.
-COMPARED = 400
+FARTHER = (8, 16)
+# How many centers, evenly spread, show that; and among how many each center looks for its neighbors.
+COMPARED, LOOKED_AT = 256, 1024
 # For a draw that is to reach every row, no cluster gets less than this part of the mean Λ.
 FLOOR = 0.1
 PAIRS_AT_ONCE = 500_000
@@ -314,21 +314,23 @@ class _Near:
 
     @classmethod
     def of(cls, points: Singles, centers: Ints, count: int, z: float, workers: Workers) -> _Near:
-        """Compare centers with all others; the power is infinite for one that is equal."""
+        """Compare centers with others; the power is infinite for one that is equal."""
         shifted = points - points.mean(axis=0, dtype=np.float64).astype(np.float32)
-        table = with_bias(shifted)
+        looked_at = _spread(len(points), LOOKED_AT)
+        table = with_bias(shifted[looked_at])
         count = min(count, len(points) - 1)
-        step = max(1, PAIRS_AT_ONCE // len(points))
+        step = max(1, PAIRS_AT_ONCE // looked_at.size)
 
         def nearest(start: int) -> tuple[Ints, Floats]:
             own = centers[start : start + step]
             lines = np.arange(own.size)
             scores = np.column_stack([shifted[own], np.ones(own.size, np.float32)]) @ table.T
-            scores[lines, own] = -np.inf
+            scores[own[:, None] == looked_at] = -np.inf
             found = np.empty((own.size, count), np.int64)
             for place in range(count):
-                found[:, place] = scores.argmax(axis=1)
-                scores[lines, found[:, place]] = -np.inf
+                best = scores.argmax(axis=1)
+                scores[lines, best] = -np.inf
+                found[:, place] = looked_at[best]
             differences = points[own][:, None, :].astype(np.float64) - points[found]
             return found, np.einsum("ijk,ijk->ij", differences, differences)
 
@@ -343,12 +345,16 @@ class _Near:
         return found
 
 
+def _spread(count: int, most: int) -> Ints:
+    """Return up to `most` numbers below `count`, evenly spread."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
+
+
 def _slope(points: Singles, levels: Floats, z: float, workers: Workers) -> float:
     """Return the power of D^z by which differences grow between near and farther centers, its lower 95 % bound."""
     if len(points) <= FARTHER[0] + NEIGHBORS + 1:
         return 0.0
-    some = np.unique(np.linspace(0, len(points) - 1, COMPARED).round().astype(np.int64))
-    found = _Near.of(points, some, FARTHER[1], z, workers)
+    found = _Near.of(points, _spread(len(points), COMPARED), FARTHER[1], z, workers)
     near, far = slice(0, NEIGHBORS), slice(*FARTHER)
     differences = found.differences(levels)
     growth = np.median(differences[:, far], axis=1), np.median(differences[:, near], axis=1)

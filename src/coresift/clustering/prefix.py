@@ -12,6 +12,7 @@ import numpy as np
 
 from coresift.clustering.nearest import Labels, distances_to, highest_scores, squared_distances, with_bias
 from coresift.clustering.refine import cost_of, refuse_infinite
+from coresift.clustering.seeding import powers
 from coresift.engine import Workers
 from coresift.progress import Progress, stage
 from coresift.rows import Rows, refuse_bad_row
@@ -148,18 +149,20 @@ class Sampling:
         if not prefix.centers.size:
             allowed = np.flatnonzero(prefix.allowed)
             return allowed[self._rng.integers(allowed.size, size=1)]
-        then = np.where(prefix.allowed, prefix.distances, np.float32(0))
+        then = prefix.distances * prefix.allowed
         largest = then.max()
         if largest == 0:
             left = prefix.allowed.copy()
             left[prefix.centers] = False
             return np.asarray(self._rng.permutation(np.flatnonzero(left))[:wanted], np.int64)
-        cumulative = np.cumsum((then / largest).astype(np.float64) ** prefix.z)
+        cumulative = np.cumsum(powers((then / largest) ** 2, prefix.z))
         count = max(FEWEST_AT_ONCE, min(TIMES_AS_MANY * prefix.centers.size, int(SURPLUS * wanted), MOST_AT_ONCE))
         spots = self._rng.random(count) * cumulative[-1]
-        candidates: Ints = np.searchsorted(cumulative, spots, side="right")
-        candidates = np.minimum(candidates, np.flatnonzero(then)[-1])
-        taken = take_in_turn(prefix.rows.take(candidates), then[candidates], prefix.z, self._rng.random(count))
+        candidates: Ints = np.minimum(np.searchsorted(cumulative, spots, side="right"), then.size - 1)
+        tosses = self._rng.random(count)
+        usable = then[candidates] > 0  # all, but for what rounding does at the very end
+        candidates, tosses = candidates[usable], tosses[usable]
+        taken = take_in_turn(prefix.rows.take(candidates), then[candidates], prefix.z, tosses)
         return candidates[taken[:wanted]]
 
 
