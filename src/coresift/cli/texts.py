@@ -103,7 +103,7 @@ def _embedded(corpus: Any, sources: TextSources, folder: Path) -> tuple[cs.Rows,
 
     encoder = TextEncoder(str(sources.embed_model), max_length=sources.max_length, device=sources.device)
     texts = Texts(corpus, sources.text)
-    path = folder / f"embeddings-{_name(facts_of(texts, encoder, 'float16'), corpus.id_name)}"
+    path = folder / f"embeddings-{_name(facts_of(texts, encoder, 'float16'))}"
     there = path.exists()
     rows = embed_items(texts, encoder, path, batch=64, dtype="float16", progress=None)
     return rows, f"{rows.n:,} of {rows.d:,} numbers, {'found' if there else 'made'} in {path}"

@@ -141,11 +141,14 @@ class Texts:
     def __init__(self, corpus: Corpus, column: str) -> None:
         corpus.require_texts("text", column)
         self.n, self._corpus, self._column = corpus.n, corpus, column
-        self._digest = ""
+        self._facts: dict[str, str] = {}
 
     def facts(self) -> Mapping[str, str]:
-        self._digest = self._digest or self._corpus.digest(self._column)
-        return {"texts": self._digest}
+        if not self._facts:
+            names = self._corpus.names(np.arange(self.n))
+            ids = "row numbers" if names is None else digest(np.frombuffer(repr(names).encode(), np.uint8))
+            self._facts = {"texts": self._corpus.digest(self._column), "ids": ids}
+        return self._facts
 
     def windows(self, size: int) -> Iterator[Window]:
         return map(_TextWindow, self._corpus.windows(self._column, size))
