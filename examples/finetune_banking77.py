@@ -160,10 +160,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--test", type=Path, default=Path(home) / "banking77" / "test.tsv.gz" if home else None)
     parser.add_argument("--method", action="append", help="uniform, k-center, paper, coresift or coresift-weighted")
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1, help="seeds 0 to this, exclusive")
+    parser.add_argument("--seed", type=int, action="append", help="these seeds instead; can be repeated")
     parser.add_argument("--budget", type=int, default=BUDGET)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--threads", type=int, help="of torch, by default one a core")
+    parser.add_argument("--questions", type=int, help="select from this many questions only")
     parser.add_argument("--limit", type=int, help="use only about this many test questions")
     parser.add_argument("--work", type=Path, default=Path("banking77-minilm"), help="folder for the embeddings")
     parser.add_argument("--out", type=Path, help="write OUT.json and OUT.md, and go on from what OUT.json has")
@@ -175,11 +177,12 @@ def main() -> None:
         parser.error("give --test, or set CORESIFT_DATA")
     demo = load_demo()
     names = sorted(set(demo.intents.tolist()))
-    data = Questions(demo.texts, [names.index(name) for name in demo.intents])
+    some = np.linspace(0, len(demo.texts) - 1, options.questions or len(demo.texts)).astype(int)
+    data = Questions(demo.texts[some], [names.index(name) for name in demo.intents[some]])
     test = read_test(options.test, names, options.limit)
-    rows = models.embed(demo.texts, get_model_path(), options.work)
+    rows = models.embed(demo.texts[some], get_model_path(), options.work)
     done = json.loads(options.out.with_suffix(".json").read_text()) if _there(options.out) else []
-    for seed in range(options.seeds):
+    for seed in options.seed or range(options.seeds):
         for method in options.method or ["coresift"]:
             if any((one["method"], one["seed"]) == (method, seed) for one in done):
                 continue

@@ -137,7 +137,7 @@ def select(
 
     Example: coresift select embeddings.npy --losses ask.csv --budget 2000 --out picked.parquet
 
-    From texts to a file to train on: coresift select corpus.parquet --text en --target de
+    To go from texts to a file to train on: coresift select corpus.parquet --text en --target de
     --embed-model ENCODER --loss-model MODEL --budget 45000 --out picked.parquet
     """
     check_out(out, "a selection", rows, losses)
