@@ -81,7 +81,12 @@ def embedding(pieces: int = 6, size: int = 768) -> Facts:
             task(texts)
             seconds[name] += time.perf_counter() - start
     rates = {name: pieces * size / spent for name, spent in seconds.items()}
-    return {"sentences": pieces * size, "batch": BATCH, "rows_a_second": rates, "ratio": rates["ours"] / rates["bare loop"]}
+    return {
+        "sentences": pieces * size,
+        "batch": BATCH,
+        "rows_a_second": rates,
+        "ratio": rates["ours"] / rates["bare loop"],
+    }
 
 
 def gradients(rows: int = 2_000) -> Facts:
@@ -101,7 +106,13 @@ def gradients(rows: int = 2_000) -> Facts:
     gap = {name: float(np.max(np.abs(found[name] / found["loop"] - 1))) for name in ("layers", "vmap", "default")}
     seconds = side_by_side({name: (lambda norms=norms: norms(ids)) for name, norms in ways.items()}, 5)
     speed = {name: seconds["loop"] / spent for name, spent in seconds.items()}
-    return {"rows": rows, "chosen": ways["default"].way, "seconds": seconds, "times_faster": speed, "relative_error": gap}
+    return {
+        "rows": rows,
+        "chosen": ways["default"].way,
+        "seconds": seconds,
+        "times_faster": speed,
+        "relative_error": gap,
+    }
 
 
 def cli(count: int = 20_000) -> Facts:

@@ -78,7 +78,9 @@ def collate(items):
 def batches(lengths, rng) -> list[list[int]]:
     """Places in random batches of like length: sorted within eight batches at a time."""
     order = rng.permutation(len(lengths))
-    parts = [sorted(order[start : start + 8 * BATCH], key=lengths.__getitem__) for start in range(0, len(order), 8 * BATCH)]
+    parts = [
+        sorted(order[start : start + 8 * BATCH], key=lengths.__getitem__) for start in range(0, len(order), 8 * BATCH)
+    ]
     found = [part[start : start + BATCH] for part in parts for start in range(0, len(part), BATCH)]
     return [found[place] for place in rng.permutation(len(found))]
 
@@ -145,7 +147,13 @@ def run(method: str, seed: int, rows: cs.Rows, data: Questions, test: Questions,
     score = accuracy(model, test)
     facts = {"method": method, "seed": seed, "accuracy": score, "seconds": time.perf_counter() - begun}
     covered = len({int(data.labels[row]) for row in picked.ids})
-    return {**facts, "labels": costs.labels, "losses": costs.model_calls, "trainings": costs.trainings, "classes": covered}
+    return {
+        **facts,
+        "labels": costs.labels,
+        "losses": costs.model_calls,
+        "trainings": costs.trainings,
+        "classes": covered,
+    }
 
 
 def read_test(path: Path, names: list[str], limit: int | None):
@@ -187,8 +195,13 @@ def main() -> None:
             if any((one["method"], one["seed"]) == (method, seed) for one in done):
                 continue
             done.append(run(method, seed, rows, data, test, options.budget, options.epochs))
-            print(" ".join(f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
-                           for name, value in done[-1].items()), flush=True)
+            print(
+                " ".join(
+                    f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+                    for name, value in done[-1].items()
+                ),
+                flush=True,
+            )
             if options.out:
                 write(options.out, done, options)
 
@@ -207,9 +220,13 @@ def write(out: Path, done: list[dict], options: argparse.Namespace) -> None:
         runs = [one for one in done if one["method"] == method]
         scores = np.array([one["accuracy"] for one in runs])
         error = f"{scores.std(ddof=1) / len(scores) ** 0.5:.4f}" if len(scores) > 1 else "?"
-        text += f"| {method} | {scores.mean():.4f} ± {error} | {len(runs)} | {np.mean([r['classes'] for r in runs]):.1f} "
+        text += (
+            f"| {method} | {scores.mean():.4f} ± {error} | {len(runs)} | {np.mean([r['classes'] for r in runs]):.1f} "
+        )
         text += f"| {np.mean([r['losses'] for r in runs]):.0f} | {np.median([r['seconds'] for r in runs]):.0f} |\n"
-    text += f"\n{options.epochs} epochs, batches of {BATCH}, {len(done)} runs; seconds are medians on two cores that had "
+    text += (
+        f"\n{options.epochs} epochs, batches of {BATCH}, {len(done)} runs; seconds are medians on two cores that had "
+    )
     text += "other work to do as well. `python examples/finetune_banking77.py --help` runs it.\n"
     out.with_suffix(".md").write_text(text)
 

@@ -42,7 +42,13 @@ def folders(tmp_path_factory):
 
 @pytest.fixture
 def corpus(tmp_path):
-    columns = {"id": [f"pair {row}" for row in range(N)], "en": EN, "de": DE, "weight": np.arange(N), "topic": ["a", "b"]}
+    columns = {
+        "id": [f"pair {row}" for row in range(N)],
+        "en": EN,
+        "de": DE,
+        "weight": np.arange(N),
+        "topic": ["a", "b"],
+    }
     columns["topic"] = ["a", "b"] * (N // 2)
     pa.parquet.write_table(pa.table(columns), tmp_path / "corpus.parquet")
     return tmp_path / "corpus.parquet"
@@ -67,7 +73,7 @@ def test_embed_writes_rows_that_the_other_verbs_take(run, corpus, folders):  # n
 
 def test_embed_takes_its_options(run, corpus, folders):  # noqa: F811
     options = ("--pooling", "cls", "--normalize", "--max-length", 5, "--batch", 7, "--dtype", "float32")
-    more = ("--device", "cpu", "--threads", 2, "--id-column", "de", "--out", "rows")
+    more = ("--device", "cpu", "--threads", 1, "--id-column", "de", "--out", "rows")
     succeeded(run("embed", "corpus.parquet", "--text", "en", "--model", folders / "encoder", *options, *more))
     rows = cs.open_rows("rows")
     options = {"pooling": "cls", "normalize": True, "max_length": 5, "batch": 7, "dtype": "float32"}

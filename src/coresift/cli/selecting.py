@@ -142,7 +142,12 @@ def select(
     """
     check_out(out, "a selection", rows, losses)
     if text is None:
-        given = {"--target": target, "--embed-model": embed_model, "--loss-model": loss_model, "--gradient": gradient}
+        given: dict[str, object] = {
+            "--target": target,
+            "--embed-model": embed_model,
+            "--loss-model": loss_model,
+            "--gradient": gradient,
+        }
         given |= {"--work": work, "--max-length": max_length, "--device": device, "--prefix": prefix}
         for flag in (flag for flag, value in given.items() if value):
             raise InputError(f"{flag} is for tables of texts; give --text, the column, with it.")

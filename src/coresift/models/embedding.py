@@ -144,6 +144,7 @@ class Texts:
         self._facts: dict[str, str] = {}
 
     def facts(self) -> Mapping[str, str]:
+        """Return what tells these items from others."""
         if not self._facts:
             names = self._corpus.names(np.arange(self.n))
             ids = "row numbers" if names is None else digest(np.frombuffer(repr(names).encode(), np.uint8))
@@ -151,13 +152,16 @@ class Texts:
         return self._facts
 
     def windows(self, size: int) -> Iterator[Window]:
+        """Yield all items in order, `size` at a time."""
         return map(_TextWindow, self._corpus.windows(self._column, size))
 
     def names(self, ids: Ints) -> list[Any] | None:
+        """Return the own ids of rows, if there are any."""
         return self._corpus.names(ids)
 
     @property
     def id_name(self) -> str | None:
+        """The name of the column of own ids."""
         return self._corpus.id_name
 
 
@@ -184,15 +188,18 @@ class Items:
             refuse("dataset", "one of at least one item", "an empty one")
 
     def facts(self) -> Mapping[str, str]:
+        """Return what tells these items from others."""
         spread = np.unique(np.linspace(0, self.n - 1, min(self.n, 64)).astype(np.int64))
         leaves = [leaf for place in spread for leaf in _leaves(self._dataset[int(place)])]
         return {"items": f"{self.n} {digest(*leaves)}"}
 
     def windows(self, size: int) -> Iterator[Window]:
+        """Yield all items in order, `size` at a time."""
         for start in range(0, self.n, size):
             yield _ItemWindow(self._dataset, start, min(size, self.n - start))
 
     def names(self, ids: Ints) -> list[Any] | None:
+        """Return the own ids of rows, if there are any."""
         return None
 
 
@@ -309,7 +316,7 @@ def _resume(log: Path, batch: int, dtype: str) -> int:
 
 
 def _append(file: Any, vectors: NDArray[Any]) -> None:
-    rest = memoryview(np.ascontiguousarray(vectors)).cast("B")
+    rest = memoryview(vectors.tobytes())
     while rest:  # one call, unless the system takes only a part of it
         rest = rest[file.write(rest) :]
 

@@ -26,7 +26,7 @@ from coresift.types import Singles, digest
 class Encoder(Protocol):
     """Turns items into one vector each; `facts` are all that the vectors depend on besides the items."""
 
-    facts: Mapping[str, str]
+    facts: dict[str, str]
 
     def encode(self, items: Sequence[Any]) -> Singles:
         """Return a vector an item."""
@@ -136,7 +136,7 @@ def last_linear(model: Any) -> Any:
 
 def layer_name(model: Any, layer: Any) -> str:
     """Return what a layer is called in its model."""
-    names = [name for name, module in model.named_modules() if module is layer]
+    names: list[str] = [name for name, module in model.named_modules() if module is layer]
     return names[0] if names else refuse("layer", "one of the model's own modules", type(layer).__name__)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from coresift.models.corpus import Corpus
 from coresift.models.gradients import gradient_norms
 from coresift.models.loading import find_model, fingerprint
-from coresift.models.losses import BATCH, BATCHES_AT_ONCE, RowValues, text_loss
+from coresift.models.losses import BATCH, BATCHES_AT_ONCE, RowLoss, RowValues, text_loss
 from coresift.oracle import Oracle
 from coresift.oracle.journal import Journal
 from coresift.types import Bools, Floats, Ints, digest
@@ -34,7 +35,7 @@ class KeptLosses(Oracle):
         self.path = folder / f"losses-{digest(np.frombuffer(repr((facts, self._model)).encode(), np.uint8))[:12]}.jsonl"
         self.computed = self.found = 0
         self._values: RowValues | None = None
-        self._make = lambda: text_loss(where, corpus, **options)
+        self._make: Callable[[], RowLoss] = lambda: text_loss(where, corpus, **options)
         self._gradient = gradient
         super().__init__(self._answer, name=f"loss of {self._model}", batch=BATCH * BATCHES_AT_ONCE, retries=0)
 

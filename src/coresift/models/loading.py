@@ -64,7 +64,9 @@ def choose_device(device: str | None) -> torch.device:
         torch.empty(0, device=found)
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = (str(error).splitlines() or ["unknown"])[0].rstrip(".")
-        raise InputError(f"device must be one that this machine has, such as cpu; got {device!r} ({reason}).") from error
+        raise InputError(
+            f"device must be one that this machine has, such as cpu; got {device!r} ({reason})."
+        ) from error
     return found
 
 

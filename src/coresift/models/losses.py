@@ -43,6 +43,7 @@ class RowValues:
         return f"{self.what} of {type(self.loss.model).__name__} {model_digest(self.loss.model)}, {self.loss.facts}"
 
     def __call__(self, ids: Ints) -> Floats:
+        """Return the numbers of the rows with these numbers, in their order."""
         ids = np.asarray(ids, np.int64)
         found = np.zeros(ids.size)
         order = np.argsort(-self.loss.sizes(ids), kind="stable")
@@ -167,10 +168,10 @@ class CausalLoss(TextLoss):
         tokens, counted = [], []
         for prompt, target in self._pairs(ids):
             # What does not fit is taken off the prompt's beginning, which counts for nothing.
-            target = target[: self._most - bool(prompt)]
-            prompt = prompt[max(0, len(prompt) + len(target) - self._most) :]
-            tokens.append(prompt + target)
-            counted.append([IGNORED] * len(prompt) + target)
+            tail = target[: self._most - bool(prompt)]
+            head = prompt[max(0, len(prompt) + len(tail) - self._most) :]
+            tokens.append(head + tail)
+            counted.append([IGNORED] * len(head) + tail)
         inputs = padded(tokens, self._tokenizer.pad_token_id or 0)
         mask = padded([[1] * len(some) for some in tokens], 0)
         return {"inputs": {"input_ids": inputs, "attention_mask": mask}, "labels": padded(counted, IGNORED)}
@@ -271,9 +272,10 @@ def text_loss(
         corpus.require("target", target)
     most = None if max_length is None else whole("max_length", max_length, least=2)
     options = {"max_length": most, "prefix": prefix, "separator": separator, "batch": batch, "device": device}
-    made = {"seq2seq": SequenceLoss, "causal": CausalLoss, "classifier": TextClassifierLoss}[kind]
+    kinds: dict[str, Callable[..., TextLoss]]
+    kinds = {"seq2seq": SequenceLoss, "causal": CausalLoss, "classifier": TextClassifierLoss}
     what = "cross-entropy" if kind == "classifier" else f"{kind} loss"
-    return made(model, tokenizer, corpus, text, target, what, **options)
+    return kinds[kind](model, tokenizer, corpus, text, target, what, **options)
 
 
 def token_means(logits: Any, labels: Any) -> Any:

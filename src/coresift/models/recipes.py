@@ -94,9 +94,9 @@ def image_recipe(
     rows = open_rows(embed(model))
     _check_rows(rows, n)
     parts: Options = {"pilot": Centers(keep=True), "score": Sensitivity(holder=holder), "design": Pivotal()}
-    parts["clusters"] = max(1, round(share("centers", centers) * budget))
-    parts["given"] = begun
-    selection = select(rows, losses(model), budget, seed, **{**parts, **options})
+    parts |= {"clusters": max(1, round(share("centers", centers) * budget)), "given": begun}
+    parts |= options
+    selection = select(rows, losses(model), budget, seed, **parts)
     final = train(selection.ids, selection.weights if weighted else None)
     labels = selection.ids.size + _asked_but_left(selection)
     return Trained(final, selection, Costs(labels, selection.ledger.asked, n, n, 2), warm=model)

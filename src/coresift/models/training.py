@@ -201,7 +201,7 @@ def weighted_trainer(base: Any = None) -> Any:
     """
     base = base or need("transformers").Trainer
 
-    class WeightedTrainer(base):  # type: ignore[misc, valid-type]
+    class WeightedTrainer(base):  # type: ignore[misc]
         loss_is_scaled_for_ga = False  # a mean over the batch: the Trainer divides by its accumulation steps
 
         def __init__(self, *words: Any, **options: Any) -> None:

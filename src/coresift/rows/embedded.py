@@ -44,7 +44,9 @@ def rows_of_embeddings(folder: Path) -> ArrayRows:
     facts = read_manifest(folder)
     rows = rows_of_npy([folder / name for name in facts["shards"]])
     if (rows.n, rows.d) != (facts["rows"], facts["dimension"]):
-        raise InputError(f"{folder} has changed: its manifest says {facts['rows']} rows of {facts['dimension']} numbers.")
+        raise InputError(
+            f"{folder} has changed: its manifest says {facts['rows']} rows of {facts['dimension']} numbers."
+        )
     if facts["ids"] is None:
         return rows
     part = ParquetPart(folder / IDS)
