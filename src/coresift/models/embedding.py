@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from coresift.checks import InputError, refuse, whole
 from coresift.models.corpus import Corpus, open_corpus
-from coresift.models.encoders import Encoder, ModuleEncoder, TextEncoder, last_linear
+from coresift.models.encoders import Encoder, ModuleEncoder, TextEncoder, evaluating, last_linear
 from coresift.oracle.journal import Lines
 from coresift.progress import Progress, choose, stage
 from coresift.rows import Rows, open_rows
@@ -70,15 +70,13 @@ def embed(
     """
     if isinstance(model, torch.nn.Module):
         _refuse_text_options(pooling=pooling, max_length=max_length, id_column=id_column)
-        items: Source = Items(source)
-        encoder: Encoder = ModuleEncoder(model, collate=collate, device=device)
-        if normalize:
-            encoder = _UnitLength(encoder)
-    else:
-        items = Texts(open_corpus(source, id_column=id_column), text)
-        options: dict[str, Any] = {"pooling": pooling, "normalize": normalize, "max_length": max_length}
-        encoder = TextEncoder(model, **options, device=device)
-    return embed_items(items, encoder, out, batch=batch, dtype=dtype, progress=progress)
+        inner = ModuleEncoder(model, collate=collate)
+        encoder: Encoder = _UnitLength(inner) if normalize else inner
+        with evaluating(model, device):
+            return embed_items(Items(source), encoder, out, batch=batch, dtype=dtype, progress=progress)
+    texts = Texts(open_corpus(source, id_column=id_column), text)
+    encoder = TextEncoder(model, pooling=pooling, normalize=normalize, max_length=max_length, device=device)
+    return embed_items(texts, encoder, out, batch=batch, dtype=dtype, progress=progress)
 
 
 def last_layer(
@@ -100,8 +98,9 @@ def last_layer(
     >>> last_layer(network, torch.ones(5, 4))
     Rows(n=5, d=3)
     """
-    encoder = ModuleEncoder(model, layer=layer or last_linear(model), collate=collate, device=device)
-    return embed_items(Items(dataset), encoder, out, batch=batch, dtype=dtype, progress=progress)
+    encoder = ModuleEncoder(model, layer=layer or last_linear(model), collate=collate)
+    with evaluating(model, device):
+        return embed_items(Items(dataset), encoder, out, batch=batch, dtype=dtype, progress=progress)
 
 
 class Window(Protocol):

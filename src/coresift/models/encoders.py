@@ -107,17 +107,16 @@ class TextEncoder:
 
 
 class ModuleEncoder:
-    """Any torch module as an encoder: its output, or what goes into one of its layers, as one vector a row."""
+    """Any torch module, where it is, as an encoder: its output, or what goes into one of its layers, a vector a row."""
 
-    def __init__(self, model: Any, *, layer: Any = None, collate: Any = None, device: str | None = None) -> None:
+    def __init__(self, model: Any, *, layer: Any = None, collate: Any = None) -> None:
         self._model, self._layer, self._collate = model, layer, collate or torch.utils.data.default_collate
-        self._device = device
         self.facts = {"model": model_digest(model), "layer": "output" if layer is None else layer_name(model, layer)}
 
     def encode(self, items: Sequence[Any]) -> Singles:
         """Return a vector an item; an item may be a pair of an input and a label, which is left aside."""
         inputs = inputs_of(self._collate(list(items)))
-        with evaluating(self._model, self._device) as device, torch.inference_mode():
+        with evaluating(self._model) as device, torch.inference_mode():
             if self._layer is None:
                 found = logits_of(call(self._model, to_device(inputs, device)))
             else:

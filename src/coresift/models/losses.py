@@ -20,8 +20,9 @@ from coresift.types import Floats, Ints
 
 IGNORED = -100  # what transformers and torch call a position that does not count
 BATCH = 64
-# An oracle asks for a few batches at a time: of these, texts of like length go together.
-BATCHES_AT_ONCE = 4
+# An oracle asks for several batches at a time: the table is searched once for all of them, and texts of like length
+# go together. What a kill can cost is that many batches.
+BATCHES_AT_ONCE = 16
 
 Computation: TypeAlias = Callable[[Any], Any]
 
@@ -46,6 +47,7 @@ class RowValues:
         """Return the numbers of the rows with these numbers, in their order."""
         ids = np.asarray(ids, np.int64)
         found = np.zeros(ids.size)
+        self.loss.fetch(ids)
         order = np.argsort(-self.loss.sizes(ids), kind="stable")
         with evaluating(self.loss.model, self.loss.device) as device, torch.set_grad_enabled(self._grad):
             for start in range(0, ids.size, self.batch):
@@ -85,6 +87,10 @@ class RowLoss(RowValues, ABC):
     def compute(self, model: Any, batch: dict[str, Any]) -> Any:
         """Return a tensor of one loss a row; `model` may be the model with other parameters in it."""
 
+    def fetch(self, ids: Ints) -> None:
+        """Get hold of what these rows need, which will be asked next; a data set has it at hand."""
+        return None
+
     def sizes(self, ids: Ints) -> Ints:
         """Return how long each row is; rows of like length share a batch."""
         return np.zeros(ids.size, np.int64)
@@ -121,22 +127,39 @@ class TextLoss(RowLoss):
     ) -> None:
         corpus.require_texts("text", text)
         self.corpus, self._tokenizer, self._text, self._target = corpus, tokenizer, text, target
+        self._held: dict[str, dict[int, Any]] = {}
         self._most = options.pop("max_length") or longest(model, tokenizer)
         self._prefix, self._separator = options.pop("prefix"), options.pop("separator")
         shown = {"text": text, "target": target, "max_length": self._most, "prefix": self._prefix}
         super().__init__(model, what, **options, facts=repr({**shown, "separator": self._separator}))
 
+    def fetch(self, ids: Ints) -> None:
+        """Read the rows from the table, in one pass for all."""
+        rows = np.unique(ids)
+        self._held = {self._text: dict(zip(rows.tolist(), self.corpus.texts(self._text, rows), strict=True))}
+        if self._target is not None:
+            self._held[self._target] = dict(zip(rows.tolist(), self.corpus.values(self._target, rows), strict=True))
+
     def sizes(self, ids: Ints) -> Ints:
         """Return the lengths of the texts in characters."""
-        columns = [self._text, *([self._target] if self._target in self.corpus.schema.names else [])]
-        found = np.zeros(ids.size, np.int64)
-        for column in columns if ids.size > self.batch else []:
-            if column is not None and _is_text(self.corpus, column):
-                found += np.array([len(text) for text in self.corpus.texts(column, ids)], np.int64)
-        return found
+        values = (self._column(column, ids) for column in self._held)
+        lengths = [[len(value) if isinstance(value, str) else 0 for value in column] for column in values]
+        return np.array(lengths, np.int64).sum(0)
+
+    def _column(self, column: str | None, ids: Ints) -> list[Any]:
+        held = self._held.get(str(column), {})
+        if all(row in held for row in ids.tolist()):
+            return [held[row] for row in ids.tolist()]
+        return self.corpus.values(str(column), ids)
+
+    def _texts(self, column: str | None, ids: Ints) -> list[str]:
+        values = self._column(column, ids)
+        if any(value is None for value in values):
+            raise InputError(f"The column {column} must have a text in every row; one of the rows asked has none.")
+        return values
 
     def _source(self, ids: Ints) -> list[list[int]]:
-        texts = [self._prefix + text for text in self.corpus.texts(self._text, ids)]
+        texts = [self._prefix + text for text in self._texts(self._text, ids)]
         found: list[list[int]] = self._tokenizer(texts, truncation=True, max_length=self._most)["input_ids"]
         return found
 
@@ -147,7 +170,7 @@ class SequenceLoss(TextLoss):
     def prepare(self, ids: Ints) -> dict[str, Any]:
         """Tokenize and pad both sides; padding of the target does not count."""
         source = self._source(ids)
-        texts = self.corpus.texts(str(self._target), ids)
+        texts = self._texts(self._target, ids)
         target = self._tokenizer(text_target=texts, truncation=True, max_length=self._most)["input_ids"]
         inputs = padded(source, self._tokenizer.pad_token_id or 0)
         mask = padded([[1] * len(tokens) for tokens in source], 0)
@@ -179,8 +202,8 @@ class CausalLoss(TextLoss):
     def _pairs(self, ids: Ints) -> list[tuple[list[int], list[int]]]:
         if self._target is None:
             return [([], tokens) for tokens in self._source(ids)]
-        prompts = [self._prefix + text + self._separator for text in self.corpus.texts(self._text, ids)]
-        targets = self.corpus.texts(self._target, ids)
+        prompts = [self._prefix + text + self._separator for text in self._texts(self._text, ids)]
+        targets = self._texts(self._target, ids)
         heads = self._tokenizer(prompts)["input_ids"]
         tails = self._tokenizer(targets, add_special_tokens=False)["input_ids"]
         end = [] if self._tokenizer.eos_token_id is None else [self._tokenizer.eos_token_id]
@@ -200,7 +223,7 @@ class TextClassifierLoss(TextLoss):
         source = self._source(ids)
         inputs = padded(source, self._tokenizer.pad_token_id or 0)
         mask = padded([[1] * len(tokens) for tokens in source], 0)
-        labels = torch.tensor([self._class(value) for value in self.corpus.values(str(self._target), ids)])
+        labels = torch.tensor([self._class(value) for value in self._column(self._target, ids)])
         return {"inputs": {"input_ids": inputs, "attention_mask": mask}, "labels": labels}
 
     def compute(self, model: Any, batch: dict[str, Any]) -> Any:
@@ -311,7 +334,3 @@ def _dataset(dataset: Any) -> Any:
     if hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__") and not isinstance(dataset, str | Path):
         return dataset
     refuse("dataset", "a torch data set, or a pair of inputs and labels", type(dataset).__name__)
-
-
-def _is_text(corpus: Corpus, column: str) -> bool:
-    return "string" in str(corpus.schema.field(column).type)
