@@ -145,7 +145,7 @@ def test_a_torch_training_on_a_selection_learns(sampled):
         loader = torch.utils.data.DataLoader(
             models.subset(DATA, picked), 10, shuffle=True, collate_fn=models.weighing()
         )
-    for _ in range(40):
+    for _ in range(20):
         for inputs, labels, *weights in loader:
             losses = torch.nn.functional.cross_entropy(model(inputs), labels, reduction="none")
             value = (losses * weights[0]).mean() if weights else losses.mean() * sampler.scale

@@ -97,7 +97,7 @@ def image_recipe(
     parts |= {"clusters": max(1, round(share("centers", centers) * budget)), "given": begun}
     parts |= options
     selection = select(rows, losses(model), budget, seed, **parts)
-    final = train(selection.ids, selection.weights if weighted else None)
+    final = train(*_training_set(selection, weighted))
     labels = selection.ids.size + _asked_but_left(selection)
     return Trained(final, selection, Costs(labels, selection.ledger.asked, n, n, 2), warm=model)
 
@@ -128,9 +128,15 @@ def fine_tuning_recipe(
     """
     rows = open_rows(embed())
     selection = select(rows, losses, budget, seed, **options)
-    model = fine_tune(selection.ids, selection.weights if weighted else None)
+    model = fine_tune(*_training_set(selection, weighted))
     labels = selection.ids.size + _asked_but_left(selection)
     return Trained(model, selection, Costs(labels, selection.ledger.asked, rows.n, rows.n, 1))
+
+
+def _training_set(selection: Selection, weighted: bool) -> tuple[Ints, Floats | None]:
+    """Return rows and weights that may be written to: torch warns of arrays that may not."""
+    assert selection.weights is not None  # those of `select` always have some
+    return selection.ids.copy(), selection.weights.copy() if weighted else None
 
 
 def _asked_but_left(selection: Selection) -> int:
