@@ -8,7 +8,7 @@
 The questions ship with the package; the test questions (3,080; label, text) come from --test or from the folder
 CORESIFT_DATA. `paper` and `coresift` train first on 200 uniform rows and ask that model for losses, 200 of them, to
 choose the other 800; both embed with MiniLM as it comes. `paper` is the image recipe of the paper: 200 centers, the
-rest drawn ∝ ℓ(c) + Λ‖e − c‖² with Λ estimated from the centers. `coresift` puts this package's own parts in place.
+rest drawn ∝ ℓ(c) + Λ‖e − c‖² with Λ estimated from the centers. `coresift` has the defaults of `select` instead.
 Every method has 1,000 labels, and all training is unweighted, but for `coresift-weighted`.
 """
 
@@ -34,7 +34,7 @@ from coresift import models
 from coresift.demo import load_demo
 
 BUDGET, EPOCHS, BATCH, RATE, TOKENS, FROZEN = 1_000, 8, 16, 5e-4, 40, 3
-OURS = {"pilot": cs.Representatives(), "score": cs.Learned(), "design": cs.Systematic()}
+OURS = {"clusters": None, "pilot": cs.Representatives(), "score": cs.Learned(), "design": cs.Systematic()}
 
 
 class Classifier(torch.nn.Module):
