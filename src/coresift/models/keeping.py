@@ -26,13 +26,12 @@ class KeptLosses(Oracle):
 
     def __init__(self, model: str, corpus: Corpus, folder: Path, *, gradient: bool, **options: Any) -> None:
         where = find_model(model, "loss_model")
-        columns = {name: corpus.digest(options[name]) for name in ("text",)}
+        facts = {name: repr(value) for name, value in options.items() if name != "device"}
+        facts |= {"gradient": repr(gradient), "texts": corpus.digest(options["text"])}
         if options["target"] is not None:
-            columns["target"] = digest(_codes(corpus, options["target"]))
-        shown = {name: repr(value) for name, value in options.items() if name != "device"}
-        facts = {**shown, **columns, "gradient": repr(gradient)}
+            facts["targets"] = digest(_bytes("\x00".join(map(str, corpus.labels(options["target"])))))
         self._facts, self._n, self._model = facts, corpus.n, fingerprint(where)
-        self.path = folder / f"losses-{digest(np.frombuffer(repr((facts, self._model)).encode(), np.uint8))[:12]}.jsonl"
+        self.path = folder / f"losses-{digest(_bytes(repr((facts, self._model))))[:12]}.jsonl"
         self.computed = self.found = 0
         self._values: RowValues | None = None
         self._make: Callable[[], RowLoss] = lambda: text_loss(where, corpus, **options)
@@ -71,6 +70,5 @@ def kept_losses(model: str, corpus: Corpus, folder: Path, *, gradient: bool = Fa
     return KeptLosses(model, corpus, folder, gradient=gradient, **options)
 
 
-def _codes(corpus: Corpus, column: str) -> Any:
-    text = "\x00".join(map(str, corpus.labels(column)))
+def _bytes(text: str) -> Any:
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
