@@ -6,7 +6,7 @@
         --method paper --method coresift --out results                           a study; goes on after a stop
 
 The questions ship with the package; the test questions (3,080; label, text) come from --test or from the folder
-CORESIFT_DATA. `paper` and `coresift` train first on 200 uniform rows and ask that model for losses, 200 of them, to
+CORESIFT_DATA. `paper` and `coresift` train first on 200 uniform rows and ask that model for losses, 200 and 160, to
 choose the other 800; both embed with MiniLM as it comes. `paper` is the image recipe of the paper: 200 centers, the
 rest drawn ∝ ℓ(c) + Λ‖e − c‖² with Λ estimated from the centers. `coresift` has the defaults of `select` instead.
 Every method has 1,000 labels, and all training is unweighted, but for `coresift-weighted`.
