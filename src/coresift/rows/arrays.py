@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -49,6 +50,10 @@ class ArrayRows(Rows):
         block.flags.writeable = False
         return block
 
+    def _read(self, start: int, stop: int) -> Iterator[Singles]:
+        for first in range(start, stop, self.block_rows):
+            yield self._block(first, min(first + self.block_rows, stop))
+
     def _pick(self, ids: Ints) -> Iterator[Singles]:
         # A mapped page brings its neighbors along: rows spread over a file would bring in all of it, were it not
         # for the mapping that ends with each stretch.
@@ -65,7 +70,7 @@ def rows_of_array(array: NDArray[Any]) -> ArrayRows:
         refuse("rows", "an array without a mask", "a masked array")
     plain = np.asarray(array)
     _check("an array", plain)
-    return ArrayRows([lambda: plain], [len(plain)], plain.shape[1])
+    return ArrayRows([partial(_itself, plain)], [len(plain)], plain.shape[1])
 
 
 def rows_of_npy(paths: list[Path]) -> ArrayRows:
@@ -75,7 +80,25 @@ def rows_of_npy(paths: list[Path]) -> ArrayRows:
     for path, (count, d) in zip(paths, shapes, strict=True):
         if count and d != width:
             refuse("rows", f"shards of the same width ({width} as in the first)", f"{d} in {path}")
-    return ArrayRows([partial(_map, path) for path in paths], [count for count, _ in shapes], width)
+    return ArrayRows([NpyFile(path) for path in paths], [count for count, _ in shapes], width)
+
+
+@dataclass(frozen=True)
+class NpyFile:
+    """Opens a file; another process gets to know it by its full path."""
+
+    path: Path
+
+    def __call__(self) -> NDArray[Any]:
+        """Map the file."""
+        return _map(self.path)
+
+    def __reduce__(self) -> tuple[type[NpyFile], tuple[Path]]:
+        return NpyFile, (self.path.absolute(),)
+
+
+def _itself(array: NDArray[Any]) -> NDArray[Any]:
+    return array
 
 
 def _shape(path: Path) -> tuple[int, int]:

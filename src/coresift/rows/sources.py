@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from coresift.checks import refuse
 from coresift.rows.base import bounds_of, by_part
-from coresift.rows.tables import Part, pick_from
+from coresift.rows.tables import Part, pick_from, slice_from
 from coresift.types import Ints
 
 if TYPE_CHECKING:
@@ -42,6 +44,12 @@ class DatasetPart(Part):
         for start in range(0, self.count, size):
             yield from chosen[start : start + size].to_batches()
 
+    def stretch(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Yield slices from where they begin."""
+        chosen = self._dataset.select_columns(list(columns)).with_format("arrow")
+        for first in range(start, stop, size):
+            yield from chosen[first : min(first + size, stop)].to_batches()
+
     def pick(self, columns: Sequence[str], size: int, ids: Ints) -> Iterator[pa.RecordBatch]:
         """Yield rows by number, which a dataset finds without a scan."""
         chosen = self._dataset.select_columns(list(columns)).with_format("arrow")
@@ -69,6 +77,23 @@ class ParquetPart(Part):
             for group, numbers in by_part(ids, self._bounds):
                 batches = file.iter_batches(size, row_groups=[group], columns=list(columns))
                 yield from pick_from(batches, numbers, size)
+
+    def stretch(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Yield rows from the row groups that hold any; of the first, all that comes before is read too."""
+        first = int(np.searchsorted(self._bounds, start, side="right")) - 1
+        groups = range(first, int(np.searchsorted(self._bounds, stop)))
+        begin = int(self._bounds[first])
+        with self._open() as file:
+            batches = file.iter_batches(size, row_groups=list(groups), columns=list(columns))
+            yield from slice_from(batches, start - begin, stop - begin)
+
+    @property
+    def read_at_once(self) -> int:
+        """The rows of the largest row group."""
+        return int(np.diff(self._bounds).max(initial=1))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_path": self._path.absolute()}
 
     @contextmanager
     def _open(self) -> Iterator[pq.ParquetFile]:
@@ -109,6 +134,17 @@ class ArrowPart(Part):
             for number, numbers in by_part(ids, self._bounds):
                 yield from pick_from(iter([reader.get_batch(number)]), numbers, size)
 
+    def stretch(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Yield rows by their place; only the file format lets batches be skipped."""
+        with _reading(self._path):
+            reader = self._open(columns)
+            first = int(np.searchsorted(self._bounds, start, side="right")) - 1 if hasattr(reader, "get_batch") else 0
+            begin = int(self._bounds[first])
+            yield from slice_from(_each(reader, first), start - begin, stop - begin)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_path": self._path.absolute()}
+
     def _open(self, columns: Sequence[str] | None) -> Any:
         import pyarrow as pa
 
@@ -122,10 +158,10 @@ class ArrowPart(Part):
             return pa.ipc.open_stream(pa.memory_map(str(self._path)), **options)
 
 
-def _each(reader: Any) -> Iterator[pa.RecordBatch]:
+def _each(reader: Any, first: int = 0) -> Iterator[pa.RecordBatch]:
     if not hasattr(reader, "get_batch"):
         return iter(reader)
-    return map(reader.get_batch, range(reader.num_record_batches))
+    return map(reader.get_batch, range(first, reader.num_record_batches))
 
 
 @contextmanager
