@@ -24,6 +24,7 @@ from coresift.pilot import Centers, Representatives
 from coresift.pipeline import ask, select
 from coresift.planning import Plan, plan
 from coresift.regression import Fit, RegressionSelection, ask_regression, select_regression
+from coresift.remote import Actors, Ray
 from coresift.rows import Rows, open_rows
 from coresift.score import Distance, Learned, LeverageMixture, Mixture, Proxy, Sensitivity
 from coresift.storage import load, save
@@ -31,6 +32,7 @@ from coresift.types import Clustering, Estimate, Interval, Ledger, Selection
 from coresift.version import __version__
 
 __all__ = [
+    "Actors",
     "Centers",
     "Certificate",
     "Clustering",
@@ -57,6 +59,7 @@ __all__ = [
     "Plan",
     "Poisson",
     "Proxy",
+    "Ray",
     "Regression",
     "RegressionSelection",
     "Representatives",

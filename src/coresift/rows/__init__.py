@@ -12,11 +12,11 @@ import numpy as np
 
 from coresift.checks import refuse
 from coresift.rows.arrays import rows_of_array, rows_of_npy
-from coresift.rows.base import Block, Rows, first_bad_row, refuse_bad_row
+from coresift.rows.base import Block, Rows, Stretch, first_bad_row, refuse_bad_row
 from coresift.rows.sources import ArrowPart, DatasetPart, MemoryPart, ParquetPart
 from coresift.rows.tables import Part, rows_of_tables
 
-__all__ = ["Block", "Rows", "first_bad_row", "open_rows", "refuse_bad_row"]
+__all__ = ["Block", "Rows", "Stretch", "first_bad_row", "open_rows", "refuse_bad_row"]
 
 PARTS: dict[str, type[ArrowPart] | type[ParquetPart]] = {
     ".parquet": ParquetPart,
