@@ -14,8 +14,10 @@ from coresift.checks import InputError
 from coresift.cli.app import app
 from coresift.cli.files import check_out, has_column, weights_of, write_rows
 from coresift.cli.flags import (
+    Address,
     Budget,
     Column,
+    EngineName,
     IdColumn,
     Normalize,
     Power,
@@ -23,6 +25,7 @@ from coresift.cli.flags import (
     Seed,
     Strata,
     Threads,
+    parse_engine,
     read_strata,
     selecting,
 )
@@ -42,6 +45,8 @@ def cluster(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
 ) -> None:
     """Cluster the rows once, for ask and select to use.
 
@@ -50,7 +55,9 @@ def cluster(
     check_target(out, (CLUSTERING_SUFFIX,), "a clustering")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     classes = None if strata is None else read_strata(strata, lambda: opened)
-    found = cs.cluster(opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=cs.Local(threads))
+    found = cs.cluster(
+        opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=parse_engine(engine, threads, address)
+    )
     cs.save(found, out)
     sizes = found.sizes
     show_facts(
@@ -75,6 +82,8 @@ def ask(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
     *,
     options: Options,
 ) -> None:
@@ -89,7 +98,7 @@ def ask(
     if has_column(out, "loss"):
         raise InputError(f"{out} has losses in it already; give another --out, or remove it first.")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
-    ids = np.sort(cs.ask(opened, budget, seed, engine=cs.Local(threads), **options))
+    ids = np.sort(cs.ask(opened, budget, seed, engine=parse_engine(engine, threads, address), **options))
     if not ids.size:
         raise InputError("There is nothing to ask: with these options select needs no losses.")
     write_rows(out, ids, opened.names(ids))
@@ -111,6 +120,8 @@ def select(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
     *,
     options: Options,
 ) -> None:
@@ -120,7 +131,7 @@ def select(
     """
     check_out(out, "a selection", rows, losses)
     opened = cs.open_rows(rows, column=column, id_column=id_column)
-    picked = cs.select(opened, losses, budget, seed, engine=cs.Local(threads), **options)
+    picked = cs.select(opened, losses, budget, seed, engine=parse_engine(engine, threads, address), **options)
     cs.save(picked, out)
     facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
     if len(picked):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -38,9 +39,21 @@ def _begin(ray: Any, address: str | None) -> None:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None and "RAY_ADDRESS" not in os.environ:
         quiet["include_dashboard"] = False
+    _knock(address)
     try:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        refuse("address", "that of a Ray cluster that can be reached", f"{address!r} ({first_line(error)})")
+
+
+def _knock(address: str | None) -> None:
+    """Refuse an address where nobody answers; Ray itself would try for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
         refuse("address", "that of a Ray cluster that can be reached", f"{address!r} ({first_line(error)})")
 
 
