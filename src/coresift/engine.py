@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -110,7 +110,15 @@ class Workers(Protocol):
 
 
 class Engine(Protocol):
-    """Opens workers for the length of one computation."""
+    """Opens workers for the length of one computation.
+
+    `keep` is a folder for what takes long to compute and is finished, or None.
+    """
+
+    @property
+    def keep(self) -> str | os.PathLike[str] | None:
+        """A folder, or None."""
+        ...
 
     def open(self, progress: Progress) -> AbstractContextManager[Workers]:
         """Return the workers; on leaving, nothing of them stays behind."""
@@ -126,6 +134,7 @@ class Local(Strategy):
     """
 
     threads: int | None = None
+    keep: ClassVar[None] = None
 
     @contextmanager
     def open(self, progress: Progress) -> Iterator[Workers]:

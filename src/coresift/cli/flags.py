@@ -66,7 +66,7 @@ def parse_engine(name: str, threads: int | None, address: str | None) -> cs.Loca
     """Return the engine that the flags name.
 
     >>> parse_engine("ray", None, "10.0.0.1:6379")
-    Ray(address='10.0.0.1:6379', threads=None)
+    Ray(address='10.0.0.1:6379', threads=None, keep=None)
     """
     if name not in ("local", "ray"):
         raise InputError(f"--engine must be local or ray; got {name}.")

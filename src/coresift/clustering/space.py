@@ -13,7 +13,7 @@ from coresift.types import Floats, Ints, Singles
 MOST_AXES = 192
 LEARNED_FROM = 4096
 SWEEPS = 3
-# Rows by number are read in so many pieces, of so many rows at least.
+# Rows by number are read in about so many pieces, of so many rows at least.
 READERS, FEWEST_READ = 64, 256
 
 
@@ -98,8 +98,9 @@ def take(rows: Rows, ids: Ints, workers: Workers) -> Singles:
     """Return rows by ascending number, refusing those that are not finite; pieces are read side by side."""
     sample = np.empty((len(ids), rows.d), np.float32)
     done = 0
-    # Few rows may be spread over much that has to be read for them.
-    size = min(rows.block_rows, max(FEWEST_READ, -(-len(ids) // READERS)))
+    # Few rows may be spread over much that has to be read for them, and what is read together is better read once.
+    readers = max(1, min(READERS, rows.n // rows.read_at_once))
+    size = min(rows.block_rows, max(FEWEST_READ, -(-len(ids) // readers)))
     for piece in workers.pick(rows, pieces_of(ids, size), _as_they_are):
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isfinite(np.einsum("ij,ij->i", piece, piece)).all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,16 +52,19 @@ class Ray(Strategy):
     address: the cluster's, such as "10.0.0.1:6379"; without one, the cluster that this process is connected to or that
         RAY_ADDRESS names, or else one that is started on this machine.
     threads: of this process, for what it does itself (`Local`).
+    keep: a folder of this process's machine; `select` and `ask` leave a finished clustering there, and a later call for
+        the same one takes it from there, such as the call after one that was killed.
 
     Rows that are files must have the same paths on all nodes; an array in memory is sent once. Install it with
     `pip install "coresift[ray]"`.
 
     >>> Ray(address="10.0.0.1:6379")
-    Ray(address='10.0.0.1:6379', threads=None)
+    Ray(address='10.0.0.1:6379', threads=None, keep=None)
     """
 
     address: str | None = None
     threads: int | None = None
+    keep: str | os.PathLike[str] | None = None
 
     @contextmanager
     def open(self, progress: Progress) -> Iterator[Workers]:

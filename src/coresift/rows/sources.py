@@ -11,6 +11,7 @@ import numpy as np
 
 from coresift.checks import refuse
 from coresift.rows.base import bounds_of, by_part
+from coresift.rows.places import Place
 from coresift.rows.tables import Part, pick_from, slice_from
 from coresift.types import Ints
 
@@ -60,7 +61,7 @@ class DatasetPart(Part):
 class ParquetPart(Part):
     """A Parquet file, opened anew for every pass."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | Place) -> None:
         self.name, self._path, self._metadata = str(path), path, None
         with self._open() as file:
             self._metadata, self.schema, self.count = file.metadata, file.schema_arrow, file.metadata.num_rows
@@ -102,14 +103,14 @@ class ParquetPart(Part):
         # By default a row group's column is read as a whole before its first batch comes out; both options are
         # needed to read it a buffer at a time.
         options = {"pre_buffer": False, "buffer_size": 2**16}
-        with _reading(self._path), pq.ParquetFile(self._path, metadata=self._metadata, **options) as file:
-            yield file
+        with _reading(self._path), _opened(self._path) as source:
+            yield pq.ParquetFile(source, metadata=self._metadata, **options)
 
 
 class ArrowPart(Part):
     """A memory-mapped Arrow file, in the file format (also Feather) or the stream format."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | Place) -> None:
         self.name, self._path = str(path), path
         with _reading(path):
             self.schema = self._open(None).schema
@@ -153,9 +154,9 @@ class ArrowPart(Part):
             fields = sorted(self.schema.get_field_index(column) for column in columns)
             options["options"] = pa.ipc.IpcReadOptions(included_fields=fields)
         try:
-            return pa.ipc.open_file(pa.memory_map(str(self._path)), **options)
+            return pa.ipc.open_file(_mapped(self._path), **options)
         except pa.ArrowInvalid:
-            return pa.ipc.open_stream(pa.memory_map(str(self._path)), **options)
+            return pa.ipc.open_stream(_mapped(self._path), **options)
 
 
 def _each(reader: Any, first: int = 0) -> Iterator[pa.RecordBatch]:
@@ -165,7 +166,22 @@ def _each(reader: Any, first: int = 0) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _opened(path: Path | Place) -> Iterator[Any]:
+    """Open a file for as long as it is read."""
+    import pyarrow as pa
+
+    with path.open() if isinstance(path, Place) else pa.OSFile(str(path)) as file:
+        yield file
+
+
+def _mapped(path: Path | Place) -> Any:
+    import pyarrow as pa
+
+    return path.open() if isinstance(path, Place) else pa.memory_map(str(path))
+
+
+@contextmanager
+def _reading(path: Path | Place) -> Iterator[None]:
     import pyarrow as pa
 
     try:
