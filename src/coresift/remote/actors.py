@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import CoresiftError, positive, refuse, whole
+from coresift.checks import CoresiftError, CoresiftWarning, positive, refuse, whole
 from coresift.remote.connection import RETRIES, Failure, check_version, connect, get
 from coresift.types import Ints
 from coresift.version import __version__
@@ -75,8 +76,8 @@ class Actors:
             while waiting:
                 yield _answer(ray, waiting, given)
         finally:
-            if waiting:  # somebody was interrupted, and what the actors still do is of no use
-                self.close()
+            for reference in waiting:  # what nobody waits for need not begin
+                ray.cancel(reference)
 
     def close(self) -> None:
         """End the actors; the next question starts new ones."""
@@ -105,10 +106,20 @@ class Actors:
                 "max_restarts": -1,
                 "max_task_retries": RETRIES,
             }
+            self._check_room(ray)
             host = ray.remote(**options)(_Host)
             make = ray.put(self._make)
             self._actors = [host.remote(__version__, make) for _ in range(self.count)]
         return self._actors
+
+    def _check_room(self, ray: Any) -> None:
+        there = ray.cluster_resources()
+        for kind, wanted in (("CPU", self.count * self.cpus), ("GPU", self.count * self.gpus)):
+            if wanted > there.get(kind, 0):
+                message = (
+                    f"The actors need {wanted:g} {kind}s, and the cluster has {there.get(kind, 0):g}: some may wait."
+                )
+                warnings.warn(message, CoresiftWarning, stacklevel=2)
 
 
 class _Host:

@@ -161,7 +161,7 @@ class _Cluster:
         tasks = []
         for first in range(0, len(pieces), count):
             some = [(len(ids), rows.picking(ids)) for ids in pieces[first : first + count]]
-            submit = partial(self._choose.remote, __version__, done, base, some)
+            submit = partial(_alone, self._choose, __version__, done, base, some)
             tasks.append(_Task(sum(size for size, _ in some), "rows by number", submit))
         return self._in_order(iter(tasks), sum(map(len, pieces)), workers, name)
 
@@ -182,7 +182,7 @@ class _Cluster:
         for start in range(0, rows.n, step):
             stop = min(start + step, rows.n)
             parts = parts_of(beside, start, stop)
-            submit = partial(self._work.remote, __version__, sent, base, rows.stretch(start, stop), start, parts)
+            submit = partial(_alone, self._work, __version__, sent, base, rows.stretch(start, stop), start, parts)
             yield _Task(stop - start, f"rows {start} to {stop - 1}", submit)
 
     def _joined(self, tasks: Iterator[_Task], fold: Fold[T], count: int) -> Iterator[_Task]:
@@ -190,30 +190,33 @@ class _Cluster:
         sent = self._ray.put(fold)
         for first in tasks:
             some = [first, *(task for _, task in zip(range(count - 1), tasks, strict=False))]
-            yield _Task(sum(task.size for task in some), first.what, partial(self._submit_joined, sent, some))
+            size = sum(task.size for task in some)
+            yield _Task(size, first.what, partial(self._submit_joined, sent, some), len(some))
 
-    def _submit_joined(self, fold: Any, tasks: list[_Task]) -> Any:
-        return self._join.remote(fold, *(task.submit() for task in tasks))
+    def _submit_joined(self, fold: Any, tasks: list[_Task]) -> list[Any]:
+        runs = [reference for task in tasks for reference in task.submit()]
+        return [*runs, self._join.remote(fold, *runs)]
 
     def _in_order(self, tasks: Iterator[_Task], total: int, workers: int, name: str) -> Iterator[Any]:
         progress = self._progress if name else Progress()
-        waiting: deque[tuple[_Task, Any]] = deque()
+        waiting: deque[tuple[_Task, list[Any]]] = deque()
         try:
             with stage(progress, name, total):
                 for task in tasks:
                     waiting.append((task, task.submit()))
                     # What is in flight is bounded, and so are the results that wait for an earlier one.
-                    if len(waiting) > IN_FLIGHT * workers:
+                    while len(waiting) > 2 and sum(task.count for task, _ in waiting) > IN_FLIGHT * workers:
                         yield from self._collect(waiting, progress)
                 while waiting:
                     yield from self._collect(waiting, progress)
         finally:
-            for _, reference in waiting:
-                self._ray.cancel(reference, recursive=True)
+            for _, references in waiting:
+                for reference in references:
+                    self._ray.cancel(reference)
 
-    def _collect(self, waiting: deque[tuple[_Task, Any]], progress: Progress) -> list[Any]:
-        task, reference = waiting[0]
-        found: list[Any] = get(self._ray, reference, task.what)
+    def _collect(self, waiting: deque[tuple[_Task, list[Any]]], progress: Progress) -> list[Any]:
+        task, references = waiting[0]
+        found: list[Any] = get(self._ray, references[-1], task.what)
         waiting.popleft()
         progress.advance(task.size)
         return found
@@ -233,11 +236,19 @@ class _Cluster:
 
 @dataclass(frozen=True)
 class _Task:
-    """Work that is ready to be handed out: of how many rows, what it is called, and how."""
+    """Work that is ready to be handed out: of how many rows, what it is called, how, and how many tasks it is.
+
+    `submit` returns references to all that it hands out; the last one is to the result.
+    """
 
     size: int
     what: str
-    submit: Callable[[], Any]
+    submit: Callable[[], list[Any]]
+    count: int = 1
+
+
+def _alone(task: Any, *arguments: Any) -> list[Any]:
+    return [task.remote(*arguments)]
 
 
 def _blocks_a_task(rows: Rows, unit: int, workers: int) -> int:

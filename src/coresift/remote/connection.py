@@ -13,6 +13,8 @@ from coresift.version import __version__
 
 # How often a task runs again because its worker or its node died.
 RETRIES = 10
+# The address by which this process came to its cluster; the cluster may call itself otherwise.
+_begun: dict[str, str] = {}
 
 
 def connect(address: str | None) -> Any:
@@ -27,7 +29,7 @@ def connect(address: str | None) -> Any:
         raise InputError('engine Ray needs the package ray; install it with: pip install "coresift[ray]".') from None
     if not ray.is_initialized():
         _begin(ray, address)
-    elif address not in (None, "auto", ray.get_runtime_context().gcs_address):
+    elif address not in (None, "auto", ray.get_runtime_context().gcs_address, _begun.get("address")):
         now = ray.get_runtime_context().gcs_address
         refuse("address", f"that of the cluster this process is connected to already ({now})", repr(address))
     return ray
@@ -44,6 +46,7 @@ def _begin(ray: Any, address: str | None) -> None:
         ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         refuse("address", "that of a Ray cluster that can be reached", f"{address!r} ({first_line(error)})")
+    _begun["address"] = address or ""
 
 
 def _knock(address: str | None) -> None:
