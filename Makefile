@@ -36,6 +36,7 @@ benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.baselines
 	$(BIN)/python -m benchmarks.regression
 	$(BIN)/python -m benchmarks.cluster
+	$(BIN)/python -m benchmarks.models
 
 wheel: .venv/dev.stamp
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -52,6 +52,15 @@ def weights_of(selection: cs.Selection) -> Any:
     return selection.weights
 
 
+def describe(picked: cs.Selection) -> list[tuple[str, str]]:
+    """Return what is shown of a selection."""
+    facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
+    if len(picked):
+        weights = weights_of(picked)
+        facts.append(("weights", f"{weights.min():,.2f} to {weights.max():,.2f}, {weights.sum():,.0f} in all"))
+    return facts
+
+
 def numbers_of(answers: AnswerFile, column: str, picked: cs.Selection) -> Any:
     """Return a column's numbers for the selected rows."""
     vector = answers.numbers(column)(picked.ids, picked.names)

@@ -12,24 +12,34 @@ import coresift as cs
 from coresift.arguments import Options
 from coresift.checks import InputError
 from coresift.cli.app import app
-from coresift.cli.files import check_out, has_column, weights_of, write_rows
+from coresift.cli.files import check_out, describe, has_column, write_rows
 from coresift.cli.flags import (
     Address,
     Budget,
     Column,
+    Device,
+    EmbedModel,
     EngineName,
+    Gradient,
     IdColumn,
+    LossModel,
+    MaxLength,
     Normalize,
     Power,
+    Prefix,
     RowsPath,
     Seed,
     Strata,
+    Target,
+    Text,
     Threads,
+    Work,
     parse_engine,
     read_strata,
     selecting,
 )
 from coresift.cli.showing import show_facts
+from coresift.cli.texts import TextSources, select_texts
 from coresift.storage import CLUSTERING_SUFFIX, check_target
 
 
@@ -119,6 +129,15 @@ def select(
     seed: Seed = 0,
     column: Column = None,
     id_column: IdColumn = None,
+    text: Text = None,
+    target: Target = None,
+    embed_model: EmbedModel = None,
+    loss_model: LossModel = None,
+    gradient: Gradient = False,
+    prefix: Prefix = "",
+    work: Work = None,
+    max_length: MaxLength = None,
+    device: Device = None,
     threads: Threads = None,
     engine: EngineName = "local",
     address: Address = None,
@@ -128,16 +147,29 @@ def select(
     """Select weighted rows that stand for all rows.
 
     Example: coresift select embeddings.npy --losses ask.csv --budget 2000 --out picked.parquet
+
+    To go from texts to a file to train on: coresift select corpus.parquet --text en --target de
+    --embed-model ENCODER --loss-model MODEL --budget 45000 --out picked.parquet
     """
     check_out(out, "a selection", rows, losses)
+    if text is None:
+        given: dict[str, object] = {
+            "--target": target,
+            "--embed-model": embed_model,
+            "--loss-model": loss_model,
+            "--gradient": gradient,
+        }
+        given |= {"--work": work, "--max-length": max_length, "--device": device, "--prefix": prefix}
+        for flag in (flag for flag, value in given.items() if value):
+            raise InputError(f"{flag} is for tables of texts; give --text, the column, with it.")
+    else:
+        sources = TextSources(text, target, embed_model, loss_model, gradient, prefix, max_length, device)
+        select_texts(rows, sources, losses, out, work, budget, seed, column, id_column, threads, options)
+        return
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     picked = cs.select(opened, losses, budget, seed, engine=parse_engine(engine, threads, address), **options)
     cs.save(picked, out)
-    facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
-    if len(picked):
-        weights = weights_of(picked)
-        facts.append(("weights", f"{weights.min():,.2f} to {weights.max():,.2f}, {weights.sum():,.0f} in all"))
-    show_facts(f"Wrote {out}", facts)
+    show_facts(f"Wrote {out}", describe(picked))
 
 
 @app.command()

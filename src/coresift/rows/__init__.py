@@ -13,6 +13,7 @@ import numpy as np
 from coresift.checks import refuse
 from coresift.rows.arrays import rows_of_array, rows_of_arrays, rows_of_npy
 from coresift.rows.base import Block, Rows, Stretch, first_bad_row, refuse_bad_row
+from coresift.rows.embedded import MANIFEST, rows_of_embeddings
 from coresift.rows.places import PlacedArray, find_places, is_uri
 from coresift.rows.sources import ArrowPart, DatasetPart, MemoryPart, ParquetPart
 from coresift.rows.tables import Part, rows_of_tables
@@ -38,8 +39,8 @@ def open_rows(
     """Return rows over a matrix, without loading what is not in memory already.
 
     `source` is a 2-D array; the path of a .npy, .parquet, .arrow or .feather file; a folder or glob pattern of such
-    files (in the order of their names) or a list of them (in its own order); a pyarrow Table or RecordBatch; a
-    `datasets.Dataset`; or Rows, which are returned as they are.
+    files (in the order of their names) or a list of them (in its own order); a folder that `embed` wrote, with its
+    ids; a pyarrow Table or RecordBatch; a `datasets.Dataset`; or Rows, which are returned as they are.
 
     In a table, `column` names the column of lists of numbers that are the rows. Without it the only such column is
     used, or else all columns of numbers in their order. `id_column`, by default one named "id", travels along.
@@ -60,6 +61,9 @@ def open_rows(
     """
     if filesystem is not None or is_uri(source):
         return _open_places(str(source), filesystem, column, id_column, target)
+    if isinstance(source, str | os.PathLike) and (Path(source) / MANIFEST).is_file():
+        _refuse_columns(column, id_column, target)
+        return rows_of_embeddings(Path(source))
     if isinstance(source, str | os.PathLike | list | tuple):
         return _open_files(_find(source), column, id_column, target)
     part = _part_in_memory(source)

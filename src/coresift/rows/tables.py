@@ -117,7 +117,7 @@ class TableRows(Rows):
         if self.id_name is None:
             return None
         order = np.argsort(numbers, kind="stable")
-        found = [_names(batch.column(self.id_name)) for batch in self._picked([self.id_name], numbers[order])]
+        found = [names_of(batch.column(self.id_name)) for batch in self._picked([self.id_name], numbers[order])]
         result = np.empty(numbers.size, object)
         result[order] = list(chain.from_iterable(found))
         return list(result)
@@ -314,7 +314,8 @@ def _is_id(kind: pa.DataType) -> bool:
     return not (kinds.is_nested(kind) or "binary" in str(kind))
 
 
-def _names(column: pa.Array) -> list[Any]:
+def names_of(column: pa.Array) -> list[Any]:
+    """Return the values of an id column: whole numbers or texts, and other types as text."""
     import pyarrow.types as kinds
 
     if kinds.is_dictionary(column.type):
