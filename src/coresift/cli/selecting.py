@@ -152,6 +152,7 @@ def select(
     --embed-model ENCODER --loss-model MODEL --budget 45000 --out picked.parquet
     """
     check_out(out, "a selection", rows, losses)
+    computing = parse_engine(engine, threads, address)
     if text is None:
         given: dict[str, object] = {
             "--target": target,
@@ -164,10 +165,10 @@ def select(
             raise InputError(f"{flag} is for tables of texts; give --text, the column, with it.")
     else:
         sources = TextSources(text, target, embed_model, loss_model, gradient, prefix, max_length, device)
-        select_texts(rows, sources, losses, out, work, budget, seed, column, id_column, threads, options)
+        select_texts(rows, sources, losses, out, work, budget, seed, column, id_column, threads, computing, options)
         return
     opened = cs.open_rows(rows, column=column, id_column=id_column)
-    picked = cs.select(opened, losses, budget, seed, engine=parse_engine(engine, threads, address), **options)
+    picked = cs.select(opened, losses, budget, seed, engine=computing, **options)
     cs.save(picked, out)
     show_facts(f"Wrote {out}", describe(picked))
 

@@ -55,6 +55,14 @@ class Actors:
         self.address = address
         self._actors: list[Any] = []
 
+    @classmethod
+    def filling(cls, make: Callable[[], Callable[[Any], Any]], *, cpus: int = 1, address: str | None = None) -> Actors:
+        """Return one actor for each GPU of the cluster or, where it has none, for every `cpus` of its CPUs."""
+        there = connect(address).cluster_resources()
+        gpus = int(there.get("GPU", 0))
+        count = gpus or max(1, int(there.get("CPU", 0)) // whole("cpus", cpus))
+        return cls(make, count, cpus=1 if gpus else cpus, gpus=1 if gpus else 0, address=address)
+
     def __call__(self, ids: Ints) -> NDArray[Any]:
         """Return the answers for these rows, in their order."""
         pieces = [ids[start : start + self.at_once] for start in range(0, len(ids), self.at_once)]
