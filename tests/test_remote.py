@@ -426,6 +426,26 @@ def test_what_actors_take():
         cs.Actors(small_rows, 0)
 
 
+def test_texts_are_embedded_by_actors(nodes, tmp_path):
+    pytest.importorskip("torch", reason="needs the extra models")
+    pytest.importorskip("transformers", reason="needs the extra models")
+    from test_models import sentences, tiny_bert, words_tokenizer
+
+    from coresift import models
+
+    folder, texts = tmp_path / "encoder", sentences(150)
+    tiny_bert().bert.save_pretrained(folder)
+    words_tokenizer(pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]").save_pretrained(folder)
+    pq.write_table(pa.table({"id": np.arange(150) + 7, "en": texts}), tmp_path / "corpus.parquet")
+    words = ("embed", "corpus.parquet", "--text", "en", "--model", "encoder", "--batch", "16", "--device", "cpu")
+    done = coresift(*words, "--engine", "ray", "--address", nodes.address, cwd=tmp_path, HF_HUB_OFFLINE="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = cs.open_rows(tmp_path / "embeddings")
+    twin = models.embed(texts, folder, batch=16, device="cpu")
+    np.testing.assert_allclose(rows.take(np.arange(150)), twin.take(np.arange(150)), atol=2e-3)
+    assert rows.names([149]) == [156]
+
+
 # ------------------------------------------------------------------ the command line, and without the extra
 
 

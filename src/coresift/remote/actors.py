@@ -74,18 +74,14 @@ class Actors:
         actors = self._started(ray)
         waiting: deque[Any] = deque()
         given: dict[Any, int] = {}
-        try:
-            for item in items:
-                free = _free(ray, given, len(actors))
-                waiting.append(actors[free].answer.remote(item))
-                given[waiting[-1]] = free
-                if len(waiting) > WAITING * len(actors):
-                    yield _answer(ray, waiting, given)
-            while waiting:
+        for item in items:
+            free = _free(ray, given, len(actors))
+            waiting.append(actors[free].answer.remote(item))
+            given[waiting[-1]] = free
+            if len(waiting) > WAITING * len(actors):
                 yield _answer(ray, waiting, given)
-        finally:
-            for reference in waiting:  # what nobody waits for need not begin
-                ray.cancel(reference)
+        while waiting:
+            yield _answer(ray, waiting, given)
 
     def close(self) -> None:
         """End the actors; the next question starts new ones."""

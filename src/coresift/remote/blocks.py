@@ -161,7 +161,7 @@ class _Cluster:
         tasks = []
         for first in range(0, len(pieces), count):
             some = [(len(ids), rows.picking(ids)) for ids in pieces[first : first + count]]
-            submit = partial(_alone, self._choose, __version__, done, base, some)
+            submit = partial(self._choose.remote, __version__, done, base, some)
             tasks.append(_Task(sum(size for size, _ in some), "rows by number", submit))
         return self._in_order(iter(tasks), sum(map(len, pieces)), workers, name)
 
@@ -182,7 +182,7 @@ class _Cluster:
         for start in range(0, rows.n, step):
             stop = min(start + step, rows.n)
             parts = parts_of(beside, start, stop)
-            submit = partial(_alone, self._work, __version__, sent, base, rows.stretch(start, stop), start, parts)
+            submit = partial(self._work.remote, __version__, sent, base, rows.stretch(start, stop), start, parts)
             yield _Task(stop - start, f"rows {start} to {stop - 1}", submit)
 
     def _joined(self, tasks: Iterator[_Task], fold: Fold[T], count: int) -> Iterator[_Task]:
@@ -193,31 +193,26 @@ class _Cluster:
             size = sum(task.size for task in some)
             yield _Task(size, first.what, partial(self._submit_joined, sent, some), len(some))
 
-    def _submit_joined(self, fold: Any, tasks: list[_Task]) -> list[Any]:
-        runs = [reference for task in tasks for reference in task.submit()]
-        return [*runs, self._join.remote(fold, *runs)]
+    def _submit_joined(self, fold: Any, tasks: list[_Task]) -> Any:
+        return self._join.remote(fold, *(task.submit() for task in tasks))
 
     def _in_order(self, tasks: Iterator[_Task], total: int, workers: int, name: str) -> Iterator[Any]:
         progress = self._progress if name else Progress()
-        waiting: deque[tuple[_Task, list[Any]]] = deque()
-        try:
-            with stage(progress, name, total):
-                for task in tasks:
-                    waiting.append((task, task.submit()))
-                    # What is in flight is bounded, and so are the results that wait for an earlier one.
-                    while len(waiting) > 2 and sum(task.count for task, _ in waiting) > IN_FLIGHT * workers:
-                        yield from self._collect(waiting, progress)
-                while waiting:
+        waiting: deque[tuple[_Task, Any]] = deque()
+        # After an error the few tasks in flight run to their end for nobody: Ray (2.60) can abort this process when
+        # one is cancelled at the moment of its completion.
+        with stage(progress, name, total):
+            for task in tasks:
+                waiting.append((task, task.submit()))
+                # What is in flight is bounded, and so are the results that wait for an earlier one.
+                while len(waiting) > 2 and sum(task.count for task, _ in waiting) > IN_FLIGHT * workers:
                     yield from self._collect(waiting, progress)
-        finally:
-            for _, references in waiting:
-                for reference in references:
-                    self._ray.cancel(reference)
+            while waiting:
+                yield from self._collect(waiting, progress)
 
-    def _collect(self, waiting: deque[tuple[_Task, list[Any]]], progress: Progress) -> list[Any]:
-        task, references = waiting[0]
-        found: list[Any] = get(self._ray, references[-1], task.what)
-        waiting.popleft()
+    def _collect(self, waiting: deque[tuple[_Task, Any]], progress: Progress) -> list[Any]:
+        task, reference = waiting.popleft()
+        found: list[Any] = get(self._ray, reference, task.what)
         progress.advance(task.size)
         return found
 
@@ -236,19 +231,12 @@ class _Cluster:
 
 @dataclass(frozen=True)
 class _Task:
-    """Work that is ready to be handed out: of how many rows, what it is called, how, and how many tasks it is.
-
-    `submit` returns references to all that it hands out; the last one is to the result.
-    """
+    """Work that is ready to be handed out: of how many rows, what it is called, how, and how many tasks it is."""
 
     size: int
     what: str
-    submit: Callable[[], list[Any]]
+    submit: Callable[[], Any]
     count: int = 1
-
-
-def _alone(task: Any, *arguments: Any) -> list[Any]:
-    return [task.remote(*arguments)]
 
 
 def _blocks_a_task(rows: Rows, unit: int, workers: int) -> int:
