@@ -616,7 +616,7 @@ def test_a_stretch_of_rows_can_be_read_elsewhere(form: str, tmp_path: Path, monk
     monkeypatch.chdir("/")  # whoever reads them lives elsewhere
     there = pickle.loads(sent)
     if isinstance(source, Path):
-        assert len(sent) < 20_000  # paths, not numbers
+        assert len(sent) < HALF.nbytes / 20  # paths and what files say of themselves, not numbers
     for view, values in views.values():
         assert view.base is rows
         for start, stop in ((0, 256), (256, view.n), (0, view.n)):
@@ -642,10 +642,11 @@ def test_rows_in_other_places_are_those_of_local_files(form: str, tmp_path: Path
 
     path = FORMS[form](HALF.astype(np.float32), tmp_path)
     memory = fsspec.filesystem("memory")
-    memory.put(str(path), f"/{tmp_path.name}", recursive=True)
+    name = f"/{tmp_path.name}/{path.name}"
+    memory.put(str(path), name, recursive=True)
     there = fs.PyFileSystem(fs.FSSpecHandler(memory))
     ids = [599, 0, 300, 0, 7, 6, 300, 258]
-    for rows in (open_rows(path.as_uri()), open_rows(f"/{tmp_path.name}", filesystem=there)):
+    for rows in (open_rows(path.as_uri()), open_rows(name, filesystem=there)):
         np.testing.assert_array_equal(join(rows), HALF)
         np.testing.assert_array_equal(rows.take(ids), HALF[ids])
         np.testing.assert_array_equal(np.concatenate(list(rows.stretch(256, 600)(rows))), HALF[256:])

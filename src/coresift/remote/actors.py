@@ -112,8 +112,8 @@ class Actors:
             }
             self._check_room(ray)
             host = ray.remote(**options)(_Host)
-            make = ray.put(self._make)
-            self._actors = [host.remote(__version__, make) for _ in range(self.count)]
+            # By value: what lies in the object store may be lost with a node, and then an actor could not start anew.
+            self._actors = [host.remote(__version__, self._make) for _ in range(self.count)]
         return self._actors
 
     def _check_room(self, ray: Any) -> None:
