@@ -171,10 +171,12 @@ class _Cluster:
     def _run(self, rows: Rows, job: _Job[T], unit: int, beside: Beside, name: str) -> Iterator[T]:
         workers = self._workers()
         unit = unit if job.fold is None else job.fold.size
-        step = rows.block_rows * _blocks_a_task(rows, unit, workers)
-        tasks = self._stretches(rows, job, step, beside)
+        count = units_a_task(rows, unit, workers)
+        if job.fold is not None:  # so many that 16 are those of whole tasks
+            count = 1 << (min(count, RUNS).bit_length() - 1)
+        tasks = self._stretches(rows, job, count * unit * rows.block_rows, beside)
         if job.fold is not None:
-            tasks = self._joined(tasks, job.fold, RUNS * unit * rows.block_rows // step)
+            tasks = self._joined(tasks, job.fold, RUNS // count)
         return self._in_order(tasks, rows.n, workers, name)
 
     def _stretches(self, rows: Rows, job: _Job[T], step: int, beside: Beside) -> Iterator[_Task]:
@@ -239,13 +241,11 @@ class _Task:
     count: int = 1
 
 
-def _blocks_a_task(rows: Rows, unit: int, workers: int) -> int:
-    """Return of how many blocks a task is, a multiple of `unit` by a power of two."""
+def units_a_task(rows: Rows, unit: int, workers: int) -> int:
+    """Return how many times `unit` blocks a task has."""
     blocks = -(-rows.n // rows.block_rows)
     most = max(MOST_BLOCKS, -(-rows.read_at_once // rows.block_rows)) // unit
-    fair = blocks // (unit * TASKS_A_WORKER * workers)
-    units = max(1, min(most, fair))
-    return unit * (1 << (min(units, RUNS).bit_length() - 1))
+    return max(1, min(most, blocks // (unit * TASKS_A_WORKER * workers)))
 
 
 def _work(
