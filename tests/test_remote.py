@@ -9,6 +9,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ import coresift as cs
 from coresift.baselines import METHODS
 from coresift.engine import Fold
 from coresift.progress import Progress
+from coresift.remote.blocks import units_a_task
 from coresift.rows import base
 
 if not Path("/proc/self/environ").exists():
@@ -241,6 +243,22 @@ def test_sums_are_folded_in_a_fixed_shape(engine, small_blocks):
         with one.open(Progress()) as workers:
             found = workers.map(rows, lambda _, block: block.sum(axis=0, dtype=np.float32), fold=Fold(add, 4))
             np.testing.assert_array_equal(list(found), twin)
+
+
+@pytest.mark.parametrize(
+    ("n", "at_once", "unit", "workers", "expected"),
+    [
+        (3_000, 1, 1, 1, 3),  # 12 blocks, 4 tasks a worker
+        (3_000, 1, 1, 100, 1),
+        (3_000_000, 1, 1, 2, 32),
+        (3_000_000, 100_000, 1, 2, 391),  # as many blocks as must be read at once
+        (3_000_000, 1, 32, 2, 1),
+        (3_000_000, 100_000, 32, 2, 12),
+    ],
+)
+def test_tasks_are_large_enough_to_pay_and_small_enough_to_share(n, at_once, unit, workers, expected):
+    rows = SimpleNamespace(n=n, block_rows=256, read_at_once=at_once)
+    assert units_a_task(rows, unit, workers) == expected
 
 
 # ------------------------------------------------------------------ faults
