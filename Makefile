@@ -35,6 +35,7 @@ benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.holder
 	$(BIN)/python -m benchmarks.baselines
 	$(BIN)/python -m benchmarks.regression
+	$(BIN)/python -m benchmarks.cluster
 	$(BIN)/python -m benchmarks.models
 
 wheel: .venv/dev.stamp

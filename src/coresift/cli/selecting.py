@@ -14,10 +14,12 @@ from coresift.checks import InputError
 from coresift.cli.app import app
 from coresift.cli.files import check_out, describe, has_column, write_rows
 from coresift.cli.flags import (
+    Address,
     Budget,
     Column,
     Device,
     EmbedModel,
+    EngineName,
     Gradient,
     IdColumn,
     LossModel,
@@ -32,6 +34,7 @@ from coresift.cli.flags import (
     Text,
     Threads,
     Work,
+    parse_engine,
     read_strata,
     selecting,
 )
@@ -52,6 +55,8 @@ def cluster(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
 ) -> None:
     """Cluster the rows once, for ask and select to use.
 
@@ -60,7 +65,9 @@ def cluster(
     check_target(out, (CLUSTERING_SUFFIX,), "a clustering")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     classes = None if strata is None else read_strata(strata, lambda: opened)
-    found = cs.cluster(opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=cs.Local(threads))
+    found = cs.cluster(
+        opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=parse_engine(engine, threads, address)
+    )
     cs.save(found, out)
     sizes = found.sizes
     show_facts(
@@ -85,6 +92,8 @@ def ask(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
     *,
     options: Options,
 ) -> None:
@@ -99,7 +108,7 @@ def ask(
     if has_column(out, "loss"):
         raise InputError(f"{out} has losses in it already; give another --out, or remove it first.")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
-    ids = np.sort(cs.ask(opened, budget, seed, engine=cs.Local(threads), **options))
+    ids = np.sort(cs.ask(opened, budget, seed, engine=parse_engine(engine, threads, address), **options))
     if not ids.size:
         raise InputError("There is nothing to ask: with these options select needs no losses.")
     write_rows(out, ids, opened.names(ids))
@@ -130,6 +139,8 @@ def select(
     max_length: MaxLength = None,
     device: Device = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
     *,
     options: Options,
 ) -> None:
@@ -141,6 +152,7 @@ def select(
     --embed-model ENCODER --loss-model MODEL --budget 45000 --out picked.parquet
     """
     check_out(out, "a selection", rows, losses)
+    computing = parse_engine(engine, threads, address)
     if text is None:
         given: dict[str, object] = {
             "--target": target,
@@ -153,10 +165,10 @@ def select(
             raise InputError(f"{flag} is for tables of texts; give --text, the column, with it.")
     else:
         sources = TextSources(text, target, embed_model, loss_model, gradient, prefix, max_length, device)
-        select_texts(rows, sources, losses, out, work, budget, seed, column, id_column, threads, options)
+        select_texts(rows, sources, losses, out, work, budget, seed, column, id_column, threads, computing, options)
         return
     opened = cs.open_rows(rows, column=column, id_column=id_column)
-    picked = cs.select(opened, losses, budget, seed, engine=cs.Local(threads), **options)
+    picked = cs.select(opened, losses, budget, seed, engine=computing, **options)
     cs.save(picked, out)
     show_facts(f"Wrote {out}", describe(picked))
 
