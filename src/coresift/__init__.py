@@ -24,6 +24,7 @@ from coresift.pilot import Centers, Representatives
 from coresift.pipeline import ask, select
 from coresift.planning import Plan, plan
 from coresift.regression import Fit, RegressionSelection, ask_regression, select_regression
+from coresift.reporting import report
 from coresift.rows import Rows, open_rows
 from coresift.score import Distance, Learned, LeverageMixture, Mixture, Proxy, Sensitivity
 from coresift.storage import load, save
@@ -83,6 +84,7 @@ __all__ = [
     "open_rows",
     "paper_size",
     "plan",
+    "report",
     "rounds",
     "save",
     "select",

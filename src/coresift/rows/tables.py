@@ -83,6 +83,11 @@ class TableRows(Rows):
             yield from self._parts[part].pick(columns, self.block_rows, numbers)
 
     @property
+    def parts(self) -> Sequence[Part]:
+        """The tables, one after the other."""
+        return self._parts
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         """The table's columns, unless the rows are lists in one of them."""
         return None if self._layout.listed else self._layout.columns
