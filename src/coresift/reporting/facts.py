@@ -123,7 +123,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a report says. Rows are listed with the largest weights first; `left_out` has what is missing, and why."""
+    """All that a report says. Rows are listed with the largest weights first; `left_out` says what is missing, why."""
 
     title: str
     version: str
@@ -355,14 +355,15 @@ def _clusters(selection: Selection, given: Given, shown: Shown) -> Clusters | No
     else:
         assert selection.weights is not None
         size = np.bincount(labels, selection.weights, k).astype(np.float64)
-        cost = np.bincount(labels, selection.weights * selection.distances.astype(np.float64) ** selection.z, k)
+        powers = selection.distances.astype(np.float64) ** selection.z
+        cost = np.bincount(labels, selection.weights * powers, k).astype(np.float64)
         representative, examples = nearest_selected(selection, k), np.full((k, 0), -1)
     loss = total = None
     if given.losses is not None and selection.weights is not None:
         by_cluster = np.bincount(labels, selection.weights * given.losses, k)
         weight = np.bincount(labels, selection.weights, k)
         loss = np.divide(by_cluster, weight, out=np.full(k, np.nan), where=weight > 0)
-        total = by_cluster / (by_cluster.sum() or 1.0)
+        total = by_cluster / (float(by_cluster.sum()) or 1.0)
     there = np.flatnonzero((counts > 0) | (size > 0))
     return Clusters(
         exact=clustering is not None,

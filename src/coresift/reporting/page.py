@@ -174,9 +174,9 @@ def _map(facts: Facts) -> str:
     weighted = ", larger the more rows it stands for" if facts.weights is not None else ""
     return (
         "<section id='map' aria-labelledby='map-title'><h2 id='map-title'>Map</h2>"
-        f"<p>All rows on their two principal axes, which show {counted} of the variance. The shade is how many rows are "
-        f"there; each dot is {drawn}{weighted}{'; each diamond is ' + middles if facts.clusters else ''}. Point at a dot "
-        f"to see its row{', click to see its cluster' if facts.clusters else ''}.</p>"
+        f"<p>All rows on their two principal axes, which show {counted} of the variance. The shade is how many rows "
+        f"are there; each dot is {drawn}{weighted}{'; each diamond is ' + middles if facts.clusters else ''}. Point at "
+        f"a dot to see its row{', click to see its cluster' if facts.clusters else ''}.</p>"
         "<div class='map'><div class='stage'>"
         "<canvas id='picture' width='1200' height='900' tabindex='0' role='application' "
         "aria-label='Map of the rows. Arrow keys walk through the rows from the largest weight on, Enter opens the "
