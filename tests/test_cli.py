@@ -25,12 +25,31 @@ from coresift.checks import InputError
 from coresift.cli import main
 from coresift.cli.flags import DESIGNS, PILOTS, SCORES, parse_part
 
-VERBS = ("demo", "cluster", "ask", "select", "estimate", "certify", "plan", "compare", "diagnose", "regression")
+VERBS = (
+    *("demo", "cluster", "ask", "select", "estimate", "certify", "plan", "compare", "diagnose", "regression"),
+    "report",
+)
 N, D, BUDGET = 400, 4, 40
 ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
 LOSSES = np.random.default_rng(1).exponential(size=N)
 IDS = [f"q/{row:03}, “{row % 7}”" for row in range(N)]
 COMMAND = str(Path(sys.executable).with_name("coresift"))
+
+
+# What --json has of each verb, among others.
+TOLD = {
+    "demo": {"selected", "rows", "total", "truth"},
+    "cluster": {"wrote", "clusters", "rows", "cost", "search", "sizes"},
+    "ask": {"wrote", "need_a_loss", "rows"},
+    "select": {"wrote", "selected", "rows", "losses_asked", "weights", "effective_size"},
+    "estimate": {"estimates", "confidence", "effective_size"},
+    "certify": {"statistical", "conditional"},
+    "plan": {"losses_asked", "passes", "memory", "seconds"},
+    "compare": {"wrote", "lines", "verdicts"},
+    "diagnose": {"verdict", "reason", "ratio", "holder", "losses_asked"},
+    "regression": {"wrote", "need_a_label"},
+    "report": {"wrote", "bytes"},
+}
 
 
 class Outcome(NamedTuple):
@@ -107,8 +126,8 @@ def test_each_verb_shows_an_example_that_names_it(run, verb):
     assert f"Example: coresift {verb}" in succeeded(run(verb, "--help"))
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_examples_work_as_they_stand(run, data, verb):
+def example(run, verb):
+    """Write what a verb's example reads, and return its words."""
     np.save("embeddings.npy", np.random.default_rng(2).normal(size=(2_500, 3)).astype(np.float32))
     ids = np.arange(2_500)
     pa.csv.write_csv(pa.table({"row": ids, "loss": ids / 7}), "losses.csv")
@@ -118,7 +137,18 @@ def test_the_examples_work_as_they_stand(run, data, verb):
     line = re.search(rf"Example: coresift ({verb} .*?) (Arguments|Options|Then|To):?", help_text).group(1)
     if verb == "select":
         shutil.copy("answered.csv", "ask.csv")
-    estimated(run(*line.split()))
+    return line.split()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_examples_work_as_they_stand_and_tell_json_or_nothing(run, data, verb):
+    words = example(run, verb)
+    assert estimated(run(*words))
+    if verb == "compare":
+        words = [*words[:-1], "again"]
+    told = json.loads(estimated(run(*words, "--json")))
+    assert TOLD[verb] <= set(told)
+    assert estimated(run(*words, "--quiet")) == ""
 
 
 def test_help_lists_the_verbs_and_version_is_the_packages(run):
@@ -365,6 +395,16 @@ def test_given_and_excluded_rows_come_from_files(run, data, form):
     assert picked == cs.select(ROWS, LOSSES, BUDGET, given=given, exclude=exclude)
     assert set(given) <= set(picked.ids)
     assert picked.population == N - len(exclude)
+
+
+def test_warnings_stand_in_the_json_too(run, data):
+    lopsided = pa.table({"row": np.arange(N), "loss": (np.arange(N) == 7).astype(float)})
+    pa.csv.write_csv(lopsided, "few.csv")
+    succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", BUDGET, "--out", "p.parquet"))
+    found = run("estimate", "p.parquet", "--values", "few.csv", "--json")
+    told = json.loads(found.out)
+    assert [f"Warning: {text}" for text in told["warnings"]] == found.err.splitlines()
+    assert told["estimates"][0]["total"]["value"] >= 0
 
 
 def test_a_draw_that_takes_nothing_is_told_and_saved(run, data):

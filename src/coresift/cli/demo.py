@@ -14,12 +14,13 @@ from coresift.cli.files import weights_of
 from coresift.cli.flags import (
     Seed,
 )
-from coresift.cli.showing import show, show_facts
+from coresift.cli.showing import show, show_facts, speaking, tell
 from coresift.reporting import SUFFIXES
 from coresift.storage import check_target
 
 
 @app.command()
+@speaking
 def demo(
     seed: Seed = 0,
     budget: Annotated[int, typer.Option(help="How many questions to select.")] = 500,
@@ -44,6 +45,11 @@ def demo(
     covered, by_uniform = (len(set(data.intents[ids])) for ids in (picked.ids, uniform))
     hits = [one.low <= truth <= one.high for one in totals]
     error = np.sqrt(np.mean([(one.value / truth - 1) ** 2 for one in totals[1:]]))
+    tell(
+        selected=len(picked), rows=picked.n, losses_asked=picked.ledger.asked, total=total, truth=truth, wrote=str(out)
+    )
+    tell(seeds=len(hits) - 1, intervals_with_truth=sum(hits[1:]), error=error)
+    tell(uniform_error=_uniform_error(data.losses, len(picked)), intents_covered=covered, by_uniform=by_uniform)
     show_facts(
         f"Which {len(picked):,} of {picked.n:,} bank customers' questions stand for all of them?",
         [

@@ -11,10 +11,11 @@ import coresift as cs
 from coresift.cli.app import app
 from coresift.cli.files import load_selection
 from coresift.cli.flags import Column, IdColumn, SelectionPath, Threads, load_clusters
-from coresift.cli.showing import show_facts
+from coresift.cli.showing import show_facts, speaking, tell
 
 
 @app.command()
+@speaking
 def report(
     selection: SelectionPath,
     out: Annotated[
@@ -66,5 +67,6 @@ def report(
         facts=facts,
         engine=cs.Local(threads),
     )
+    tell(wrote=[str(path) for path in (written, facts) if path is not None], bytes=written.stat().st_size)
     size = f"{written.stat().st_size / 1e6:,.2f} MB, one file that works offline"
     show_facts(f"Wrote {written}" + ("" if facts is None else f" and {facts}"), [("size", size)])

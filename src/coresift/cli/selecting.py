@@ -26,11 +26,14 @@ from coresift.cli.flags import (
     read_strata,
     selecting,
 )
-from coresift.cli.showing import show_facts
+from coresift.cli.showing import show_facts, speaking, tell
+from coresift.estimation import effective_size
+from coresift.reporting.facts import plain
 from coresift.storage import CLUSTERING_SUFFIX, check_target
 
 
 @app.command()
+@speaking
 def cluster(
     rows: RowsPath,
     k: Annotated[int, typer.Option("-k", "--clusters", help="How many centers.")],
@@ -53,6 +56,8 @@ def cluster(
     found = cs.cluster(opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=cs.Local(threads))
     cs.save(found, out)
     sizes = found.sizes
+    tell(wrote=str(out), clusters=found.k, rows=found.n, cost=found.snapped_cost, search=found.search)
+    tell(sizes={"least": sizes.min(), "median": np.median(sizes), "largest": sizes.max()})
     show_facts(
         f"Wrote {out}",
         [
@@ -64,6 +69,7 @@ def cluster(
 
 
 @app.command()
+@speaking
 @selecting
 def ask(
     rows: RowsPath,
@@ -93,10 +99,12 @@ def ask(
     if not ids.size:
         raise InputError("There is nothing to ask: with these options select needs no losses.")
     write_rows(out, ids, opened.names(ids))
+    tell(wrote=str(out), need_a_loss=ids.size, rows=opened.n)
     show_facts(f"Wrote {out}", [("rows that need a loss", f"{ids.size:,} of {opened.n:,}")])
 
 
 @app.command()
+@speaking
 @selecting
 def select(
     rows: RowsPath,
@@ -123,13 +131,18 @@ def select(
     picked = cs.select(opened, losses, budget, seed, engine=cs.Local(threads), **options)
     cs.save(picked, out)
     facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
+    tell(wrote=str(out), selected=len(picked), rows=picked.n, losses_asked=picked.ledger.asked, seed=picked.seed)
     if len(picked):
         weights = weights_of(picked)
+        worth = effective_size(picked)
         facts.append(("weights", f"{weights.min():,.2f} to {weights.max():,.2f}, {weights.sum():,.0f} in all"))
+        facts.append(("worth", f"{worth:,.0f} rows of equal weight"))
+        tell(weights={"least": weights.min(), "largest": weights.max(), "total": weights.sum()}, effective_size=worth)
     show_facts(f"Wrote {out}", facts)
 
 
 @app.command()
+@speaking
 @selecting
 def plan(
     rows: RowsPath,
@@ -145,14 +158,5 @@ def plan(
     Example: coresift plan embeddings.npy --budget 2000
     """
     found = cs.plan(cs.open_rows(rows, column=column, id_column=id_column), budget, seed, **options)
-    show_facts(
-        f"To select {found.budget:,} of {found.rows:,} rows of {found.dimension:,} numbers",
-        [
-            ("losses asked to choose them", f"{found.losses_asked:,}"),
-            ("losses to estimate the total loss", f"{found.losses_for_estimate:,}, with those"),
-            ("clusters", f"{found.clusters:,}"),
-            ("readings of all rows", f"{found.passes}"),
-            ("arithmetic", f"{found.arithmetic / 1e9:,.1f} billion operations"),
-            ("memory", f"{found.memory / 1e6:,.0f} MB"),
-        ],
-    )
+    tell(**plain(found))
+    show_facts(f"To select {found.budget:,} of {found.rows:,} rows of {found.dimension:,} numbers", found.lines())
