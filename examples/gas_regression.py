@@ -3,7 +3,7 @@
     python examples/gas_regression.py DATA     (DATA/gas_drift/gas_drift.npz: X, concentration)
 
 Sixteen features of a sensor array predict a concentration. Rows are chosen in two ways, labelled, and a ridge
-regression is fitted; the fit is judged by its R² on all rows. Twenty seeds each.
+regression is fitted; the fit is judged by its R² on all rows. Eight seeds each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 import coresift as cs
 
-BUDGET, SEEDS = 160, 20
+BUDGET, SEEDS = 160, 8
 
 
 def load(folder: Path) -> tuple[np.ndarray, np.ndarray]:
