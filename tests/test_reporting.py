@@ -252,6 +252,20 @@ def test_a_bare_selection_says_what_is_missing(picked):
     assert {"weights", "clusters", "making", "left-out"} <= set(checker.ids)
 
 
+def test_losses_of_some_selected_rows_are_not_enough_and_no_mistake(picked, tmp_path):
+    known = picked.ids[np.isfinite(picked.losses)]
+    pa.csv.write_csv(pa.table({"row": known, "loss": LOSSES[known]}), tmp_path / "ask.csv")
+    found = facts_of(picked, losses=tmp_path / "ask.csv")
+    assert found.estimate is None
+    (why,) = [why for name, why in found.left_out if name.startswith("The estimated loss")]
+    assert why.startswith(f"the losses of {known.size} of 120 selected rows are known")
+    pa.csv.write_csv(pa.table({"row": picked.ids, "loss": LOSSES[picked.ids]}), tmp_path / "all.csv")
+    assert facts_of(picked, losses=tmp_path / "all.csv").estimate == cs.estimate(picked, LOSSES[picked.ids])
+    pa.csv.write_csv(pa.table({"row": [N - 1 + N], "loss": [1.0]}), tmp_path / "others.csv")
+    with pytest.raises(cs.InputError, match="120 of 120 are missing"):
+        facts_of(picked, losses=tmp_path / "others.csv")
+
+
 def test_a_full_report_leaves_nothing_out_but_the_diagnosis(full):
     assert [name for name, _ in full.left_out] == ["The verdict of a diagnosis"]
     assert {"map", "weights", "losses", "clusters", "classes", "making"} <= set(read(as_page(full)).ids)

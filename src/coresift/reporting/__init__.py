@@ -195,8 +195,13 @@ def _losses(selection: Selection, losses: Any) -> tuple[Floats | None, Floats | 
         known = selection.losses
         return (known if len(selection) and np.isfinite(known).all() else None), None
     if isinstance(losses, str | os.PathLike):
-        losses = AnswerFile(Path(losses)).numbers("loss")(selection.ids, selection.names)
-        return real_vector("losses", losses, len(selection)), None
+        answers = AnswerFile(Path(losses))
+        answers.require("loss")
+        # The file with the answers of the pilot is what many have at hand: it is no mistake, and not enough.
+        if 0 < answers.known(selection.ids, selection.names).size < len(selection):
+            return None, None
+        found = answers.numbers("loss")(selection.ids, selection.names)
+        return real_vector("losses", found, len(selection)), None
     values = np.asarray(losses)
     if values.shape == (selection.n,):
         every = real_vector("losses", values, selection.n)

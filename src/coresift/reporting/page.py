@@ -209,14 +209,15 @@ def _weights(facts: Facts) -> str:
         f"<figure>{bars(weights.inclusion, 'Inclusion probabilities')}"
         "<figcaption>The probabilities with which they were drawn</figcaption></figure></div>"
         "<h3>The largest weights</h3><div class='wide'><table><thead><tr><th scope='col'>Row</th>"
-        f"<th scope='col' class='number'>Weight</th><th scope='col' class='number'>Probability</th>"
-        f"<th scope='col'>How it came in</th>{loss}{said}</tr></thead><tbody>{lines}</tbody></table></div></section>"
+        f"<th scope='col' class='number'>Weight</th><th scope='col' class='number extra'>Probability</th>"
+        f"<th scope='col' class='extra'>How it came in</th>{loss}{said}</tr></thead><tbody>{lines}</tbody></table></div></section>"
     )
 
 
 def _heavy_line(facts: Facts, row: Row) -> str:
-    cells = [f"<th scope='row'>{_row_name(row)}</th>", _cell(number(row.weight)), _cell(number(row.inclusion))]
-    cells.append(f"<td>{text(row.origin)}</td>")
+    cells = [f"<th scope='row'>{_row_name(row)}</th>", _cell(number(row.weight))]
+    cells.append(f"<td class='number extra'>{number(row.inclusion)}</td>")
+    cells.append(f"<td class='extra'>{text(row.origin)}</td>")
     if _any_loss(facts):
         cells.append(_cell("" if row.loss is None else number(row.loss)))
     if facts.texts:
