@@ -36,13 +36,15 @@ def kernel(found: list[Facts]) -> str:
         (
             fact["case"],
             f"{fact['n']:,} × {fact['d']}",
-            f"{fact['ratio']:.2f}",
+            f"{fact['ratio']:.3f}",
+            f"{fact['choice']:.3f}" if "choice" in fact else "",
             f"{fact['inflation']:+.2%}" if "inflation" in fact else "",
             fact.get("search", ""),
         )
         for fact in found
     ]
-    return table("One assignment to 4,500 given centers", ("case", "rows", "× limit", "cost", "search"), lines)
+    head = ("case", "rows", "× limit", "choosing the search, × limit", "cost", "search")
+    return table("One assignment to 4,500 given centers", head, lines)
 
 
 def clustering(found: list[Facts]) -> str:

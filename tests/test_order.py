@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coresift as cs
-from coresift.order import outward, snake, tour
+from coresift.order import _sorted, outward, snake, tour
 
 
 def slow_tour(points):
@@ -60,3 +60,12 @@ def test_outward_walks_clusters_by_level():
 def test_rows_that_are_all_equal_have_an_order_too():
     clustering = cs.cluster(np.ones((6, 2)), 1)
     assert snake(clustering).tolist() == list(range(6))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 300), st.sampled_from([1, 7, 2**29, 2**31]), st.sampled_from([1, 7]))
+def test_sorting_by_one_number_is_sorting_by_stop_distance_and_place(seed, n, stops, digits):
+    """With many stops the number does not fit, and the other way is taken."""
+    rng = np.random.default_rng(seed)
+    stop, away = rng.integers(stops, size=n), rng.random(n).round(digits).astype(np.float32)
+    assert _sorted(stop, away).tolist() == sorted(range(n), key=lambda row: (stop[row], away[row], row))

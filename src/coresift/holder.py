@@ -20,7 +20,7 @@ import numpy as np
 
 from coresift.checks import InputError, refuse, row_numbers, whole
 from coresift.checks import share as checked_share
-from coresift.clustering.nearest import squared_distances
+from coresift.clustering.nearest import with_bias
 from coresift.engine import Engine, Local, Workers
 from coresift.oracle import as_oracle
 from coresift.progress import Progress, choose
@@ -33,7 +33,9 @@ MEMBERS = 5
 # Centers that "free" compares each center with, and which of the ratios, sorted, is taken.
 NEIGHBORS, RANK = 5, 0.8
 # Farther centers, by rank of distance, that show whether differences of losses grow with the distance.
-FARTHER = (8, 24)
+FARTHER = (8, 16)
+# How many centers, evenly spread, show that; and among how many each center looks for its neighbors.
+COMPARED, LOOKED_AT = 256, 1024
 # For a draw that is to reach every row, no cluster gets less than this part of the mean Λ.
 FLOOR = 0.1
 PAIRS_AT_ONCE = 500_000
@@ -287,15 +289,14 @@ def _from_neighbors(clustering: Clustering, levels: Floats, points: Singles, wor
     """
     if clustering.k == 1:
         return np.zeros(1), np.zeros(0)
-    others, apart = _neighbors(points, clustering.z, workers)
-    differences = np.abs(levels[:, None] - levels[others])
+    found = _Near.of(points, np.arange(clustering.k), NEIGHBORS, clustering.z, workers)
     powers, inside = clustering.powers, clustering.distances > 0
     members = np.bincount(clustering.labels[inside], minlength=clustering.k)
     typical = np.bincount(clustering.labels, powers, clustering.k) / np.maximum(members, 1)
     typical = np.where(members > 0, typical, powers[inside].mean() if inside.any() else 1.0)[:, None]
-    nearer = np.minimum(typical / apart[:, :NEIGHBORS], 1.0) ** _slope(differences, apart)
-    ratios = differences[:, :NEIGHBORS] / typical * nearer
-    ratios[~np.isfinite(apart[:, :NEIGHBORS])] = np.nan
+    nearer = np.minimum(typical / found.apart, 1.0) ** _slope(points, levels, clustering.z, workers)
+    ratios = found.differences(levels) / typical * nearer
+    ratios[~np.isfinite(found.apart)] = np.nan
     seen = np.isfinite(ratios)
     counts = seen.sum(axis=1)
     place = np.maximum(np.ceil(RANK * counts).astype(np.int64) - 1, 0)
@@ -303,40 +304,61 @@ def _from_neighbors(clustering: Clustering, levels: Floats, points: Singles, wor
     return np.where(counts > 0, values, 0.0), ratios[seen]
 
 
-def _neighbors(points: Singles, z: float, workers: Workers) -> tuple[Ints, Floats]:
-    """Return every center's nearest others, in order, and the distances' powers, infinite for equal centers."""
-    k = len(points)
-    count = min(FARTHER[1], k - 1)
-    shifted = points - points.mean(axis=0, dtype=np.float64).astype(np.float32)
-    lengths = np.einsum("ij,ij->i", shifted, shifted)
-    step = max(1, PAIRS_AT_ONCE // k)
+@dataclass(frozen=True)
+class _Near:
+    """Some centers, and for each its nearest others, in order, and the z-th powers of the distances to them."""
 
-    def nearest(start: int) -> tuple[Ints, Floats]:
-        squared = squared_distances(shifted, lengths, shifted[start : start + step])
-        squared[np.arange(len(squared)), np.arange(start, start + len(squared))] = np.inf
-        squared[squared <= 0] = np.inf
-        some = np.argpartition(squared, count - 1, axis=1)[:, :count] if count < k - 1 else _all_but(start, squared)
-        away = np.take_along_axis(squared, some, axis=1)
-        order = np.argsort(away, axis=1, kind="stable")
-        return np.take_along_axis(some, order, axis=1), np.take_along_axis(away, order, axis=1).astype(np.float64)
+    centers: Ints
+    others: Ints
+    apart: Floats
 
-    found = list(workers.each(range(0, k, step), nearest, name="comparing centers"))
-    return np.concatenate([some for some, _ in found]), np.concatenate([away for _, away in found]) ** (z / 2)
+    @classmethod
+    def of(cls, points: Singles, centers: Ints, count: int, z: float, workers: Workers) -> _Near:
+        """Compare centers with others; the power is infinite for one that is equal."""
+        shifted = points - points.mean(axis=0, dtype=np.float64).astype(np.float32)
+        looked_at = _spread(len(points), LOOKED_AT)
+        table = with_bias(shifted[looked_at])
+        count = min(count, len(points) - 1)
+        step = max(1, PAIRS_AT_ONCE // looked_at.size)
+
+        def nearest(start: int) -> tuple[Ints, Floats]:
+            own = centers[start : start + step]
+            lines = np.arange(own.size)
+            scores = np.column_stack([shifted[own], np.ones(own.size, np.float32)]) @ table.T
+            scores[own[:, None] == looked_at] = -np.inf
+            found = np.empty((own.size, count), np.int64)
+            for place in range(count):
+                best = scores.argmax(axis=1)
+                scores[lines, best] = -np.inf
+                found[:, place] = looked_at[best]
+            differences = points[own][:, None, :].astype(np.float64) - points[found]
+            return found, np.einsum("ijk,ijk->ij", differences, differences)
+
+        found = list(workers.each(range(0, centers.size, step), nearest, name="comparing centers"))
+        squared = np.concatenate([away for _, away in found])
+        squared[squared == 0] = np.inf
+        return cls(centers, np.concatenate([some for some, _ in found]), squared ** (z / 2))
+
+    def differences(self, levels: Floats) -> Floats:
+        """Return by how much the others' losses differ from each center's."""
+        found: Floats = np.abs(levels[self.centers][:, None] - levels[self.others])
+        return found
 
 
-def _all_but(start: int, squared: Singles) -> Ints:
-    own = np.arange(start, start + len(squared))[:, None]
-    others = np.arange(squared.shape[1] - 1)[None, :]
-    return others + (others >= own)
+def _spread(count: int, most: int) -> Ints:
+    """Return up to `most` numbers below `count`, evenly spread."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)
 
 
-def _slope(differences: Floats, apart: Floats) -> float:
+def _slope(points: Singles, levels: Floats, z: float, workers: Workers) -> float:
     """Return the power of D^z by which differences grow between near and farther centers, its lower 95 % bound."""
-    near, far = slice(0, NEIGHBORS), slice(*FARTHER)
-    if apart.shape[1] <= FARTHER[0] + NEIGHBORS:
+    if len(points) <= FARTHER[0] + NEIGHBORS + 1:
         return 0.0
+    found = _Near.of(points, _spread(len(points), COMPARED), FARTHER[1], z, workers)
+    near, far = slice(0, NEIGHBORS), slice(*FARTHER)
+    differences = found.differences(levels)
     growth = np.median(differences[:, far], axis=1), np.median(differences[:, near], axis=1)
-    width = np.median(apart[:, far], axis=1), np.median(apart[:, near], axis=1)
+    width = np.median(found.apart[:, far], axis=1), np.median(found.apart[:, near], axis=1)
     usable = (growth[0] > 0) & (growth[1] > 0) & np.isfinite(width[0]) & (width[0] > width[1])
     if np.count_nonzero(usable) < 3:
         return 0.0

@@ -11,44 +11,35 @@ def snake(clustering: Clustering) -> Ints:
     """Return the rows cluster by cluster along a tour, outward from the center in one and inward in the next.
 
     The turn keeps the last row of a cluster like the first of the next one: both are far from their centers, or
-    both are near. Where clusters have classes, a class is left only when all of it has been seen.
+    both are near.
     """
-    stop = stops(clustering)[clustering.labels]
-    away = clustering.distances.astype(np.float64) / max(float(clustering.distances.max()), 1e-30)
-    # One number a row, so that one sort will do: the stop, and inside it the distance or what it lacks of the most.
-    return stable_order(np.asarray(2 * stop + np.where(stop % 2 == 1, 1 - away, away), np.float64))
-
-
-def stops(clustering: Clustering) -> Ints:
-    """Return each cluster's place on a tour of all, or on one tour a class, the classes in turn."""
-    if not clustering.strata.size:
-        return tour(clustering.free_centers)
-    place = np.empty(clustering.k, np.int64)
-    order = np.argsort(clustering.strata, kind="stable")
-    begins = np.flatnonzero(np.diff(clustering.strata[order], prepend=-1))
-    for begin, members in zip(begins, np.split(order, begins[1:]), strict=True):
-        place[members] = begin + tour(clustering.free_centers[members])
-    return place
+    stop = tour(clustering.free_centers)[clustering.labels]
+    away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
+    return _sorted(stop, np.where(stop % 2 == 1, 1 - away, away))
 
 
 def outward(clustering: Clustering, level: Floats) -> Ints:
     """Return the rows by a level of their clusters (`level`, one a cluster), and outward from the center in each."""
     stop = np.empty(clustering.k, np.int64)
     stop[np.argsort(level, kind="stable")] = np.arange(clustering.k)
-    away = clustering.distances.astype(np.float64) / max(float(clustering.distances.max()), 1e-30)
-    return stable_order(2 * stop[clustering.labels] + away)
+    away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
+    return _sorted(stop[clustering.labels], away)
 
 
-def stable_order(keys: Floats) -> Ints:
-    """Return the order that sorts the keys, equal ones as they stand: a stable sort, at a faster one's speed."""
-    order = np.argsort(keys)
-    found = keys[order]
-    pairs = np.flatnonzero(found[1:] == found[:-1])
-    if pairs.size > keys.size // 16:
-        return np.argsort(keys, kind="stable")
-    tied = np.union1d(pairs, pairs + 1)
-    order[tied] = order[tied[np.lexsort((order[tied], found[tied]))]]
-    return order
+def _sorted(stop: Ints, away: Singles) -> Ints:
+    """Return the rows by stop, then by the number away ≥ 0, then as they stand.
+
+    Where all three fit one whole number of 64 bits, sorting those numbers takes a quarter of the time. `away` is at
+    most 1.
+    """
+    place_bits = stop.size.bit_length()
+    if int(stop.max()).bit_length() + 32 + place_bits > 64:
+        return np.argsort(2 * stop + away.astype(np.float64), kind="stable")
+    # The bits of floating-point numbers that are not negative stand in the order of the numbers.
+    keys = (stop.astype(np.uint64) << np.uint64(32)) | np.ascontiguousarray(away, np.float32).view(np.uint32)
+    keys = (keys << np.uint64(place_bits)) | np.arange(stop.size, dtype=np.uint64)
+    keys.sort()
+    return (keys & np.uint64((1 << place_bits) - 1)).astype(np.int64)
 
 
 def tour(points: Singles) -> Ints:

@@ -19,7 +19,6 @@ MOST_ROWS = 4_096
 SHRINK, WITHIN = 2 + 3**0.5, 3.2
 # How many times smaller than the distance to the centers so far a ball is with which the search begins.
 APART = SHRINK**2
-AT_ONCE = 64
 
 
 class Hierarchy:
@@ -35,7 +34,7 @@ class Hierarchy:
     def __init__(self) -> None:
         self._pairs: _Pairs | None = None
 
-    def more(self, prefix: Prefix) -> Ints:
+    def more(self, prefix: Prefix, wanted: int) -> Ints:
         """Find the next centers."""
         if self._pairs is None:
             self._numbers = np.flatnonzero(prefix.allowed)
@@ -45,8 +44,7 @@ class Hierarchy:
             # Radii are kept as z-th powers, and so are the factors between them.
             self._shrink, self._within, self._apart = (factor**prefix.z for factor in (SHRINK, WITHIN, APART))
             self._taken: Bools = np.zeros(self._numbers.size, np.bool_)
-        count = AT_ONCE if prefix.centers.size else 1
-        found = [self._next(self._pairs) for _ in range(min(count, int(np.count_nonzero(~self._taken))))]
+        found = [self._next(self._pairs) for _ in range(wanted if prefix.centers.size else 1)]
         return self._numbers[found]
 
     def _next(self, pairs: _Pairs) -> int:

@@ -12,13 +12,16 @@ import numpy as np
 
 from coresift.clustering.nearest import Labels, distances_to, highest_scores, squared_distances, with_bias
 from coresift.clustering.refine import cost_of, refuse_infinite
+from coresift.clustering.seeding import powers
 from coresift.engine import Workers
 from coresift.progress import Progress, stage
 from coresift.rows import Rows, refuse_bad_row
 from coresift.types import Bools, Clustering, Floats, Ints, Singles
 
-# How many candidates are drawn at once: about as many as there are centers, within these bounds.
-FEWEST_AT_ONCE, MOST_AT_ONCE = 16, 512
+# How many candidates are drawn at once: some more than are wanted, as not all are taken, but not so many times the
+# centers so far that most would come too close to each other.
+SURPLUS, TIMES_AS_MANY = 1.3, 4
+FEWEST_AT_ONCE, MOST_AT_ONCE = 16, 640
 # What a product of matrices may be off by, as a part of the squared lengths; within it differences decide.
 SLACK = 1e-4
 # Rows from which the point is taken that all rows are shifted by.
@@ -28,8 +31,8 @@ SHIFTED_BY = 1024
 class Order(Protocol):
     """Where the next centers come from."""
 
-    def more(self, prefix: Prefix) -> Ints:
-        """Return the next centers in their order, at least one, given all that came before; first of all, one."""
+    def more(self, prefix: Prefix, wanted: int) -> Ints:
+        """Return the next centers, from one to as many as are wanted, given all that came before; first of all, one."""
         ...
 
 
@@ -46,7 +49,7 @@ class Prefix:
         self.points: Singles = np.zeros((0, rows.d), np.float32)
         self.labels: Labels = np.zeros(rows.n, np.int32)
         self.distances: Singles = np.full(rows.n, np.inf, np.float32)
-        self._order, self._queue = order, np.zeros(0, np.int64)
+        self._order = order
         self._most = int(np.count_nonzero(allowed))
         self._shift = _middle(rows)
         self._lengths: Singles = np.zeros(rows.n, np.float32)
@@ -56,11 +59,9 @@ class Prefix:
         count = min(count, self._most)
         with stage(progress, "drawing centers", count - self.centers.size):
             while (missing := count - self.centers.size) > 0:
-                if not self._queue.size:
-                    self._queue = self._order.more(self)
-                now, self._queue = self._queue[:missing], self._queue[missing:]
-                self._join(now, workers)
-                progress.advance(now.size)
+                new = self._order.more(self, missing)
+                self._join(new, workers)
+                progress.advance(new.size)
 
     def clustering(self, seed: int, *, normalized: bool) -> Clustering:
         """Return the centers so far and their clusters."""
@@ -143,24 +144,26 @@ class Sampling:
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
 
-    def more(self, prefix: Prefix) -> Ints:
+    def more(self, prefix: Prefix, wanted: int) -> Ints:
         """Draw the next centers."""
         if not prefix.centers.size:
             allowed = np.flatnonzero(prefix.allowed)
             return allowed[self._rng.integers(allowed.size, size=1)]
-        then = np.where(prefix.allowed, prefix.distances, np.float32(0))
+        then = prefix.distances * prefix.allowed
         largest = then.max()
         if largest == 0:
             left = prefix.allowed.copy()
             left[prefix.centers] = False
-            return np.asarray(self._rng.permutation(np.flatnonzero(left)), np.int64)
-        cumulative = np.cumsum((then / largest).astype(np.float64) ** prefix.z)
-        count = int(np.clip(prefix.centers.size, FEWEST_AT_ONCE, MOST_AT_ONCE))
+            return np.asarray(self._rng.permutation(np.flatnonzero(left))[:wanted], np.int64)
+        cumulative = np.cumsum(powers((then / largest) ** 2, prefix.z))
+        count = max(FEWEST_AT_ONCE, min(TIMES_AS_MANY * prefix.centers.size, int(SURPLUS * wanted), MOST_AT_ONCE))
         spots = self._rng.random(count) * cumulative[-1]
-        candidates: Ints = np.searchsorted(cumulative, spots, side="right")
-        candidates = np.minimum(candidates, np.flatnonzero(then)[-1])
-        taken = take_in_turn(prefix.rows.take(candidates), then[candidates], prefix.z, self._rng.random(count))
-        return candidates[taken]
+        candidates: Ints = np.minimum(np.searchsorted(cumulative, spots, side="right"), then.size - 1)
+        tosses = self._rng.random(count)
+        usable = then[candidates] > 0  # all, but for what rounding does at the very end
+        candidates, tosses = candidates[usable], tosses[usable]
+        taken = take_in_turn(prefix.rows.take(candidates), then[candidates], prefix.z, tosses)
+        return candidates[taken[:wanted]]
 
 
 def take_in_turn(points: Singles, then: Singles, z: float, tosses: Floats) -> Ints:

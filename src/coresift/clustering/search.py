@@ -33,6 +33,8 @@ SURE = 2.33
 # How many axes and candidates a search may have.
 AXES = (16, 24, 32, 48, 64, 96, 128, 160, 192)
 CANDIDATES = (64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072)
+# To list and check many candidates takes time itself, and only where these do not suffice there are more.
+CANDIDATES_FIRST = 512
 # How many of them are compared in full dimension.
 BEST = 3
 # Of the numbers of axes, the largest few that make sense are tried.
@@ -198,27 +200,51 @@ def choose_search(
         return Exact.of(centers, "the variance is spread over too many axes" if counts else "few centers")
     checked = min(rows.n, max(FEWEST_CHECKED, min(rows.n // 60, MOST_CHECKED)))
     ids = np.sort(rng.choice(rows.n, checked, replace=False))
-    sample = take(rows, ids, workers)
-    search = Reduced.of(centers, axes.first(numbers[-1]), counts[-1], workers)
-    codebook, pieces = Codebook.of(centers), pieces_of(np.arange(len(ids)), CHECKED_AT_ONCE)
+    check = _Check(take(rows, ids, workers), None if coarse is None else coarse[ids], rows.n, z, tolerance)
+    first = [count for count in counts if count <= CANDIDATES_FIRST]
+    for some in [first, counts] if len(first) < len(counts) else [counts]:
+        search = check.cheapest(centers, axes.first(numbers[-1]), numbers, some, workers)
+        if search is not None:
+            return search
+    return Exact.of(centers, f"no reduced search was within {tolerance:.2%} of its cost")
 
-    def check(some: Ints) -> tuple[float, Floats, Floats]:
-        known = None if coarse is None else coarse[ids[some]]
-        return _excess(search, codebook, sample[some], known, numbers, counts, z)
 
-    truth, excess, squares = (sum(parts) for parts in zip(*workers.each(pieces, check), strict=True))
-    error = np.sqrt(np.maximum(squares - excess**2 / checked, 0) * (1 - checked / rows.n))
-    work = _work(numbers, counts, 0 if coarse is not None else len(search.cells.middles), rows.d)
-    if coarse is not None:  # a little more work is well spent on the last search: half of the tolerance counts double
-        work *= 1 + excess / (tolerance / 2 * truth or 1.0)
-    work = np.where(excess + SURE * error <= tolerance * truth, work, np.inf)
-    at, which = np.unravel_index(work.argmin(), work.shape)
-    if work[at, which] >= len(centers) * (rows.d + SCAN):
-        return Exact.of(centers, f"no reduced search was within {tolerance:.2%} of its cost")
-    inflation = excess[at, which] / truth if truth else 0.0
-    start = f"{len(search.cells.middles)} cells" if coarse is None else "nearly right labels"
-    path = f"reduced: {start}, {counts[which]} candidates on {numbers[at]} axes, the best {BEST} on {rows.d}"
-    return search.on(numbers[at], counts[which], f"{path}; cost {inflation:+.3%} on {len(ids)} rows")
+@dataclass(frozen=True)
+class _Check:
+    """Sample rows, with labels that are nearly right or None, on which searches are compared with the exact one."""
+
+    sample: Singles
+    coarse: Labels | None
+    population: int
+    z: float
+    tolerance: float
+
+    def cheapest(
+        self, centers: Singles, axes: Axes, numbers: Sequence[int], counts: Sequence[int], workers: Workers
+    ) -> Reduced | None:
+        """Return the search of least work that is within the tolerance, if there is one."""
+        size, d = self.sample.shape
+        search = Reduced.of(centers, axes, counts[-1], workers)
+        codebook, pieces = Codebook.of(centers), pieces_of(np.arange(size), CHECKED_AT_ONCE)
+
+        def excess_of(some: Ints) -> tuple[float, Floats, Floats]:
+            known = None if self.coarse is None else self.coarse[some]
+            return _excess(search, codebook, self.sample[some], known, numbers, counts, self.z)
+
+        truth, excess, squares = (sum(parts) for parts in zip(*workers.each(pieces, excess_of), strict=True))
+        error = np.sqrt(np.maximum(squares - excess**2 / size, 0) * (1 - size / self.population))
+        cells = len(search.cells.middles)
+        work = _work(numbers, counts, 0 if self.coarse is not None else cells, d)
+        if self.coarse is not None:  # a little more work is well spent on the last search: half the tolerance is double
+            work *= 1 + excess / (self.tolerance / 2 * truth or 1.0)
+        work = np.where(excess + SURE * error <= self.tolerance * truth, work, np.inf)
+        at, which = divmod(int(work.argmin()), len(counts))
+        if work[at, which] >= len(centers) * (d + SCAN):
+            return None
+        inflation = excess[at, which] / truth if truth else 0.0
+        start = f"{cells} cells" if self.coarse is None else "nearly right labels"
+        path = f"reduced: {start}, {counts[which]} candidates on {numbers[at]} axes, the best {BEST} on {d}"
+        return search.on(numbers[at], counts[which], f"{path}; cost {inflation:+.3%} on {size} rows")
 
 
 def _work(numbers: Sequence[int], counts: Sequence[int], cells: int, d: int) -> Floats:
