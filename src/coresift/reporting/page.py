@@ -210,7 +210,8 @@ def _weights(facts: Facts) -> str:
         "<figcaption>The probabilities with which they were drawn</figcaption></figure></div>"
         "<h3>The largest weights</h3><div class='wide'><table><thead><tr><th scope='col'>Row</th>"
         f"<th scope='col' class='number'>Weight</th><th scope='col' class='number extra'>Probability</th>"
-        f"<th scope='col' class='extra'>How it came in</th>{loss}{said}</tr></thead><tbody>{lines}</tbody></table></div></section>"
+        f"<th scope='col' class='extra'>How it came in</th>{loss}{said}</tr></thead>"
+        f"<tbody>{lines}</tbody></table></div></section>"
     )
 
 
