@@ -700,6 +700,31 @@ REFUSALS = {
     "damaged rows": (("select", "damaged.npy", "--budget", 5), "rows must be readable .npy files of numbers; got .*"),
     "pickled rows": (("select", "pickled.npy", "--budget", 5), "rows must be readable .npy files of numbers; got .*"),
     "out of no kind": ((*SELECT, "--out", "x.txt"), "The name of a selection must be .* .jsonl; got x.txt."),
+    "report of no kind": (
+        ("report", "made.parquet", "--out", "x.pdf"),
+        r"The name of a report must be one that ends in \.html or \.htm; got x\.pdf\.",
+    ),
+    "report without a table": (
+        ("report", "made.parquet", "--text", "words"),
+        r"text must be given together with a table, or with rows that come from one; got neither\.",
+    ),
+    "report of other rows": (
+        ("report", "made.parquet", "--rows", "rows.npy", "--clusters", "other.npz"),
+        r"clustering must be the one that the selection was made with; this is another\.",
+    ),
+    "report of a clustering": (("report", "made.npz"), r"made\.npz must be a selection; it is a clustering\."),
+    "report without a column": (
+        ("report", "made.parquet", "--rows", "rows.parquet", "--label", "kind"),
+        r"The column must be one of id, embedding; got kind\.",
+    ),
+    "report with another's diagnosis": (
+        ("report", "made.parquet", "--diagnosis", "lines.txt"),
+        r"lines\.txt must be a file that diagnose --json wrote; it has no verdict\.",
+    ),
+    "report without losses": (
+        ("report", "made.parquet", "--losses", "ids.csv"),
+        r"ids\.csv must have the column loss; it has row\.",
+    ),
     "out in no folder": ((*SELECT, "--out", "no/x.csv"), "There is no folder no to write x.csv in."),
     "out is a folder": ((*SELECT, "--out", "folder.csv"), "folder.csv must be a file to write to; it is a folder."),
     "out is read": (

@@ -408,9 +408,12 @@ def test_the_command_on_the_page_makes_the_same_selection(tmp_path, monkeypatch)
     np.save("rows.npy", ROWS)
     pa.csv.write_csv(pa.table({"row": np.arange(N), "loss": LOSSES}), "losses.csv")
     picked = cs.select("rows.npy", "losses.csv", 60, seed=3, normalize=True)
-    command = facts_of(picked, rows="rows.npy", losses="losses.csv").command
-    app(shlex.split(command)[1:], standalone_mode=False)
+    found = facts_of(picked, rows="rows.npy", losses="losses.csv")
+    app(shlex.split(found.command)[1:], standalone_mode=False)
     assert cs.load("picked.parquet") == picked
+    names = {}
+    exec(found.code, names)
+    assert names["selection"] == picked
 
 
 # The page

@@ -51,11 +51,13 @@ def report(
     """
     picked = load_selection(selection)
     target = out or selection.with_suffix(".html")
-    opened = None if rows is None else cs.open_rows(rows, column=column, id_column=id_column)
+    # A plain path stands in the command and the code that the page shows.
+    named = column is not None or id_column is not None
+    source = cs.open_rows(rows, column=column, id_column=id_column) if rows is not None and named else rows
     written = cs.report(
         picked,
         target,
-        rows=opened,
+        rows=source,
         clustering=None if clusters is None else load_clusters(str(clusters)),
         losses=losses,
         table=table,

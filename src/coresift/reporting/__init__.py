@@ -142,6 +142,7 @@ def facts_of(
         texts={} if text is None else _texts(source.lines("text").cells(text, ids), ids),
         images=images,
         left_out=_left_out(selection, given, source, text=text, image=image, shown=shown),
+        sources=(_quoted(rows, "rows"), _quoted(losses, "losses")),
         command_sources=(_said(rows, "ROWS"), _said(losses, "LOSSES"), "picked.parquet"),
     )
 
@@ -304,3 +305,7 @@ def _left_out(
 
 def _said(source: Any, otherwise: str) -> str:
     return str(source) if isinstance(source, str | os.PathLike) else otherwise
+
+
+def _quoted(source: Any, otherwise: str) -> str:
+    return repr(str(source)) if isinstance(source, str | os.PathLike) else otherwise
