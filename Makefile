@@ -24,7 +24,7 @@ unit: .venv/dev.stamp
 
 # The site, in site/; a warning is an error. The code in it runs in the tests.
 docs: .venv/docs.stamp
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # Slow studies; each writes its figures to benchmarks/results/.
 benchmarks: .venv/benchmarks.stamp
