@@ -30,6 +30,7 @@ from coresift.pipeline import ask, select
 from coresift.planning import Plan, plan
 from coresift.regression import Fit, RegressionSelection, ask_regression, select_regression
 from coresift.remote import Actors, Ray
+from coresift.reporting import report
 from coresift.rows import Rows, open_rows
 from coresift.score import Distance, Learned, LeverageMixture, Mixture, Proxy, Sensitivity
 from coresift.storage import load, save
@@ -94,6 +95,7 @@ __all__ = [
     "open_rows",
     "paper_size",
     "plan",
+    "report",
     "rounds",
     "save",
     "select",

@@ -29,12 +29,14 @@ from coresift.cli.flags import (
     parse_clusters,
     parse_engine,
 )
-from coresift.cli.showing import show, show_facts
+from coresift.cli.showing import show, show_facts, speaking, tell
 from coresift.comparison import DEFAULT
 from coresift.diagnosis import PERCENTILES, probe
+from coresift.reporting.facts import plain
 
 
 @app.command()
+@speaking
 def compare(
     rows: RowsPath,
     budget: Annotated[list[int], typer.Option(help="How many losses and rows a method may use; can be repeated.")],
@@ -87,6 +89,9 @@ def compare(
         timeout=timeout,
         plot=plot,
     )
+    told = plain(found)
+    told.pop("runs", None)
+    tell(wrote=str(out), **told)
     show(str(found))
     show(f"Wrote {out}")
     if found.failures:
@@ -94,6 +99,7 @@ def compare(
 
 
 @app.command()
+@speaking
 def diagnose(
     rows: RowsPath,
     losses: Annotated[Path | None, typer.Option(help="File with the columns row or id, and loss.")] = None,
@@ -143,10 +149,15 @@ def diagnose(
     if ask is not None:
         ids = np.sort(probe(opened, **options))
         write_rows(ask, ids, opened.names(ids))
+        tell(wrote=str(ask), need_a_loss=ids.size, rows=opened.n)
         return show_facts(f"Wrote {ask}", [("rows that need a loss", f"{ids.size:,} of {opened.n:,}")])
     options |= {"powers": power} if power else {}
     options |= {"proxy": None if proxy is None else losses_of_all(proxy, opened), "holder": holder}
-    _print_diagnosis(cs.diagnose(opened, losses, **options), holder)
+    found = cs.diagnose(opened, losses, **options)
+    arrays = ("centers", "center_losses", "probes", "losses")
+    tell(**{name: value for name, value in plain(found).items() if name not in arrays})
+    tell(percentiles=PERCENTILES, losses_asked=found.ledger.asked)
+    _print_diagnosis(found, holder)
 
 
 def _print_diagnosis(found: cs.Diagnosis, holder: float | None) -> None:

@@ -10,10 +10,11 @@ import typer
 import coresift as cs
 from coresift.cli.app import app
 from coresift.cli.flags import Address, Device, EngineName, IdColumn, MaxLength, Threads, parse_engine
-from coresift.cli.showing import show_facts
+from coresift.cli.showing import show_facts, speaking, tell
 
 
 @app.command()
+@speaking
 def embed(
     table: Annotated[
         str,
@@ -61,6 +62,7 @@ def embed(
         engine=computing,
     )
     facts = [("rows", f"{rows.n:,} of {rows.d:,} numbers"), ("ids", rows.id_name or "row numbers")]
+    tell(wrote=str(out), rows=rows.n, dimension=rows.d, made_before=there)
     show_facts(f"Found {out}, made before" if there else f"Wrote {out}", facts)
 
 

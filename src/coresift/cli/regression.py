@@ -25,12 +25,13 @@ from coresift.cli.flags import (
     parse_engine,
     regressing,
 )
-from coresift.cli.showing import show_facts
+from coresift.cli.showing import show_facts, speaking, tell
 from coresift.regression import RegressionOptions
 from coresift.storage import write_table
 
 
 @app.command()
+@speaking
 @regressing
 def regression(
     rows: RowsPath,
@@ -83,6 +84,9 @@ def regression(
     cs.save(found.selection, out)
     if fit is not None:
         _write_fit(fit, line, opened.columns)
+    tell(wrote=[str(path) for path in (out, fit) if path is not None], selected=len(found.selection), rows=opened.n)
+    tell(labels_asked=found.asked.size, coefficients=line.coefficients.size, rank=line.rank, intercept=line.intercept)
+    tell(determination=found.determination(line))
     facts = [
         ("rows selected", f"{len(found.selection):,} of {opened.n:,}"),
         ("labels asked", f"{found.asked.size:,}"),
@@ -111,6 +115,7 @@ def _ask_labels(
     if not ids.size:
         raise InputError(f"There is nothing to ask: {labels} has every label that is needed.")
     write_rows(out, ids, opened.names(ids))
+    tell(wrote=str(out), need_a_label=ids.size, rows=opened.n)
     show_facts(f"Wrote {out}", [("rows that need a label", f"{ids.size:,} of {opened.n:,}")])
 
 

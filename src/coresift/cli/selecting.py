@@ -38,12 +38,14 @@ from coresift.cli.flags import (
     read_strata,
     selecting,
 )
-from coresift.cli.showing import show_facts
+from coresift.cli.showing import show_facts, speaking, tell
 from coresift.cli.texts import TextSources, select_texts
+from coresift.reporting.facts import plain
 from coresift.storage import CLUSTERING_SUFFIX, check_target
 
 
 @app.command()
+@speaking
 def cluster(
     rows: RowsPath,
     k: Annotated[int, typer.Option("-k", "--clusters", help="How many centers.")],
@@ -70,6 +72,8 @@ def cluster(
     )
     cs.save(found, out)
     sizes = found.sizes
+    tell(wrote=str(out), clusters=found.k, rows=found.n, cost=found.snapped_cost, search=found.search)
+    tell(sizes={"least": sizes.min(), "median": np.median(sizes), "largest": sizes.max()})
     show_facts(
         f"Wrote {out}",
         [
@@ -81,6 +85,7 @@ def cluster(
 
 
 @app.command()
+@speaking
 @selecting
 def ask(
     rows: RowsPath,
@@ -112,10 +117,12 @@ def ask(
     if not ids.size:
         raise InputError("There is nothing to ask: with these options select needs no losses.")
     write_rows(out, ids, opened.names(ids))
+    tell(wrote=str(out), need_a_loss=ids.size, rows=opened.n)
     show_facts(f"Wrote {out}", [("rows that need a loss", f"{ids.size:,} of {opened.n:,}")])
 
 
 @app.command()
+@speaking
 @selecting
 def select(
     rows: RowsPath,
@@ -170,10 +177,11 @@ def select(
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     picked = cs.select(opened, losses, budget, seed, engine=computing, **options)
     cs.save(picked, out)
-    show_facts(f"Wrote {out}", describe(picked))
+    show_facts(f"Wrote {out}", describe(picked, out))
 
 
 @app.command()
+@speaking
 @selecting
 def plan(
     rows: RowsPath,
@@ -189,14 +197,5 @@ def plan(
     Example: coresift plan embeddings.npy --budget 2000
     """
     found = cs.plan(cs.open_rows(rows, column=column, id_column=id_column), budget, seed, **options)
-    show_facts(
-        f"To select {found.budget:,} of {found.rows:,} rows of {found.dimension:,} numbers",
-        [
-            ("losses asked to choose them", f"{found.losses_asked:,}"),
-            ("losses to estimate the total loss", f"{found.losses_for_estimate:,}, with those"),
-            ("clusters", f"{found.clusters:,}"),
-            ("readings of all rows", f"{found.passes}"),
-            ("arithmetic", f"{found.arithmetic / 1e9:,.1f} billion operations"),
-            ("memory", f"{found.memory / 1e6:,.0f} MB"),
-        ],
-    )
+    tell(**plain(found))
+    show_facts(f"To select {found.budget:,} of {found.rows:,} rows of {found.dimension:,} numbers", found.lines())

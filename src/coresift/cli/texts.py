@@ -93,7 +93,7 @@ def select_texts(
     cs.save(picked, out, table=corpus.take(picked.ids))
     if asked is not None and sources.loss_model is not None:
         facts.append(("losses", asked.kept))
-    show_facts(f"Wrote {out}", [*describe(picked), *facts])
+    show_facts(f"Wrote {out}", [*describe(picked, out), *facts])
 
 
 def _embedded(corpus: Any, sources: TextSources, folder: Path, engine: cs.Local | cs.Ray) -> tuple[cs.Rows, str]:

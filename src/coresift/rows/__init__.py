@@ -18,7 +18,7 @@ from coresift.rows.places import PlacedArray, find_places, is_uri
 from coresift.rows.sources import ArrowPart, DatasetPart, MemoryPart, ParquetPart
 from coresift.rows.tables import Part, rows_of_tables
 
-__all__ = ["Block", "Rows", "Stretch", "first_bad_row", "open_rows", "refuse_bad_row"]
+__all__ = ["Block", "Rows", "Stretch", "first_bad_row", "open_parts", "open_rows", "refuse_bad_row"]
 
 PARTS: dict[str, type[ArrowPart] | type[ParquetPart]] = {
     ".parquet": ParquetPart,
@@ -76,6 +76,20 @@ def open_rows(
         return rows_of_array(source)
     allowed = "a 2-D array, a path, a list of paths, an Arrow table or a datasets.Dataset"
     refuse("rows", allowed, type(source).__name__)
+
+
+def open_parts(source: Any) -> list[Part] | None:
+    """Return the tables behind a path (Parquet or Arrow; a folder, a pattern or a list of such), an Arrow table or a
+    dataset; None for anything else."""
+    part = _part_in_memory(source)
+    if part is not None:
+        return [part]
+    if not isinstance(source, str | os.PathLike | list | tuple):
+        return None
+    paths = _find(source)
+    if any(path.suffix.lower() not in PARTS or not path.is_file() for path in paths):
+        return None
+    return [PARTS[path.suffix.lower()](path) for path in paths]
 
 
 def _open_files(paths: list[Path], column: str | None, id_column: str | None, target: str | None) -> Rows:

@@ -107,6 +107,11 @@ class TableRows(Rows):
             yield from self._parts[part].pick(columns, self.block_rows, numbers)
 
     @property
+    def parts(self) -> Sequence[Part]:
+        """The tables, one after the other."""
+        return self._parts
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         """The table's columns, unless the rows are lists in one of them."""
         return None if self._layout.listed else self._layout.columns
@@ -246,7 +251,9 @@ def _layout(schema: pa.Schema, column: str | None, id_column: str | None, target
     numeric = tuple(field.name for field in schema if _is_number(field.type) and field.name not in others)
     if not numeric:
         found = ", ".join(f"{field.name!r} ({field.type})" for field in schema) or "none"
-        refuse("rows", "a table with a column of lists of numbers, or with columns of numbers", f"columns {found}")
+        refuse(
+            "rows", "a table with a column of embeddings (lists of numbers) or columns of numbers", f"columns {found}"
+        )
     return Layout(numeric, False, id_name, target)
 
 
