@@ -107,7 +107,7 @@ class DistantArray:
                 start, stop, _ = rows.indices(self.shape[0])
                 return self._read(file, start, max(stop, start))
             if rows.size and rows[-1] - rows[0] < SPARSE * rows.size:
-                return self._read(file, int(rows[0]), int(rows[-1]) + 1).take(rows - rows[0], axis=0)
+                return np.asarray(self._read(file, int(rows[0]), int(rows[-1]) + 1).take(rows - rows[0], axis=0))
             some = [self._read(file, int(row), int(row) + 1) for row in rows]
             return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *some])
 
