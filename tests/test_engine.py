@@ -219,9 +219,10 @@ def test_how_many_threads():
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_control_c_ends_a_long_clustering_promptly_and_leaves_nothing(tmp_path):
     code = """if True:
-        import numpy as np, threading
+        import numpy as np, signal, threading
         import coresift as cs
         from coresift.progress import Progress
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins without
         class Told(Progress):
             def start(self, stage, total):
                 print(stage, flush=True)

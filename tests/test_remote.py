@@ -362,8 +362,9 @@ def test_a_finished_clustering_is_kept_for_the_next_run(nodes, tmp_path, small_b
 
 def test_control_c_ends_a_run_promptly_and_the_cluster_is_free_again(nodes, engine, tmp_path):
     code = f"""if True:
-        import numpy as np, time, coresift as cs
+        import numpy as np, signal, time, coresift as cs
         from coresift.progress import Progress
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background begins without
         def slow(start, block):
             time.sleep(0.5)
             return start

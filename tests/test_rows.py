@@ -634,13 +634,13 @@ def test_how_many_rows_a_table_reads_at_once(tmp_path: Path) -> None:
     assert open_rows(array).read_at_once == 1
 
 
-@pytest.mark.parametrize("form", ["npy", "npy shards", "Parquet, fixed lists", "Arrow file", "Feather, compressed"])
+@pytest.mark.parametrize("form", ["npy", "folder of shards", "Parquet, lists", "Arrow file", "Feather, compressed"])
 def test_rows_in_other_places_are_those_of_local_files(form: str, tmp_path: Path) -> None:
     """By URI, and on a filesystem that lives in memory."""
     import fsspec
     from pyarrow import fs
 
-    path = FORMS[form](HALF.astype(np.float32), tmp_path)
+    path = Path(FORMS[form](HALF.astype(np.float32), tmp_path))
     memory = fsspec.filesystem("memory")
     name = f"/{tmp_path.name}/{path.name}"
     memory.put(str(path), name, recursive=True)

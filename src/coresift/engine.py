@@ -8,6 +8,7 @@ single-threaded linear algebra, and come back in row order, so a result never de
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,7 @@ from itertools import chain, islice
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from coresift.checks import whole
 from coresift.progress import Progress, stage
@@ -279,12 +280,14 @@ class _SingleThreadedBlas:
     """Holds linear algebra to one thread while any engine of this process is open; the last one out restores it."""
 
     def __init__(self) -> None:
-        self._lock, self._open = threading.Lock(), 0
+        self._lock, self._open, self._imported = threading.Lock(), 0, 0
 
     def __enter__(self) -> None:
         with self._lock:
             if self._open == 0:
-                self._limits = threadpool_limits(1, user_api="blas")
+                if self._imported != len(sys.modules):  # to look for the libraries takes milliseconds
+                    self._libraries, self._imported = ThreadpoolController(), len(sys.modules)
+                self._limits = self._libraries.limit(limits=1, user_api="blas")
             self._open += 1
 
     def __exit__(self, *_: object) -> None:
