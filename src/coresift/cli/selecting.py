@@ -12,7 +12,7 @@ import coresift as cs
 from coresift.arguments import Options
 from coresift.checks import InputError
 from coresift.cli.app import app
-from coresift.cli.files import check_out, has_column, weights_of, write_rows
+from coresift.cli.files import check_out, explaining, has_column, weights_of, write_rows
 from coresift.cli.flags import (
     Budget,
     Column,
@@ -128,7 +128,8 @@ def select(
     """
     check_out(out, "a selection", rows, losses)
     opened = cs.open_rows(rows, column=column, id_column=id_column)
-    picked = cs.select(opened, losses, budget, seed, engine=cs.Local(threads), **options)
+    with explaining("It must have been asked with the same rows, budget, seed and options."):
+        picked = cs.select(opened, losses, budget, seed, engine=cs.Local(threads), **options)
     cs.save(picked, out)
     facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
     tell(wrote=str(out), selected=len(picked), rows=picked.n, losses_asked=picked.ledger.asked, seed=picked.seed)
