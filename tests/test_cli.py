@@ -161,7 +161,8 @@ def test_ask_select_and_plan_take_the_same_options(run):
     def flags(verb):
         return set(re.findall(r"^  (--[a-z-]+)", run(verb, "--help").out, re.MULTILINE))
 
-    assert flags("select") - flags("ask") == {"--losses"}
+    texts = {"--text", "--target", "--embed-model", "--loss-model", "--gradient", "--prefix", "--max-length"}
+    assert flags("select") - flags("ask") == {"--losses", "--work", "--device", *texts}
     assert flags("ask") - flags("plan") == {"--out", "--threads"}
     assert not flags("plan") - flags("ask")
 

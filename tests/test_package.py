@@ -15,7 +15,7 @@ import pytest
 import coresift as cs
 from coresift.demo import load_demo
 
-EXTRAS = ("torch", "transformers", "sklearn", "ray", "matplotlib", "pandas", "datasets")
+EXTRAS = ("torch", "transformers", "sentence_transformers", "sklearn", "ray", "matplotlib", "pandas", "datasets")
 HEAVY = (*EXTRAS, "pyarrow", "rich", "typer", "scipy")
 REPOSITORY = Path(__file__).parent.parent
 

@@ -1,5 +1,10 @@
 """Pick the few rows of a large data set that stand for all of it, with weights that keep every total unbiased."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from coresift import baselines, holder
 from coresift.bounds import difference_size, paper_size
 from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
@@ -24,6 +29,7 @@ from coresift.pilot import Centers, Representatives
 from coresift.pipeline import ask, select
 from coresift.planning import Plan, plan
 from coresift.regression import Fit, RegressionSelection, ask_regression, select_regression
+from coresift.remote import Actors, Ray
 from coresift.reporting import report
 from coresift.rows import Rows, open_rows
 from coresift.score import Distance, Learned, LeverageMixture, Mixture, Proxy, Sensitivity
@@ -31,7 +37,11 @@ from coresift.storage import load, save
 from coresift.types import Clustering, Estimate, Interval, Ledger, Selection
 from coresift.version import __version__
 
+if TYPE_CHECKING:
+    from coresift import models as models
+
 __all__ = [
+    "Actors",
     "Centers",
     "Certificate",
     "Clustering",
@@ -58,6 +68,7 @@ __all__ = [
     "Plan",
     "Poisson",
     "Proxy",
+    "Ray",
     "Regression",
     "RegressionSelection",
     "Representatives",
@@ -90,3 +101,10 @@ __all__ = [
     "select",
     "select_regression",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load `coresift.models` when it is first used: its libraries take seconds to import, and are an extra."""
+    if name == "models":
+        return import_module("coresift.models")
+    raise AttributeError(f"module 'coresift' has no attribute {name!r}")

@@ -40,8 +40,11 @@ COLUMNS = {
 ARRAYS = ("centers", "labels", "distances", "free_centers")
 
 
-def save(value: Selection | Clustering, path: str | Path) -> Path:
+def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) -> Path:
     """Write a Selection to `.parquet`, `.csv` or `.jsonl`, a Clustering to `.npz`; the whole file or nothing.
+
+    table: an Arrow table with a line for each selected row, written beside the selection's own columns, so that the
+        file is ready to train on; one that has the name of such a column becomes `table_NAME`. `load` ignores it.
 
     >>> import numpy as np, tempfile, coresift as cs
     >>> picked = cs.select(np.random.default_rng(0).normal(size=(100, 2)), budget=10)
@@ -53,18 +56,20 @@ def save(value: Selection | Clustering, path: str | Path) -> Path:
     if not isinstance(value, (Selection, Clustering)):
         refuse("value", "a Selection or a Clustering", type(value).__name__)
     if isinstance(value, Clustering):
+        if table is not None:
+            refuse("table", "left out for a clustering", type(table).__name__)
         _check_suffix(path, (CLUSTERING_SUFFIX,), "a clustering")
         _write_whole({path: lambda file: _write_clustering(value, file)})
         return path
     _check_suffix(path, SELECTION_SUFFIXES, "a selection")
     manifest = _manifest(value)
-    table = _table(value, manifest)
+    whole = _beside(_table(value, manifest), table, path)
     if path.suffix == ".parquet":
-        write_table(table.replace_schema_metadata({MANIFEST_KEY: _json(manifest)}), path)
+        write_table(whole.replace_schema_metadata({MANIFEST_KEY: _json(manifest)}), path)
         return path
     # The manifest first, so that a table never stands without one; the digest tells a wrong pair.
     text = _json(manifest, indent=1) + b"\n"
-    _write_whole({_manifest_path(path): lambda file: _write(file, text), path: _table_writer(table, path)})
+    _write_whole({_manifest_path(path): lambda file: _write(file, text), path: _table_writer(whole, path)})
     return path
 
 
@@ -217,6 +222,22 @@ def _table(selection: Selection, manifest: dict[str, Any]) -> Any:
     columns["loss"] = pa.array(selection.losses, mask=np.isnan(selection.losses))
     schema = _schema(manifest)
     return pa.table([columns[field.name] for field in schema], schema=schema)
+
+
+def _beside(own: Any, table: Any, path: Path) -> Any:
+    """Return the columns of a selection and those of its rows' own table side by side."""
+    if table is None:
+        return own
+    if table.num_rows != own.num_rows:
+        refuse("table", f"one line for each of {own.num_rows} selected rows", f"{table.num_rows} lines")
+    for name in table.column_names:
+        column = table[name]
+        if name == "id" and "id" in own.column_names and column.cast("string").equals(own["id"].cast("string")):
+            continue
+        if path.suffix == ".csv" and column.type.num_fields:
+            raise InputError(f"A .csv file cannot hold the lists in column {name}; write to .parquet or .jsonl.")
+        own = own.append_column(f"table_{name}" if name in own.column_names else name, column)
+    return own
 
 
 def _write_parquet(table: Any, file: BinaryIO) -> None:

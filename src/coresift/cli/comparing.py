@@ -16,8 +16,10 @@ from coresift.checks import InputError
 from coresift.cli.app import app
 from coresift.cli.files import check_out, explaining, has_column, losses_of_all, write_rows
 from coresift.cli.flags import (
+    Address,
     Clusters,
     Column,
+    EngineName,
     IdColumn,
     Normalize,
     OptionalPower,
@@ -25,6 +27,7 @@ from coresift.cli.flags import (
     Seed,
     Threads,
     parse_clusters,
+    parse_engine,
 )
 from coresift.cli.showing import show, show_facts, speaking, tell
 from coresift.comparison import DEFAULT
@@ -121,6 +124,8 @@ def diagnose(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
 ) -> None:
     """Say whether a selection would beat a uniform sample, from a few probes.
 
@@ -137,7 +142,10 @@ def diagnose(
             raise InputError(f"{ask} has losses in it already; give another --ask, or remove it first.")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     options: dict[str, Any] = {"budget": budget, "seed": seed, "z": z, "normalize": normalize, "probes": probes}
-    options |= {"clusters": None if clusters is None else parse_clusters(clusters), "engine": cs.Local(threads)}
+    options |= {
+        "clusters": None if clusters is None else parse_clusters(clusters),
+        "engine": parse_engine(engine, threads, address),
+    }
     if ask is not None:
         ids = np.sort(probe(opened, **options))
         write_rows(ask, ids, opened.names(ids))

@@ -47,7 +47,31 @@ Strata = Annotated[
         help="Classes that no cluster crosses: a column of the rows' table, or a file with row or id, and class.",
     ),
 ]
+Text = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="ROWS is a table of texts: embed this column with --embed-model first."),
+]
+Target = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="With --loss-model: the column of targets, or of classes.")
+]
+EmbedModel = Annotated[
+    str | None, typer.Option(metavar="MODEL", help="With --text: folder or hub name of the encoder.")
+]
+LossModel = Annotated[
+    str | None, typer.Option(metavar="MODEL", help="With --text, instead of --losses: folder or hub name of a model.")
+]
+Gradient = Annotated[bool, typer.Option("--gradient", help="With --loss-model: squared gradient norms, not losses.")]
+Prefix = Annotated[str, typer.Option(help="With --loss-model: stands before every text.")]
+Work = Annotated[
+    Path | None, typer.Option(help="With --text: folder of what each stage made, reused (by default OUT.work).")
+]
+MaxLength = Annotated[int | None, typer.Option(help="How many tokens of a text count (by default as the model says).")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda or mps (by default the best there is).")]
 Threads = Annotated[int | None, typer.Option(help="By default one a core; never changes the result.")]
+EngineName = Annotated[
+    str, typer.Option("--engine", metavar="NAME", help="Who computes: local, or ray, a cluster; with the same result.")
+]
+Address = Annotated[str | None, typer.Option(help="With --engine ray: the cluster's, such as 10.0.0.1:6379.")]
 SelectionPath = Annotated[Path, typer.Argument(metavar="SELECTION", help="A file that select wrote.")]
 Confidence = Annotated[float, typer.Option(help="How probable it is that an interval covers the truth.")]
 Predictions = Annotated[
@@ -56,6 +80,21 @@ Predictions = Annotated[
 Estimator = Annotated[
     str | None, typer.Option(metavar="NAME", help="How predictions are used: difference (default) or regression.")
 ]
+
+
+def parse_engine(name: str, threads: int | None, address: str | None) -> cs.Local | cs.Ray:
+    """Return the engine that the flags name.
+
+    >>> parse_engine("ray", None, "10.0.0.1:6379")
+    Ray(address='10.0.0.1:6379', threads=None, keep=None)
+    """
+    if name not in ("local", "ray"):
+        raise InputError(f"--engine must be local or ray; got {name}.")
+    if name == "ray":
+        return cs.Ray(address, threads)
+    if address is not None:
+        raise InputError("--address is that of a cluster; it needs --engine ray.")
+    return cs.Local(threads)
 
 
 def selecting(verb: Callable[..., None]) -> Callable[..., None]:
@@ -78,12 +117,20 @@ def _with_flags(verb: Callable[..., None], gather: Callable[..., Any]) -> Callab
     @functools.wraps(verb)
     def run(**flags: Any) -> None:
         mine = {part.name: flags.pop(part.name) for part in own}
-        columns = {name: mine[name] for name in ("column", "id_column")}
-        verb(**mine, options=gather(functools.partial(cs.open_rows, mine["rows"], **columns), **flags))
+        verb(**mine, options=gather(functools.partial(_open, mine), **flags))
 
     run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
     run.__annotations__ = {part.name: part.annotation for part in (*own, *shared)}
     return run
+
+
+def _open(mine: dict[str, Any]) -> Any:
+    """Open the rows of a verb, or the table of texts that they are made from: either has a number and ids."""
+    if mine.get("text") is None:
+        return cs.open_rows(mine["rows"], column=mine["column"], id_column=mine["id_column"])
+    from coresift.models.corpus import open_corpus
+
+    return open_corpus(mine["rows"], id_column=mine["id_column"])
 
 
 def gather_regression(

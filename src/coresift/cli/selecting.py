@@ -12,22 +12,34 @@ import coresift as cs
 from coresift.arguments import Options
 from coresift.checks import InputError
 from coresift.cli.app import app
-from coresift.cli.files import check_out, explaining, has_column, weights_of, write_rows
+from coresift.cli.files import check_out, describe, explaining, has_column, write_rows
 from coresift.cli.flags import (
+    Address,
     Budget,
     Column,
+    Device,
+    EmbedModel,
+    EngineName,
+    Gradient,
     IdColumn,
+    LossModel,
+    MaxLength,
     Normalize,
     Power,
+    Prefix,
     RowsPath,
     Seed,
     Strata,
+    Target,
+    Text,
     Threads,
+    Work,
+    parse_engine,
     read_strata,
     selecting,
 )
 from coresift.cli.showing import show_facts, speaking, tell
-from coresift.estimation import effective_size
+from coresift.cli.texts import TextSources, select_texts
 from coresift.reporting.facts import plain
 from coresift.storage import CLUSTERING_SUFFIX, check_target
 
@@ -45,6 +57,8 @@ def cluster(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
 ) -> None:
     """Cluster the rows once, for ask and select to use.
 
@@ -53,7 +67,9 @@ def cluster(
     check_target(out, (CLUSTERING_SUFFIX,), "a clustering")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     classes = None if strata is None else read_strata(strata, lambda: opened)
-    found = cs.cluster(opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=cs.Local(threads))
+    found = cs.cluster(
+        opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=parse_engine(engine, threads, address)
+    )
     cs.save(found, out)
     sizes = found.sizes
     tell(wrote=str(out), clusters=found.k, rows=found.n, cost=found.snapped_cost, search=found.search)
@@ -81,6 +97,8 @@ def ask(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
     *,
     options: Options,
 ) -> None:
@@ -95,7 +113,7 @@ def ask(
     if has_column(out, "loss"):
         raise InputError(f"{out} has losses in it already; give another --out, or remove it first.")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
-    ids = np.sort(cs.ask(opened, budget, seed, engine=cs.Local(threads), **options))
+    ids = np.sort(cs.ask(opened, budget, seed, engine=parse_engine(engine, threads, address), **options))
     if not ids.size:
         raise InputError("There is nothing to ask: with these options select needs no losses.")
     write_rows(out, ids, opened.names(ids))
@@ -118,28 +136,49 @@ def select(
     seed: Seed = 0,
     column: Column = None,
     id_column: IdColumn = None,
+    text: Text = None,
+    target: Target = None,
+    embed_model: EmbedModel = None,
+    loss_model: LossModel = None,
+    gradient: Gradient = False,
+    prefix: Prefix = "",
+    work: Work = None,
+    max_length: MaxLength = None,
+    device: Device = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
     *,
     options: Options,
 ) -> None:
     """Select weighted rows that stand for all rows.
 
     Example: coresift select embeddings.npy --losses ask.csv --budget 2000 --out picked.parquet
+
+    To go from texts to a file to train on: coresift select corpus.parquet --text en --target de
+    --embed-model ENCODER --loss-model MODEL --budget 45000 --out picked.parquet
     """
     check_out(out, "a selection", rows, losses)
+    computing = parse_engine(engine, threads, address)
+    if text is None:
+        given: dict[str, object] = {
+            "--target": target,
+            "--embed-model": embed_model,
+            "--loss-model": loss_model,
+            "--gradient": gradient,
+        }
+        given |= {"--work": work, "--max-length": max_length, "--device": device, "--prefix": prefix}
+        for flag in (flag for flag, value in given.items() if value):
+            raise InputError(f"{flag} is for tables of texts; give --text, the column, with it.")
+    else:
+        sources = TextSources(text, target, embed_model, loss_model, gradient, prefix, max_length, device)
+        select_texts(rows, sources, losses, out, work, budget, seed, column, id_column, threads, computing, options)
+        return
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     with explaining("It must have been asked with the same rows, budget, seed and options."):
-        picked = cs.select(opened, losses, budget, seed, engine=cs.Local(threads), **options)
+        picked = cs.select(opened, losses, budget, seed, engine=computing, **options)
     cs.save(picked, out)
-    facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
-    tell(wrote=str(out), selected=len(picked), rows=picked.n, losses_asked=picked.ledger.asked, seed=picked.seed)
-    if len(picked):
-        weights = weights_of(picked)
-        worth = effective_size(picked)
-        facts.append(("weights", f"{weights.min():,.2f} to {weights.max():,.2f}, {weights.sum():,.0f} in all"))
-        facts.append(("worth", f"{worth:,.0f} rows of equal weight"))
-        tell(weights={"least": weights.min(), "largest": weights.max(), "total": weights.sum()}, effective_size=worth)
-    show_facts(f"Wrote {out}", facts)
+    show_facts(f"Wrote {out}", describe(picked, out))
 
 
 @app.command()

@@ -37,6 +37,15 @@ class Part(ABC):
         """Yield the rows of sorted `ids`."""
         return pick_from(self.batches(columns, size), ids, size)
 
+    def stretch(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Yield rows `start` to `stop`, about `size` at a time."""
+        return slice_from(self.batches(columns, size), start, stop)
+
+    @property
+    def read_at_once(self) -> int:
+        """The most rows that must be read for one of them."""
+        return 1
+
 
 class TableRows(Rows):
     """Rows of one table after the other, streamed by the caller's thread and converted by the block's function."""
@@ -72,6 +81,21 @@ class TableRows(Rows):
             start += batch.num_rows
         return matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
 
+    def _read(self, start: int, stop: int) -> Iterator[Singles]:
+        first = int(np.searchsorted(self._bounds, start, side="right")) - 1
+        for part, begin in zip(self._parts[first:], self._bounds[first:].tolist(), strict=False):
+            if begin >= stop:
+                return
+            within = max(start - begin, 0), min(stop - begin, part.count)
+            for batch in part.stretch(self._layout.columns, self.block_rows, *within):
+                yield self._layout.matrix(batch, self.d, np.arange(start, start + batch.num_rows))
+                start += batch.num_rows
+
+    @property
+    def read_at_once(self) -> int:
+        """The rows of the largest group that a table holds together."""
+        return max(part.read_at_once for part in self._parts)
+
     def _pick(self, ids: Ints) -> Iterator[Singles]:
         done = 0
         for batch in self._picked(self._layout.columns, ids):
@@ -98,7 +122,7 @@ class TableRows(Rows):
         if self.id_name is None:
             return None
         order = np.argsort(numbers, kind="stable")
-        found = [_names(batch.column(self.id_name)) for batch in self._picked([self.id_name], numbers[order])]
+        found = [names_of(batch.column(self.id_name)) for batch in self._picked([self.id_name], numbers[order])]
         result = np.empty(numbers.size, object)
         result[order] = list(chain.from_iterable(found))
         return list(result)
@@ -186,6 +210,17 @@ def pick_from(batches: Iterator[pa.RecordBatch], ids: Ints, size: int) -> Iterat
             yield batch.take(pa.array(ids[at : min(at + size, stop)] - start))
         start, done = start + batch.num_rows, stop
         if done == ids.size:
+            return
+
+
+def slice_from(batches: Iterator[pa.RecordBatch], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """Yield rows `start` to `stop`, numbered along the batches, and look at no batch after them."""
+    for batch in batches:
+        if start < min(stop, batch.num_rows):
+            first = max(start, 0)
+            yield batch.slice(first, min(stop, batch.num_rows) - first)
+        start, stop = start - batch.num_rows, stop - batch.num_rows
+        if stop <= 0:
             return
 
 
@@ -286,7 +321,8 @@ def _is_id(kind: pa.DataType) -> bool:
     return not (kinds.is_nested(kind) or "binary" in str(kind))
 
 
-def _names(column: pa.Array) -> list[Any]:
+def names_of(column: pa.Array) -> list[Any]:
+    """Return the values of an id column: whole numbers or texts, and other types as text."""
     import pyarrow.types as kinds
 
     if kinds.is_dictionary(column.type):

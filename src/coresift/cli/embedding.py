@@ -1,0 +1,75 @@
+"""The verb that turns texts into rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import coresift as cs
+from coresift.cli.app import app
+from coresift.cli.flags import Address, Device, EngineName, IdColumn, MaxLength, Threads, parse_engine
+from coresift.cli.showing import show_facts, speaking, tell
+
+
+@app.command()
+@speaking
+def embed(
+    table: Annotated[
+        str,
+        typer.Argument(metavar="TABLE", help="Texts: .parquet, .arrow, .csv, .jsonl, a folder of them or of datasets."),
+    ],
+    text: Annotated[str, typer.Option(metavar="COLUMN", help="The column of texts.")],
+    model: Annotated[
+        str, typer.Option(help="Folder or hub name of a sentence-transformers model or transformers encoder.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to write: rows for the other verbs, with the table's ids.")] = Path(
+        "embeddings"
+    ),
+    id_column: IdColumn = None,
+    pooling: Annotated[str | None, typer.Option(help="mean or cls (by default as the model says).")] = None,
+    normalize: Annotated[
+        bool | None, typer.Option(help="Whether vectors get length 1 (by default as the model says).")
+    ] = None,
+    max_length: MaxLength = None,
+    batch: Annotated[int, typer.Option(help="How many texts at a time.")] = 64,
+    dtype: Annotated[str, typer.Option(help="float16 or float32.")] = "float16",
+    device: Device = None,
+    threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
+) -> None:
+    """Embed a column of texts; the same command goes on after a stop.
+
+    Example: coresift embed corpus.parquet --text en --model encoder --out embeddings
+    """
+    computing = parse_engine(engine, threads, address)
+    set_threads(threads)
+    there = out.exists()
+    rows = cs.models.embed(
+        table,
+        model,
+        out,
+        text=text,
+        id_column=id_column,
+        pooling=pooling,
+        normalize=normalize,
+        max_length=max_length,
+        batch=batch,
+        dtype=dtype,
+        device=device,
+        engine=computing,
+    )
+    facts = [("rows", f"{rows.n:,} of {rows.d:,} numbers"), ("ids", rows.id_name or "row numbers")]
+    tell(wrote=str(out), rows=rows.n, dimension=rows.d, made_before=there)
+    show_facts(f"Found {out}, made before" if there else f"Wrote {out}", facts)
+
+
+def set_threads(threads: int | None) -> None:
+    """Have torch use as many threads."""
+    from coresift.checks import whole
+    from coresift.models.extra import need
+
+    if threads is not None:
+        need("torch").set_num_threads(whole("threads", threads))

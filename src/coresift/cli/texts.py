@@ -1,0 +1,135 @@
+"""From a table of texts to a file to train on: each stage's result is kept, and reused where it is already there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import coresift as cs
+from coresift.arguments import Options, Settled, settle
+from coresift.checks import InputError
+from coresift.cli.embedding import set_threads
+from coresift.cli.files import describe
+from coresift.cli.showing import show_facts
+from coresift.storage import SELECTION_SUFFIXES, check_target
+from coresift.types import digest
+
+
+@dataclass(frozen=True)
+class TextSources:
+    """Where rows and losses come from when they are made of texts."""
+
+    text: str
+    target: str | None
+    embed_model: str | None
+    loss_model: str | None
+    gradient: bool
+    prefix: str
+    max_length: int | None
+    device: str | None
+
+    def check(self, losses: Path | None, column: str | None) -> None:
+        """Refuse what does not go together."""
+        if self.embed_model is None:
+            raise InputError("--text needs --embed-model, the encoder that turns the texts into rows.")
+        if column is not None:
+            raise InputError("--column is for tables that have embeddings; leave it out with --text.")
+        if losses is not None and self.loss_model is not None:
+            raise InputError("--losses and --loss-model are two sources of losses; give one of them.")
+        for flag, value in (("--target", self.target), ("--gradient", self.gradient), ("--prefix", self.prefix)):
+            if value and self.loss_model is None:
+                raise InputError(f"{flag} needs --loss-model.")
+
+
+def select_texts(
+    table: str,
+    sources: TextSources,
+    losses: Path | None,
+    out: Path,
+    work: Path | None,
+    budget: int | None,
+    seed: int,
+    column: str | None,
+    id_column: str | None,
+    threads: int | None,
+    engine: cs.Local | cs.Ray,
+    options: Options,
+) -> None:
+    """Embed, cluster, ask, select, and write the selected rows of the table with their weights."""
+    from coresift.models.corpus import open_corpus
+    from coresift.models.keeping import kept_losses
+
+    sources.check(losses, column)
+    check_target(out, SELECTION_SUFFIXES, "a selection")
+    set_threads(threads)
+    corpus = open_corpus(table, id_column=id_column)
+    folder = work or out.with_suffix(".work")
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(options.get("strata"), str):
+        options["strata"] = corpus.labels(str(options["strata"]))
+    asked: Any = losses
+    if sources.loss_model is not None:
+        asked = kept_losses(
+            sources.loss_model,
+            corpus,
+            folder,
+            text=sources.text,
+            target=sources.target,
+            gradient=sources.gradient,
+            prefix=sources.prefix,
+            max_length=sources.max_length,
+            device=sources.device,
+        )
+    rows, found = _embedded(corpus, sources, folder, engine)
+    facts = [("embeddings", found)]
+    settled = settle(rows, budget, seed, asking=asked is not None, **options)
+    options["clusters"], found = _clustered(settled, folder, engine)
+    options["z"], options["normalize"] = settled.z, settled.normalize
+    facts.append(("clusters", found))
+    picked = cs.select(rows, asked, budget, seed, engine=engine, **options)
+    cs.save(picked, out, table=corpus.take(picked.ids))
+    if asked is not None and sources.loss_model is not None:
+        facts.append(("losses", asked.kept))
+    show_facts(f"Wrote {out}", [*describe(picked, out), *facts])
+
+
+def _embedded(corpus: Any, sources: TextSources, folder: Path, engine: cs.Local | cs.Ray) -> tuple[cs.Rows, str]:
+    """Return the embeddings of these texts by this model, made or found."""
+    from coresift.models.embedding import Texts, embed_items, facts_of, text_encoder
+
+    encoder = text_encoder(str(sources.embed_model), {"max_length": sources.max_length}, sources.device, engine)
+    texts = Texts(corpus, sources.text)
+    path = folder / f"embeddings-{_name(facts_of(texts, encoder, 'float16'))}"
+    there = path.exists()
+    rows = embed_items(texts, encoder, path, batch=64, dtype="float16", progress=None)
+    return rows, f"{rows.n:,} of {rows.d:,} numbers, {'found' if there else 'made'} in {path}"
+
+
+def _clustered(settled: Settled, folder: Path, engine: cs.Local | cs.Ray) -> tuple[cs.Clustering, str]:
+    """Return the clustering that `select` would make, made or found."""
+    if isinstance(settled.clusters, cs.Clustering):
+        return settled.clusters, f"{settled.clusters.k:,}, given"
+    classes = None if settled.strata is None else digest(settled.strata)
+    parts = (settled.rows.fingerprint(), settled.clusters, settled.z, settled.seed, settled.normalize, classes)
+    path = folder / f"clusters-{_name(*parts)}.npz"
+    if path.is_file():
+        found: cs.Clustering = cs.load(path)
+        return found, f"{found.k:,}, found in {path}"
+    made = cs.cluster(
+        settled.rows,
+        settled.clusters,
+        z=settled.z,
+        seed=settled.seed,
+        normalize=settled.normalize,
+        strata=settled.strata,
+        engine=engine,
+    )
+    cs.save(made, path)
+    return made, f"{made.k:,}, made in {path}"
+
+
+def _name(*facts: Any) -> str:
+    return digest(np.frombuffer(repr(facts).encode(), np.uint8))[:12]

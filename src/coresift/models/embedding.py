@@ -1,0 +1,442 @@
+"""Embeddings: items in, float16 shards out, with ids and a manifest; a run that was killed goes on where it was.
+
+Items are encoded in windows of 65,536 rows, one shard each, the longest texts of a window first so that a batch has
+texts of like length. The work lies in `OUT.part`: finished shards, and of the shard in work the vectors so far, in
+the order of encoding. When all is done the folder gets its name, so `OUT` is whole or not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from coresift.checks import InputError, refuse, whole
+from coresift.engine import Engine
+from coresift.models.corpus import Corpus, open_corpus
+from coresift.models.encoders import Encoder, ModuleEncoder, TextEncoder, evaluating, last_linear
+from coresift.models.spread import SpreadEncoder, spread_texts
+from coresift.oracle.journal import Lines
+from coresift.progress import Progress, choose, stage
+from coresift.remote import Ray
+from coresift.rows import Rows, open_rows
+from coresift.rows.embedded import FORMAT, IDS, MANIFEST, NamedRows, read_manifest
+from coresift.storage import write_bytes, write_table
+from coresift.types import Ints, digest
+
+SHARD = 65_536
+BATCH = 64
+DTYPES = ("float16", "float32")
+WIDTH = np.dtype(np.int64)
+
+
+def embed(
+    source: Any,
+    model: Any,
+    out: str | Path | None = None,
+    *,
+    text: str = "text",
+    id_column: str | None = None,
+    pooling: str | None = None,
+    normalize: bool | None = None,
+    max_length: int | None = None,
+    batch: int = BATCH,
+    dtype: str = "float16",
+    collate: Any = None,
+    device: str | None = None,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+) -> Rows:
+    """Embed texts, or images and other inputs of a torch module, and return the rows.
+
+    source: for a text model, a list of texts, or a table with the column `text`: a Parquet, Arrow, CSV or JSONL file,
+        a folder or glob of them, a folder of `datasets`, an Arrow table or a `Dataset`. For a torch module a tensor,
+        an array or a data set of inputs, or of pairs of an input and a label.
+    model: the folder or hub name of a sentence-transformers model or of a transformers encoder, or a torch module.
+    out: a folder to write; `open_rows(out)` and the command line take it as rows, with the table's ids. Called again
+        with the same texts and options, it goes on after a kill, or finds that all is done. None: in memory.
+    pooling, normalize: "mean" or "cls"; whether vectors get length 1. By default as the model says.
+    max_length: how many tokens of a text count at most, by default as many as the model takes.
+    batch: how many items at a time; those of one batch are of like length.
+    dtype: "float16" or "float32".
+    collate: how a list of items becomes a batch for a torch module, by default torch's own way.
+    device: "cpu", "cuda" or "mps"; by default the best there is, and for a torch module where it is.
+    engine: with `Ray`, texts are encoded on its cluster, by one actor for each GPU or, without any, for each `threads`
+        CPUs; the model must lie in the same folder on all nodes.
+
+    >>> import torch
+    >>> embed(torch.eye(3), torch.nn.Linear(3, 2))
+    Rows(n=3, d=2)
+    """
+    if isinstance(model, torch.nn.Module):
+        _refuse_text_options(pooling=pooling, max_length=max_length, id_column=id_column)
+        if isinstance(engine, Ray):
+            refuse("engine", "left out for a torch module, which is in this process", repr(engine))
+        inner = ModuleEncoder(model, collate=collate)
+        encoder: Encoder = _UnitLength(inner) if normalize else inner
+        with evaluating(model, device):
+            return embed_items(Items(source), encoder, out, batch=batch, dtype=dtype, progress=progress)
+    texts = Texts(open_corpus(source, id_column=id_column), text)
+    options: dict[str, Any] = {"pooling": pooling, "normalize": normalize, "max_length": max_length}
+    encoder = text_encoder(model, options, device, engine)
+    return embed_items(texts, encoder, out, batch=batch, dtype=dtype, progress=progress)
+
+
+def text_encoder(model: Any, options: dict[str, Any], device: str | None, engine: Engine | None) -> Encoder:
+    """Return an encoder of texts, in this process or on a cluster."""
+    encoder = TextEncoder(model, **options, device=device)
+    return spread_texts(encoder, options, device, engine) if isinstance(engine, Ray) else encoder
+
+
+def last_layer(
+    model: Any,
+    dataset: Any,
+    out: str | Path | None = None,
+    *,
+    layer: Any = None,
+    batch: int = 256,
+    dtype: str = "float32",
+    collate: Any = None,
+    device: str | None = None,
+    progress: bool | Progress | None = None,
+) -> Rows:
+    """Return what goes into the last linear layer of a model, or into `layer`, as one row an item.
+
+    >>> import torch
+    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+    >>> last_layer(network, torch.ones(5, 4))
+    Rows(n=5, d=3)
+    """
+    encoder = ModuleEncoder(model, layer=layer or last_linear(model), collate=collate)
+    with evaluating(model, device):
+        return embed_items(Items(dataset), encoder, out, batch=batch, dtype=dtype, progress=progress)
+
+
+class Window(Protocol):
+    """Some consecutive items: how long each is, and those at some places."""
+
+    sizes: Ints
+
+    def pick(self, places: Ints) -> Sequence[Any]:
+        """Return the items at these places of the window."""
+
+
+class Source(Protocol):
+    """Items to encode, window by window; `facts` tell them from others."""
+
+    n: int
+    what: str
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what tells these items from others."""
+
+    def windows(self, size: int) -> Iterator[Window]:
+        """Yield all items in order, `size` at a time."""
+
+    def names(self, ids: Ints) -> list[Any] | None:
+        """Return the own ids of rows, if there are any."""
+
+    @property
+    def id_name(self) -> str | None:
+        """The name of the column of own ids."""
+
+
+class Texts:
+    """The texts of a column of a table."""
+
+    what = "embedding texts"
+
+    def __init__(self, corpus: Corpus, column: str) -> None:
+        corpus.require_texts("text", column)
+        self.n, self._corpus, self._column = corpus.n, corpus, column
+        self._facts: dict[str, str] = {}
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what tells these items from others."""
+        if not self._facts:
+            names = self._corpus.names(np.arange(self.n))
+            ids = "row numbers" if names is None else digest(np.frombuffer(repr(names).encode(), np.uint8))
+            self._facts = {"texts": self._corpus.digest(self._column), "ids": ids}
+        return self._facts
+
+    def windows(self, size: int) -> Iterator[Window]:
+        """Yield all items in order, `size` at a time."""
+        return map(_TextWindow, self._corpus.windows(self._column, size))
+
+    def names(self, ids: Ints) -> list[Any] | None:
+        """Return the own ids of rows, if there are any."""
+        return self._corpus.names(ids)
+
+    @property
+    def id_name(self) -> str | None:
+        """The name of the column of own ids."""
+        return self._corpus.id_name
+
+
+class _TextWindow:
+    def __init__(self, texts: list[str]) -> None:
+        self._texts, self.sizes = texts, np.fromiter(map(len, texts), np.int64, len(texts))
+
+    def pick(self, places: Ints) -> Sequence[str]:
+        return [self._texts[place] for place in places]
+
+
+class Items:
+    """The inputs of a torch module: a tensor, an array, or a data set."""
+
+    what = "embedding rows"
+    id_name = None
+
+    def __init__(self, dataset: Any) -> None:
+        if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")) or isinstance(dataset, str | Path):
+            refuse("dataset", "a tensor, an array or a data set with a length", type(dataset).__name__)
+        self._dataset = torch.as_tensor(dataset) if isinstance(dataset, np.ndarray) else dataset
+        self.n = len(dataset)
+        if self.n == 0:
+            refuse("dataset", "one of at least one item", "an empty one")
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what tells these items from others."""
+        spread = np.unique(np.linspace(0, self.n - 1, min(self.n, 64)).astype(np.int64))
+        leaves = [leaf for place in spread for leaf in _leaves(self._dataset[int(place)])]
+        return {"items": f"{self.n} {digest(*leaves)}"}
+
+    def windows(self, size: int) -> Iterator[Window]:
+        """Yield all items in order, `size` at a time."""
+        for start in range(0, self.n, size):
+            yield _ItemWindow(self._dataset, start, min(size, self.n - start))
+
+    def names(self, ids: Ints) -> list[Any] | None:
+        """Return the own ids of rows, if there are any."""
+        return None
+
+
+class _ItemWindow:
+    def __init__(self, dataset: Any, start: int, count: int) -> None:
+        self._dataset, self._start, self.sizes = dataset, start, np.zeros(count, np.int64)
+
+    def pick(self, places: Ints) -> Sequence[Any]:
+        return [self._dataset[self._start + int(place)] for place in places]
+
+
+def embed_items(
+    source: Source,
+    encoder: Encoder,
+    out: str | Path | None,
+    *,
+    batch: int,
+    dtype: str,
+    progress: bool | Progress | None,
+) -> Rows:
+    """Encode all items, in memory or to a folder."""
+    whole("batch", batch)
+    if dtype not in DTYPES:
+        refuse("dtype", f"one of {', '.join(DTYPES)}", repr(dtype))
+    if out is None:
+        with _ending(encoder):
+            return _in_memory(source, encoder, batch, dtype, choose(progress))
+    folder = Path(out)
+    facts = facts_of(source, encoder, dtype)
+    if folder.exists():
+        _check_same(folder, facts)
+        return open_rows(folder)
+    _check_parent(folder)
+    with _ending(encoder):
+        _write(folder, source, encoder, facts, batch, dtype, choose(progress))
+    return open_rows(folder)
+
+
+@contextmanager
+def _ending(encoder: Encoder) -> Iterator[None]:
+    """End the actors of an encoder that has any."""
+    try:
+        yield
+    finally:
+        if isinstance(encoder, SpreadEncoder):
+            encoder.close()
+
+
+def _encoded(encoder: Encoder, window: Window, cuts: list[Ints]) -> Iterator[tuple[Ints, Any]]:
+    """Yield places and their vectors."""
+    items = (window.pick(some) for some in cuts)
+    found = encoder.encode_all(items) if isinstance(encoder, SpreadEncoder) else map(encoder.encode, items)
+    return zip(cuts, found, strict=True)
+
+
+def facts_of(source: Source, encoder: Encoder, dtype: str) -> dict[str, str]:
+    """Return all that the embeddings depend on."""
+    return {**encoder.facts, **source.facts(), "dtype": dtype}
+
+
+def _in_memory(source: Source, encoder: Encoder, batch: int, dtype: str, progress: Progress) -> Rows:
+    shards = []
+    with stage(progress, source.what, source.n):
+        for number, window in enumerate(source.windows(SHARD)):
+            order, parts = longest_first(window.sizes), []
+            for some, vectors in _encoded(encoder, window, list(batches(order, batch))):
+                parts.append(_narrow(vectors, dtype, number * SHARD + some))
+                progress.advance(some.size)
+            shards.append(np.concatenate(parts)[np.argsort(order)])
+    matrix = np.concatenate(shards)
+    names = source.names(np.arange(source.n))
+    if names is None or source.id_name is None:
+        return open_rows(matrix)
+    return NamedRows([lambda: matrix], [source.n], matrix.shape[1], source.id_name, lambda ids: [names[i] for i in ids])
+
+
+def _write(
+    folder: Path, source: Source, encoder: Encoder, facts: Mapping[str, str], batch: int, dtype: str, progress: Progress
+) -> None:
+    work = folder.with_name(folder.name + ".part")
+    work.mkdir(exist_ok=True)
+    journal = Lines(work / "journal.jsonl", "embeddings", facts)
+    try:
+        shards = []
+        with stage(progress, source.what, source.n):
+            for number, window in enumerate(source.windows(SHARD)):
+                shards.append(f"embeddings-{number:05}.npy")
+                _write_shard(work / shards[-1], window, encoder, number * SHARD, batch, dtype, progress)
+        ids = source.names(np.arange(source.n))
+        if ids is not None:
+            _write_ids(work / IDS, ids)
+        dimension = int(np.load(work / shards[0], mmap_mode="r", allow_pickle=False).shape[1])
+        manifest = {"format": FORMAT, "rows": source.n, "dimension": dimension, "shards": shards, "dtype": dtype}
+        manifest |= {"ids": source.id_name if ids is not None else None, "facts": dict(facts)}
+        write_bytes(json.dumps(manifest, indent=1).encode() + b"\n", work / MANIFEST)
+        os.replace(work, folder)
+        (folder / "journal.jsonl").unlink()
+    finally:
+        journal.close()
+
+
+def _write_shard(
+    path: Path, window: Window, encoder: Encoder, start: int, batch: int, dtype: str, progress: Progress
+) -> None:
+    """Write a shard, from where an earlier run left it."""
+    if path.is_file():
+        progress.advance(window.sizes.size)
+        return
+    order = longest_first(window.sizes)
+    log = path.with_suffix(".log")
+    done = _resume(log, batch, dtype)
+    progress.advance(done)
+    with log.open("ab", buffering=0) as file:
+        for some, found in _encoded(encoder, window, list(batches(order[done:], batch))):
+            vectors = _narrow(found, dtype, start + some)
+            if file.tell() == 0:
+                _append(file, np.array([vectors.shape[1]], WIDTH))
+            _append(file, vectors)
+            progress.advance(some.size)
+    _arrange(log, path, order, dtype)
+    log.unlink()
+
+
+def _resume(log: Path, batch: int, dtype: str) -> int:
+    """Cut the vectors of an earlier run down to whole batches, and return how many are left; first comes the width."""
+    if not log.is_file() or log.stat().st_size < WIDTH.itemsize:
+        log.unlink(missing_ok=True)
+        return 0
+    size = np.dtype(dtype).itemsize * int(np.fromfile(log, WIDTH, 1)[0]) * batch
+    whole_batches = (log.stat().st_size - WIDTH.itemsize) // size
+    os.truncate(log, WIDTH.itemsize + whole_batches * size)
+    return whole_batches * batch
+
+
+def _append(file: Any, vectors: NDArray[Any]) -> None:
+    rest = memoryview(vectors.tobytes())
+    while rest:  # one call, unless the system takes only a part of it
+        rest = rest[file.write(rest) :]
+
+
+def _arrange(log: Path, path: Path, order: Ints, dtype: str) -> None:
+    """Bring the vectors of a window into the order of its rows, and write them whole."""
+    encoded = np.fromfile(log, dtype, offset=WIDTH.itemsize).reshape(order.size, -1)
+    vectors = np.empty_like(encoded)
+    vectors[order] = encoded
+    aside = path.with_suffix(".tmp")
+    with aside.open("wb") as file:
+        np.save(file, vectors, allow_pickle=False)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+
+
+def _write_ids(path: Path, ids: list[Any]) -> None:
+    import pyarrow as pa
+
+    write_table(pa.table({"id": pa.array(ids)}), path)
+
+
+def longest_first(sizes: Ints) -> Ints:
+    """Return the places of items, the longest first: what does not fit the memory shows at once."""
+    return np.argsort(-sizes, kind="stable")
+
+
+def batches(order: Ints, size: int) -> Iterator[Ints]:
+    """Cut places into batches."""
+    return (order[start : start + size] for start in range(0, order.size, size))
+
+
+def _narrow(vectors: NDArray[Any], dtype: str, ids: Ints) -> NDArray[Any]:
+    with np.errstate(over="ignore"):
+        narrow = vectors.astype(dtype)
+    bad = np.flatnonzero(~np.isfinite(narrow).all(1))
+    if bad.size:
+        fits = np.isfinite(vectors[bad[0]]).all()
+        what = "a number too large for float16; use dtype float32" if fits else "a number that is not finite"
+        raise InputError(f"The model's vectors must be finite; that of row {ids[bad[0]]} has {what}.")
+    return narrow
+
+
+class _UnitLength:
+    def __init__(self, inner: Encoder) -> None:
+        self._inner, self.facts = inner, {**inner.facts, "normalize": "True"}
+
+    def encode(self, items: Sequence[Any]) -> Any:
+        vectors = self._inner.encode(items)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors / np.where(lengths == 0, 1, lengths)
+
+
+def _leaves(item: Any) -> Iterator[NDArray[Any]]:
+    if isinstance(item, Mapping):
+        item = list(item.values())
+    if isinstance(item, list | tuple):
+        for one in item:
+            yield from _leaves(one)
+    elif isinstance(item, torch.Tensor):
+        yield item.detach().cpu().numpy()
+    else:
+        yield np.frombuffer(repr(item).encode(), np.uint8)
+
+
+def _check_same(folder: Path, facts: Mapping[str, str]) -> None:
+    if not (folder / MANIFEST).is_file():
+        raise InputError(f"{folder} is there already and is not a folder of embeddings; give another one to write.")
+    before = read_manifest(folder).get("facts", {})
+    parts = [f"{part}: {before.get(part)} then, {now} now" for part, now in facts.items() if before.get(part) != now]
+    if parts:
+        raise InputError(
+            f"{folder} has embeddings of other texts or with other options ({'; '.join(parts)}); "
+            "give another folder, or remove it first."
+        )
+
+
+def _check_parent(folder: Path) -> None:
+    if not folder.parent.is_dir():
+        raise InputError(f"There is no folder {folder.parent} to write {folder.name} in.")
+    if not os.access(folder.parent, os.W_OK):
+        raise InputError(f"The folder {folder.parent} is not one that you may write in.")
+
+
+def _refuse_text_options(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            refuse(name, "left out for a torch module, which takes no texts", repr(value))

@@ -1,0 +1,183 @@
+"""Models from folders and from the hub: weights as safetensors only, and none of their code is ever run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from coresift.checks import CoresiftError, InputError, refuse
+from coresift.models.extra import need
+
+# What a model needs to be loaded here; everything else, its code and its pickles first, is never downloaded.
+WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")
+UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
+POOLINGS = ("mean", "cls")
+LONGEST = 512  # tokens, where a model does not say what it can take
+
+
+def find_model(name: str | Path, argument: str = "model") -> Path:
+    """Return the folder of a model: the one that was named, or what the hub has under that name.
+
+    Only configurations, tokenizers and weights as safetensors are downloaded. A folder whose weights are of another
+    kind, or that names classes of its own, is refused.
+    """
+    folder = Path(name)
+    if not folder.exists():
+        folder = _download(str(name), argument)
+    if not folder.is_dir():
+        refuse(argument, "the folder of a model, or its name on the Hugging Face hub", folder)
+    if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
+        refuse(argument, "a folder with a model's config.json", folder)
+    for module in _modules(folder, argument):
+        part = folder / module
+        pickles = [path.name for pattern in UNSAFE for path in sorted(part.glob(pattern)) if "arg" not in path.name]
+        if pickles and not any(part.glob("*.safetensors")):
+            refuse(argument, "one with its weights as safetensors", f"{part} with {pickles[0]} only")
+    return folder
+
+
+def fingerprint(folder: Path) -> str:
+    """Return a digest of all that a model is loaded from."""
+    state = hashlib.blake2b(digest_size=12)
+    files = sorted({path for pattern in WANTED for path in folder.rglob(pattern) if path.is_file()})
+    for path in files:
+        state.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
+        with path.open("rb") as file:
+            while piece := file.read(2**22):
+                state.update(piece)
+    return state.hexdigest()
+
+
+def choose_device(device: str | None) -> torch.device:
+    """Return the device that was named; by default cuda, else mps, else the cpu, whichever there is."""
+    if device is None:
+        mps = getattr(torch.backends, "mps", None)
+        device = "cuda" if torch.cuda.is_available() else "mps" if mps and mps.is_available() else "cpu"
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = (str(error).splitlines() or ["unknown"])[0].rstrip(".")
+        raise InputError(
+            f"device must be one that this machine has, such as cpu; got {device!r} ({reason})."
+        ) from error
+    return found
+
+
+def load_sentence_encoder(folder: Path, device: torch.device, *, normalize: bool = True) -> Any:
+    """Load a sentence-transformers model, with or without the step that gives its vectors length 1."""
+    library = need("sentence_transformers")
+    with _loading(folder):
+        options = {"use_safetensors": True, "dtype": torch.float32}
+        model = library.SentenceTransformer(
+            str(folder), device=str(device), trust_remote_code=False, local_files_only=True, model_kwargs=options
+        )
+        if normalize:
+            return model
+        kept = [module for module in model if type(module).__name__ != "Normalize"]
+        return library.SentenceTransformer(modules=kept, device=str(device))
+
+
+def load_encoder(folder: Path, device: torch.device) -> tuple[Any, Any]:
+    """Load a transformers encoder and its tokenizer; of an encoder-decoder the encoder."""
+    transformers = need("transformers")
+    with _loading(folder):
+        tokenizer = load_tokenizer(folder)
+        model = transformers.AutoModel.from_pretrained(folder, **_options())
+        if getattr(model.config, "is_encoder_decoder", False):
+            model = model.get_encoder()
+    return model.to(device).eval(), tokenizer
+
+
+def load_scorer(name: str | Path, device: str | None = None) -> tuple[Any, Any, str]:
+    """Load a model that has a loss, with its tokenizer, and say which kind it is: seq2seq, causal or classifier."""
+    folder = find_model(name)
+    transformers = need("transformers")
+    with _loading(folder):
+        config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        kind = _kind(config, folder)
+        classes = {
+            "seq2seq": transformers.AutoModelForSeq2SeqLM,
+            "causal": transformers.AutoModelForCausalLM,
+            "classifier": transformers.AutoModelForSequenceClassification,
+        }
+        model = classes[kind].from_pretrained(folder, config=config, **_options())
+        tokenizer = load_tokenizer(folder)
+    return model.to(choose_device(device)).eval(), tokenizer, kind
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """Load a tokenizer."""
+    return need("transformers").AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+
+
+def _options() -> dict[str, Any]:
+    # In float32 whatever the file has: results do not depend on what a device can do with half precision.
+    options = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
+    return {**options, "dtype": torch.float32}
+
+
+def _kind(config: Any, folder: Path) -> str:
+    names = " ".join(getattr(config, "architectures", None) or [])
+    if "ForSequenceClassification" in names:
+        return "classifier"
+    if getattr(config, "is_encoder_decoder", False):
+        return "seq2seq"
+    if "CausalLM" in names or "LMHead" in names:
+        return "causal"
+    allowed = "a seq2seq or causal language model, or a sequence classifier"
+    refuse("The model for losses", allowed, f"{folder} with {names or 'no architecture named'}")
+
+
+def _download(name: str, argument: str) -> Path:
+    hub = need("huggingface_hub")
+    try:
+        return Path(hub.snapshot_download(name, allow_patterns=list(WANTED)))
+    except Exception as error:  # whatever a missing name or a missing network makes the hub raise
+        allowed = "a folder that exists, or the name of a model on the Hugging Face hub"
+        refuse(argument, allowed, f"{name!r} (the hub says: {_first_line(error)})")
+
+
+def _modules(folder: Path, argument: str) -> list[str]:
+    listing = folder / "modules.json"
+    if not listing.is_file():
+        return [""]
+    try:
+        modules = [(str(module["path"]), str(module["type"])) for module in json.loads(listing.read_bytes())]
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{listing} cannot be read: {_first_line(error)}.") from error
+    for path, kind in modules:
+        if not kind.startswith("sentence_transformers."):
+            refuse(argument, "a model without code of its own", f"{folder} with {kind}")
+        if not (folder / path).resolve().is_relative_to(folder.resolve()):
+            refuse(argument, "a model whose modules lie in its folder", f"{folder} with {path}")
+    return ["", *(path for path, _ in modules)]
+
+
+@contextmanager
+def _loading(folder: Path) -> Iterator[None]:
+    """Load without chatter, and tell in one sentence why it failed."""
+    logging = need("transformers").utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, ImportError) as error:
+        if isinstance(error, CoresiftError):
+            raise
+        raise InputError(f"The model in {folder} cannot be loaded: {_first_line(error)}.") from error
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".:")
