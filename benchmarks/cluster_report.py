@@ -16,8 +16,8 @@ NODES = (1, 10, 100)
 # and what passes through the driver's network and its additions a second.
 CORES, READ, DRIVER = 16, 1e9, 0.5e9
 PASSES = ("refining centers", "assigning rows", "measuring distances")
-# What the driver holds: its libraries, bytes a row at the peak, copies of the sample and of the centers.
-LIBRARIES, A_ROW, SAMPLES, TABLES = 190e6, 72, 3, 40
+# What the driver holds: its libraries, bytes a row in the end, bytes a number of the sample before, tables of centers.
+LIBRARIES, A_ROW, A_NUMBER, TABLES = 100e6, 110, 8, 40
 
 
 def sample_rows(n: int, k: int, axes: int) -> int:
@@ -27,7 +27,7 @@ def sample_rows(n: int, k: int, axes: int) -> int:
 
 def driver_memory(n: int, d: int, k: int, axes: int) -> float:
     """The documented formula of what the driver holds at its peak, in bytes."""
-    return LIBRARIES + A_ROW * n + SAMPLES * 4 * sample_rows(n, k, axes) * (axes + 1) + TABLES * k * d
+    return LIBRARIES + max(A_ROW * n, A_NUMBER * sample_rows(n, k, axes) * (axes + 1)) + TABLES * k * d
 
 
 def moved(n: int, d: int, k: int, axes: int) -> dict[str, float]:
@@ -45,16 +45,21 @@ def moved(n: int, d: int, k: int, axes: int) -> dict[str, float]:
 
 
 def seconds(n: int, d: int, nodes: int, found: dict[str, Any]) -> dict[str, float]:
-    """What a clustering of n rows takes on so many nodes: the driver's own part, its traffic, and the passes."""
-    k, axes, stages = found["clusters"], SAMPLE_AXES, found["stages"]
+    """What a selection from n rows takes on so many nodes: passes, and what the driver learns, moves and draws.
+
+    To draw is all that `select` does outside of the stages of its clustering, in proportion to the rows.
+    """
+    measured, drawn = found["stages"], found["ray"]
+    k, axes, stages = measured["clusters"], SAMPLE_AXES, measured["stages"]
     passes = sum(stages[name] for name in PASSES)
-    per_block = passes * found["threads"] / found["blocks"]
+    per_block = passes * measured["threads"] / measured["blocks"]
     blocks = -(-n // block_length(d))
     bytes_moved = moved(n, d, k, axes)
     return {
-        "driver": found["seconds"] - passes,
-        "traffic": (bytes_moved["to_driver"] + bytes_moved["from_driver"]) / DRIVER,
         "passes": max(blocks * per_block / (CORES * nodes), bytes_moved["read"] / (READ * nodes)),
+        "learns": measured["seconds"] - passes,
+        "moves": (bytes_moved["to_driver"] + bytes_moved["from_driver"]) / DRIVER,
+        "draws": (drawn["seconds"] - sum(drawn["stages"].values())) / found["rows"] * n,
     }
 
 
@@ -95,13 +100,13 @@ def write_report(found: dict[str, Any]) -> str:
     for name, value in stages["stages"].items():
         each = f"{1e3 * value * stages['threads'] / stages['blocks']:.1f}" if name in PASSES else ""
         lines.append(f"| {name} | {value:.1f} | {each} |")
-    lines += ["", *derived(stages)]
+    lines += ["", *derived(found)]
     return "\n".join(lines) + "\n"
 
 
-def derived(stages: dict[str, Any]) -> list[str]:
+def derived(found: dict[str, Any]) -> list[str]:
     """The tables of what larger data would take."""
-    d, k = stages["dimension"], stages["clusters"]
+    d, k = found["stages"]["dimension"], found["stages"]["clusters"]
     lines = [
         f"## Derived: × {d}, k = {k:,}, float16 files",
         "",
@@ -116,7 +121,8 @@ def derived(stages: dict[str, Any]) -> list[str]:
     lines += [
         "",
         f"Nodes of {CORES} cores like those measured, {READ / 1e9:g} GB/s from storage for each node, "
-        f"{DRIVER / 1e9:g} GB/s through the driver: minutes of clustering (passes; driver's own part; its traffic).",
+        f"{DRIVER / 1e9:g} GB/s through the driver. Minutes of `select` (the passes; what the driver learns from the "
+        "sample; what it moves; what it scores and draws):",
         "",
         "| rows | " + " | ".join(f"{count} node{'s' if count > 1 else ''}" for count in NODES) + " |",
         "| --- |" + " --- |" * len(NODES),
@@ -124,9 +130,8 @@ def derived(stages: dict[str, Any]) -> list[str]:
     for n in SIZES:
         cells = []
         for count in NODES:
-            part = seconds(n, d, count, stages)
-            total = sum(part.values())
-            each = "; ".join(f"{part[name] / 60:,.1f}" for name in ("passes", "driver", "traffic"))
-            cells.append(f"{total / 60:,.1f} ({each})")
+            part = seconds(n, d, count, found)
+            each = "; ".join(f"{value / 60:,.1f}" for value in part.values())
+            cells.append(f"{sum(part.values()) / 60:,.1f} ({each})")
         lines.append(f"| {n:.0e} | {' | '.join(cells)} |".replace("e+0", "e"))
     return lines
