@@ -659,7 +659,7 @@ REFUSALS = {
     "missing losses": (
         (*SELECT, "--losses", "few.csv"),
         r"few.csv must have every row that is asked; \d+ of \d+ are missing, the first of them \d+ "
-        r"\(its ids are such as 0\).",
+        r"\(its ids are such as 0\)\. It must have been asked with the same .*\.",
     ),
     "no losses": ((*SELECT, "--losses", "none.csv"), "losses must be .* got 'none.csv', which is not a file."),
     "no loss column": ((*SELECT, "--losses", "ids.csv"), "ids.csv must have the column loss; it has row."),
