@@ -163,7 +163,7 @@ def test_ask_select_and_plan_take_the_same_options(run):
 
     texts = {"--text", "--target", "--embed-model", "--loss-model", "--gradient", "--prefix", "--max-length"}
     assert flags("select") - flags("ask") == {"--losses", "--work", "--device", *texts}
-    assert flags("ask") - flags("plan") == {"--out", "--threads"}
+    assert flags("ask") - flags("plan") == {"--out", "--threads", "--engine", "--address"}
     assert not flags("plan") - flags("ask")
 
 

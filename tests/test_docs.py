@@ -21,7 +21,7 @@ FOR_THE_EYE = ("text",)
 
 
 def blocks(page):
-    """Yield language and content; of a block that is marked as needing the reader's own model, only the syntax counts."""
+    """Yield language and content; of a block that is marked as needing a model, only the syntax counts."""
     for needs, language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
         if needs:
             compile(block, str(page), "exec")
