@@ -396,6 +396,20 @@ def test_given_and_excluded_rows_come_from_files(run, data, form):
     assert picked.population == N - len(exclude)
 
 
+def test_a_file_that_lacks_rows_is_explained(run, data):
+    succeeded(run("ask", "rows.npy", "--budget", BUDGET, "--out", "ask.csv"))
+    asked = pa.csv.read_csv("ask.csv")["row"]
+    pa.csv.write_csv(pa.table({"row": asked, "loss": LOSSES[asked.to_numpy()]}), "ask.csv")
+    other = refused(run("select", "rows.npy", "--budget", 2 * BUDGET, "--losses", "ask.csv"))
+    assert other.endswith("It must have been asked with the same rows, budget, seed and options.")
+    succeeded(run("select", "rows.npy", "--budget", BUDGET, "--losses", "ask.csv"))
+    assert "all selected rows" in refused(run("estimate", "picked.parquet", "--values", "ask.csv"))
+    assert "--ask first" in refused(run("diagnose", "rows.npy", "--budget", BUDGET, "--losses", "ask.csv"))
+    page = Path("picked.html")
+    succeeded(run("report", "picked.parquet", "--losses", "ask.csv"))
+    assert "selected rows are known; give all of them" in page.read_text(encoding="utf-8")
+
+
 def test_warnings_stand_in_the_json_too(run, data):
     succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", BUDGET, "--out", "p.parquet"))
     lopsided = np.arange(N) == cs.load("p.parquet").ids[0]
@@ -645,7 +659,7 @@ REFUSALS = {
     "missing losses": (
         (*SELECT, "--losses", "few.csv"),
         r"few.csv must have every row that is asked; \d+ of \d+ are missing, the first of them \d+ "
-        r"\(its ids are such as 0\).",
+        r"\(its ids are such as 0\)\. It must have been asked with the same .*\.",
     ),
     "no losses": ((*SELECT, "--losses", "none.csv"), "losses must be .* got 'none.csv', which is not a file."),
     "no loss column": ((*SELECT, "--losses", "ids.csv"), "ids.csv must have the column loss; it has row."),

@@ -14,7 +14,7 @@ from rich.table import Table
 import coresift as cs
 from coresift.checks import InputError
 from coresift.cli.app import app
-from coresift.cli.files import check_out, has_column, losses_of_all, write_rows
+from coresift.cli.files import check_out, explaining, has_column, losses_of_all, write_rows
 from coresift.cli.flags import (
     Address,
     Clusters,
@@ -153,7 +153,8 @@ def diagnose(
         return show_facts(f"Wrote {ask}", [("rows that need a loss", f"{ids.size:,} of {opened.n:,}")])
     options |= {"powers": power} if power else {}
     options |= {"proxy": None if proxy is None else losses_of_all(proxy, opened), "holder": holder}
-    found = cs.diagnose(opened, losses, **options)
+    with explaining("A diagnosis asks other rows than a selection: write them with --ask first."):
+        found = cs.diagnose(opened, losses, **options)
     arrays = ("centers", "center_losses", "probes", "losses")
     tell(**{name: value for name, value in plain(found).items() if name not in arrays})
     tell(percentiles=PERCENTILES, losses_asked=found.ledger.asked)

@@ -11,7 +11,7 @@ from rich.table import Table
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.cli.app import app
-from coresift.cli.files import load_selection, numbers_of
+from coresift.cli.files import explaining, load_selection, numbers_of
 from coresift.cli.flags import (
     Confidence,
     Estimator,
@@ -43,7 +43,8 @@ def estimate(
     """
     picked = load_selection(selection)
     answers, estimator = AnswerFile(values), estimating(picked.n, predictions, method)
-    vectors = {name: numbers_of(answers, name, picked) for name in column or ["loss"]}
+    with explaining("An estimate takes the numbers of all selected rows, not only of those that were asked first."):
+        vectors = {name: numbers_of(answers, name, picked) for name in column or ["loss"]}
     labels = None if group is None else answers.labels(group)(picked.ids, picked.names)
     found = cs.estimate(picked, vectors, groups=labels, confidence=confidence, method=estimator)
     entries = [(name, label, one) for name in found for label, one in _by_label(found[name]).items()]

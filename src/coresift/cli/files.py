@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import coresift as cs
-from coresift.answers import AnswerFile
+from coresift.answers import AnswerFile, MissingRowsError
 from coresift.checks import InputError
 from coresift.cli.showing import tell
 from coresift.estimation import effective_size
@@ -23,6 +25,15 @@ def check_out(out: Path, what: str, *sources: str | Path | None, flag: str = "--
             raise InputError(f"{flag} must not lie in {source}, whose files are the rows; got {out}.")
         if source.exists() and out.exists() and out.samefile(source):
             raise InputError(f"{flag} must be another file than {source}, which is read.")
+
+
+@contextmanager
+def explaining(advice: str) -> Iterator[None]:
+    """Say what the reason is, as a rule, when a file lacks rows."""
+    try:
+        yield
+    except MissingRowsError as error:
+        raise InputError(f"{error} {advice}") from error
 
 
 def has_column(path: Path, column: str) -> bool:

@@ -12,7 +12,7 @@ import coresift as cs
 from coresift.arguments import Options
 from coresift.checks import InputError
 from coresift.cli.app import app
-from coresift.cli.files import check_out, describe, has_column, write_rows
+from coresift.cli.files import check_out, describe, explaining, has_column, write_rows
 from coresift.cli.flags import (
     Address,
     Budget,
@@ -175,7 +175,8 @@ def select(
         select_texts(rows, sources, losses, out, work, budget, seed, column, id_column, threads, computing, options)
         return
     opened = cs.open_rows(rows, column=column, id_column=id_column)
-    picked = cs.select(opened, losses, budget, seed, engine=computing, **options)
+    with explaining("It must have been asked with the same rows, budget, seed and options."):
+        picked = cs.select(opened, losses, budget, seed, engine=computing, **options)
     cs.save(picked, out)
     show_facts(f"Wrote {out}", describe(picked, out))
 

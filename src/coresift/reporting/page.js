@@ -379,8 +379,8 @@
     context.lineWidth = 1;
     found.middles.forEach((middle, at) => {
       if (!middle) return;
-      const own = clusters.number[at] === chosen, half = (own ? 8 : many ? 3.2 : 5) * (width < 500 ? 0.7 : 1);
-      context.globalAlpha = chosen === null ? (many ? 0.7 : 0.95) : own ? 1 : 0.25;
+      const own = clusters.number[at] === chosen, half = (own ? 8 : many ? 2.4 : 5) * (width < 500 ? 0.7 : 1);
+      context.globalAlpha = chosen === null ? (many ? 0.55 : 0.95) : own ? 1 : 0.25;
       diamond(context, across(middle[0]), along(middle[1]), half);
       context.fill();
       context.stroke();
