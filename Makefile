@@ -20,7 +20,7 @@ imports: .venv/dev.stamp
 	$(BIN)/lint-imports
 
 unit: .venv/dev.stamp
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 
 # The site, in site/; a warning is an error. The code in it runs in the tests.
 docs: .venv/docs.stamp
