@@ -235,7 +235,7 @@ def _losses(facts: Facts) -> str:
         parts.append(
             "<p>If clusters say something about the loss, rows near their center have losses like the center's. Each "
             "dot is a selected row; the line is the mean loss of all rows at that distance, by the weights.</p>"
-            f"<figure>{scatter(by_distance)}<figcaption>Loss against the distance to the center of the cluster"
+            f"<figure class='narrow'>{scatter(by_distance)}<figcaption>Loss against the distance to the center of the cluster"
             "</figcaption></figure>"
         )
     if smooth is not None:
@@ -317,9 +317,9 @@ def _making(facts: Facts) -> str:
     recipe = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts.recipe.items())
     parts.append(f"<h3>Recipe</h3><dl class='recipe'>{recipe}<div><dt>seed</dt><dd>{facts.seed}</dd></div></dl>")
     if facts.command is not None:
-        parts.append(f"<h3>The same selection again, by command</h3>{_code(facts.command)}")
+        parts.append(f"<h3>The same selection again, by command</h3>{_code(facts.command, 'command')}")
     if facts.code is not None:
-        parts.append(f"<h3>The same selection again, in Python</h3>{_code(facts.code.rstrip())}")
+        parts.append(f"<h3>The same selection again, in Python</h3>{_code(facts.code.rstrip(), 'python')}")
     return "".join([*parts, "</section>"])
 
 
@@ -333,9 +333,9 @@ def _left_out(facts: Facts) -> str:
     )
 
 
-def _code(content: str) -> str:
+def _code(content: str, kind: str) -> str:
     return (
-        f"<div class='code'><pre tabindex='0'><code>{text(content)}</code></pre>"
+        f"<div class='code'><pre class='{kind}' tabindex='0'><code>{text(content)}</code></pre>"
         "<button type='button' class='copy' hidden>Copy</button></div>"
     )
 

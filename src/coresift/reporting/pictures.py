@@ -9,6 +9,8 @@ from coresift.reporting.facts import Histogram, LossByDistance
 
 WIDTH, HEIGHT = 420, 190
 LEFT, RIGHT, TOP, BOTTOM = 44, 22, 10, 28
+# The picture of dots is larger, and still readable at a phone's width.
+DOTS_WIDTH, DOTS_HEIGHT = 560, 290
 
 
 def bars(found: Histogram, name: str) -> str:
@@ -33,7 +35,7 @@ def bars(found: Histogram, name: str) -> str:
 
 def scatter(found: LossByDistance) -> str:
     """Return loss against distance: a dot a row, and a line for the mean."""
-    across, down = WIDTH * 2 - LEFT - RIGHT, HEIGHT * 1.4 - TOP - BOTTOM
+    across, down = DOTS_WIDTH - LEFT - RIGHT, DOTS_HEIGHT - TOP - BOTTOM
     farthest = max(*found.distance, 1e-300)
     top = _ceiling(found.loss, found.means)
 
@@ -46,12 +48,12 @@ def scatter(found: LossByDistance) -> str:
         f"{x:.1f},{y:.1f}" for x, y in (place(*pair) for pair in zip(found.middles, found.means, strict=True))
     )
     marks = [(LEFT + across * value / farthest, value) for value in _steps(farthest)]
-    grid = _grid([(TOP + down * (1 - value / top), value) for value in _steps(top)], WIDTH * 2)
+    grid = _grid([(TOP + down * (1 - value / top), value) for value in _steps(top)], DOTS_WIDTH)
     beyond = sum(loss > top for loss in found.loss)
     note = f" {beyond} of {len(found.loss)} dots lie above the frame and are drawn at its top." if beyond else ""
     said = f"Loss from 0 to {_short(top)} against distance from 0 to {_short(farthest)}.{note}"
     shapes = [*grid, '<g class="dots">', *dots, "</g>", f'<polyline class="mean" points="{line}"/>']
-    return _drawing(said, [*shapes, *_across(marks, HEIGHT * 1.4)], WIDTH * 2, HEIGHT * 1.4)
+    return _drawing(said, [*shapes, *_across(marks, DOTS_HEIGHT)], DOTS_WIDTH, DOTS_HEIGHT)
 
 
 def _ceiling(losses: Sequence[float], means: Sequence[float]) -> float:
