@@ -115,7 +115,7 @@ def test_nodes_that_are_killed_change_nothing_and_nobody_is_asked_twice(files, e
             late.append(running.done())
             assert nodes.kill(nodes.others[0]) >= 1
             nodes.add()
-            picked = running.result(timeout=120)
+            picked = running.result(timeout=300)
         assert cs.save(picked, tmp_path / "picked.parquet").read_bytes() == expected
         assert len(asked) == len(set(asked)) == picked.ledger.asked
     assert not all(late)
