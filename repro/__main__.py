@@ -20,6 +20,7 @@ NAMES = {
     "regression": "repro.regression",
     "translation": "repro.translation",
     "translation-holder": "repro.translation_holder",
+    "translation-paper": "repro.translation_paper",
 }
 QUICK = Path(__file__).parent / ".quick"
 

@@ -1,18 +1,18 @@
 """The paper's protocol for image classification, shared by its table, its curves and its runtimes.
 
-Of a budget of k rows, k' = k/5 are drawn uniformly and trained on. That network embeds all rows (its last hidden layer),
-k'' = k/5 centers of a k-means clustering, snapped to rows, are asked for their losses (or squared gradient norms), and
-the rest is drawn ∝ ℓ(c) + λ‖e − c‖² (λ estimated from the centers' losses). A network is then trained on all k rows,
-without weights, from the same start. Every method of a run shares the k' rows, the start and the order of batches, so
-differences are paired. The paper does not say how wide its layers for CIFAR-10 are: here convolutions of 16, 32 and 64
-channels and dense layers of 128, 64 and 10.
+Of a budget of k rows, k' = k/5 are drawn uniformly and trained on. That network embeds all rows (its last hidden
+layer), k'' = k/5 centers of a k-means clustering, snapped to rows, are asked for their losses (or squared gradient
+norms), and the rest is drawn ∝ ℓ(c) + λ‖e − c‖² (λ estimated from the centers' losses). A network is then trained on
+all k rows, without weights, from the same start. Every method of a run shares the k' rows, the start and the order of
+batches, so differences are paired. The paper does not say how wide its layers for CIFAR-10 are: here convolutions of
+16, 32 and 64 channels and dense layers of 128, 64 and 10.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -132,8 +132,9 @@ METHODS: dict[str, Callable[[Task], Ints]] = {
 }
 
 
-def one_run(split: Split, budget: int, number: int) -> Entry:
+def one_run(split: Split, key: Key) -> Entry:
     """Return the test accuracy of each method's network in one run."""
+    budget, number = key
     task = Task(split, budget, number)
     warm = accuracy(task.network, split.test)
     sets = [method(task) for method in METHODS.values()]
@@ -144,7 +145,7 @@ def one_run(split: Split, budget: int, number: int) -> Entry:
 
 def study(setting: Setting, wanted: dict[tuple[str, int], int]) -> None:
     """Do the runs that are missing of so many for each data set and budget."""
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # layers this small gain nothing from a second thread, and lose much beside other work
     for (dataset, budget), count in wanted.items():
         keys: list[Key] = [(budget, number) for number in range(setting.runs or count)]
         journal = journal_of(setting, dataset)
@@ -152,7 +153,7 @@ def study(setting: Setting, wanted: dict[tuple[str, int], int]) -> None:
             continue
         split = Split.of(images(dataset, setting.where), setting.quick)
         title = f"{DATASETS[dataset]}, {budget:,} rows"
-        journal.fill(setting, title, keys, lambda key, split=split: one_run(split, *key))  # type: ignore[misc]
+        journal.fill(setting, title, keys, partial(one_run, split))
 
 
 def journal_of(setting: Setting, dataset: str) -> Journal:

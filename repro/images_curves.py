@@ -2,9 +2,9 @@
 
     python -m repro images-curves
 
-Cost on two cores: COSTS. The paper plots means with bands of one standard deviation over
-100 runs and gives no numbers but those at 2,000. Here: 30 runs a budget from 500 to 8,000 on MNIST and Fashion-MNIST, 10
-on CIFAR-10; those at 2,000 are the runs of `images-table`.
+Cost on two cores: COSTS. The paper plots means with bands of one standard deviation over 100 runs and gives no numbers
+but those at 2,000. Here: 30 runs a budget from 500 to 8,000 on MNIST and Fashion-MNIST, 10 on CIFAR-10; those at 2,000
+are the runs of `images-table`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def report(setting: Setting) -> Report:
     return Report(tuple(lines), verdict(found), (plot(setting, found),), NOTES)
 
 
-NOTES = """Differences are to uniform, paired by run, ± one standard error. Bands in the plot are one standard deviation, as
-in the paper. All methods and budgets: `results/images-curves.csv`."""
+NOTES = """Differences are to uniform, paired by run, ± one standard error. Bands in the plot are one standard
+deviation, as in the paper. All methods and budgets: `results/images-curves.csv`."""
 
 
 def line(dataset: str, budget: int, methods: dict[str, Floats], name: str) -> Line:

@@ -2,9 +2,9 @@
 
     python -m repro images-table
 
-Cost on two cores: COSTS. The paper: uniform .9130 / .8091 / .4587, k-center
-.9134 / .7692 / .4491, loss .9203 / .8140 / .4590, gradient .9207 / .8107 / .4598 on MNIST / Fashion-MNIST / CIFAR-10,
-100 runs each. Here: 100, 100 and 30 runs. The protocol is in `images.py`.
+Cost on two cores: COSTS. The paper: uniform .9130 / .8091 / .4587, k-center .9134 / .7692 / .4491, loss .9203 / .8140
+/ .4590, gradient .9207 / .8107 / .4598 on MNIST / Fashion-MNIST / CIFAR-10, 100 runs each. Here: 100, 100 and 30 runs.
+The protocol is in `images.py`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def report(setting: Setting) -> Report:
     return Report(tuple(lines), verdict(found), (plot(setting, found),), NOTES)
 
 
-NOTES = """Differences are to uniform, paired by run (± one standard error); for uniform itself, to the paper's mean. The
-paper's differences to uniform on MNIST / Fashion-MNIST / CIFAR-10: k-center +.0004 / −.0399 / −.0096, loss +.0073 /
-+.0049 / +.0003, gradient +.0077 / +.0016 / +.0011. Margin, least confidence and entropy ask the network about every
+NOTES = """Differences are to uniform, paired by run (± one standard error); for uniform itself, to the paper's mean.
+The paper's differences to uniform on MNIST / Fashion-MNIST / CIFAR-10: k-center +.0004 / −.0399 / −.0096, loss +.0073
+/ +.0049 / +.0003, gradient +.0077 / +.0016 / +.0011. Margin, least confidence and entropy ask the network about every
 image; the paper shows them in plots only."""
 
 

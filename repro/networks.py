@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -103,9 +104,9 @@ class ConvNetwork(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         sizes = (3, *CHANNELS)
-        self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(sizes))
         widths = (CHANNELS[-1] * 4 * 4, *WIDTHS, CLASSES)
-        self.dense = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.dense = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def forward(self, images: Any) -> Any:
         """Return the logits."""

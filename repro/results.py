@@ -96,7 +96,7 @@ class Journal:
     def add(self, key: Key, entry: Entry) -> None:
         """Keep a run."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        torn = self.path.exists() and not self.path.read_bytes()[-1:] in (b"", b"\n")
+        torn = self.path.exists() and self.path.read_bytes()[-1:] not in (b"", b"\n")
         with self.path.open("a") as file:
             file.write(("\n" if torn else "") + json.dumps({"key": list(key), **entry}) + "\n")
 
@@ -225,4 +225,5 @@ def _section(name: str, facts: dict[str, Any], prefix: str) -> str:
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:
-    return "".join(f"| {' | '.join(cell.replace('|', '\\|') for cell in row)} |\n" for row in rows)
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in escaped)
