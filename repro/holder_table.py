@@ -23,9 +23,23 @@ import coresift as cs
 from coresift.models import classifier_loss, last_layer
 from repro.data import gas, images
 from repro.networks import Images, train
-from repro.results import Entry, Experiment, Floats, Journal, Key, Line, Report, Setting, pyplot, save_plot, write_table
+from repro.results import (
+    Entry,
+    Experiment,
+    Floats,
+    Journal,
+    Key,
+    Line,
+    Report,
+    Setting,
+    pyplot,
+    save_plot,
+    there,
+    write_table,
+)
 
 PERCENTILES = (20, 40, 60, 80, 99)
+SCALED = "pixels 0 to 255"
 PAPER = {
     "mnist": (0.00111, 0.00320, 0.00663, 0.01416, 0.05935),
     "gas": (0.02286, 0.04488, 0.07158, 0.12589, 0.86976),
@@ -34,7 +48,7 @@ TITLES = {"mnist": "MNIST", "gas": "gas sensors"}
 ROWS = {
     "mnist": {
         "pixels 0 to 1": "pixels divided by 255",
-        "pixels 0 to 255": "pixels as they are",
+        SCALED: "pixels as they are",
         "last layer": "the network's last hidden layer, pixels divided by 255",
     },
     "gas": {
@@ -47,59 +61,48 @@ ROWS = {
         "raw": "as they are",
     },
 }
-CLUSTERS = {"mnist": (100, 400, 2_000), "gas": (80, 400, 795)}
-SEEN = {"mnist": (400, 2_000, 60_000), "gas": (0,)}
-SEEDS = 5
+CLUSTERS = {"mnist": (100, 400), "gas": (80, 400, 795)}
+SEEN = (400, 2_000, 60_000)
+SEEDS = 3
+
+Problem = tuple[Any, Floats]  # rows and a number for each
 
 
 def run(setting: Setting) -> None:
     """Find the percentiles for every scaling, number of clusters and training set that is missing."""
     torch.set_num_threads(1)  # layers this small gain nothing from a second thread, and lose much beside other work
-    seeds = setting.runs or (1 if setting.quick else SEEDS)
     journal = Journal(setting.out / "holder-table.jsonl")
-    for seed in range(seeds):
-        for seen in SEEN["mnist"][:1] if setting.quick else SEEN["mnist"]:
-            fill(setting, journal, "mnist", seen, seed, partial(mnist, setting, seen, seed))
-        fill(setting, journal, "gas", 0, seed, partial(gas_rows, setting))
+    for seed in range(setting.runs or (1 if setting.quick else SEEDS)):
+        fill(setting, journal, "gas", seed, partial(gas_problems, setting))
+        fill(setting, journal, "mnist", seed, partial(mnist_problems, setting, seed))
 
 
-def fill(
-    setting: Setting,
-    journal: Journal,
-    data: str,
-    seen: int,
-    seed: int,
-    make: Callable[[], dict[str, tuple[Any, Floats]]],
-) -> None:
-    """Find what is missing of one network's losses, or of one clustering of the sensors."""
-    keys: list[Key] = [(data, rows, k, seen, seed) for rows in ROWS[data] for k in clusters(setting, data)]
+def fill(setting: Setting, journal: Journal, data: str, seed: int, make: Callable[[], Any]) -> None:
+    """Do what is missing for one seed."""
+    clusters = CLUSTERS[data][:1] if setting.quick else CLUSTERS[data]
+    keys: list[Key] = [(data, rows, k, seed) for rows in ROWS[data] if rows != SCALED for k in clusters]
     if all(key in journal.read() for key in keys) or not setting.time_left():
         return
     journal.fill(setting, f"{TITLES[data]}, seed {seed}", keys, partial(percentiles, make()))
 
 
-def clusters(setting: Setting, data: str) -> tuple[int, ...]:
-    """Return the numbers of clusters to try."""
-    return CLUSTERS[data][:1] if setting.quick else CLUSTERS[data]
-
-
-def mnist(setting: Setting, seen: int, seed: int) -> dict[str, tuple[Any, Floats]]:
-    """Return rows of each scaling, and the losses of a network that was trained on `seen` random rows."""
+def mnist_problems(setting: Setting, seed: int) -> dict[str, dict[int, Problem]]:
+    """Return rows of each kind, with the losses of networks that were trained on so many random rows."""
     arrays = images("mnist", setting.where)
     most = 2_000 if setting.quick else len(arrays["X_train"])
     data = Images.of(arrays["X_train"][:most], arrays["y_train"][:most])
-    ids = np.random.default_rng([seed, 8]).permutation(len(data))[:seen]
-    network = train(data, [ids], seed)[0]
-    losses = classifier_loss(network, (data.pixels, data.classes), batch=2048)(np.arange(len(data)))
     pixels = data.pixels.numpy()
-    return {
-        "pixels 0 to 1": (pixels, losses),
-        "pixels 0 to 255": (pixels * 255, losses),
-        "last layer": (last_layer(network, data.pixels, batch=2048, progress=False), losses),
-    }
+    made: dict[str, dict[int, Problem]] = {"pixels 0 to 1": {}, "last layer": {}}
+    for seen in SEEN[:1] if setting.quick else SEEN:
+        ids = np.random.default_rng([seed, 8]).permutation(len(data))[:seen]
+        network = train(data, [ids], seed)[0]
+        losses = classifier_loss(network, (data.pixels, data.classes), batch=2048)(np.arange(len(data)))
+        made["pixels 0 to 1"][seen] = pixels, losses
+        made["last layer"][seen] = last_layer(network, data.pixels, batch=2048, progress=False), losses
+    return made
 
 
-def gas_rows(setting: Setting) -> dict[str, tuple[Any, Floats]]:
+def gas_problems(setting: Setting) -> dict[str, dict[int, Problem]]:
     """Return features of each scaling with the concentration, of the rows that have one."""
     arrays = gas(setting.where)
     known = np.isfinite(arrays["concentration"])
@@ -115,17 +118,21 @@ def gas_rows(setting: Setting) -> dict[str, tuple[Any, Floats]]:
         "16, both standardized": (standard[:, ::8], normal),
         "raw": (features, target),
     }
-    return {name: (rows.astype(np.float32), values) for name, (rows, values) in made.items()}
+    return {name: {0: (rows.astype(np.float32), values)} for name, (rows, values) in made.items()}
 
 
-def percentiles(made: dict[str, tuple[Any, Floats]], key: Key) -> Entry:
-    """Cluster, and return the percentiles of the ratio over all rows that are not centers."""
-    rows, losses = made[key[1]]
-    found = cs.cluster(rows, key[2], z=2.0, seed=key[4], progress=False)
-    gaps = np.abs(losses - losses[found.centers][found.labels])
-    away = found.distances > 0
-    ratios = gaps[away] / found.distances[away].astype(np.float64) ** 2
-    return {"percentiles": np.percentile(ratios, PERCENTILES).tolist()}
+def percentiles(made: dict[str, dict[int, Problem]], key: Key) -> Entry:
+    """Cluster, and return the percentiles of the ratio over all rows that are not centers, for each network."""
+    _, name, k, seed = key
+    found, clustered = {}, None
+    for seen, (rows, losses) in made[name].items():
+        if rows is not clustered:
+            clustering, clustered = cs.cluster(rows, k, z=2.0, seed=seed, progress=False), rows
+        gaps = np.abs(losses - losses[clustering.centers][clustering.labels])
+        away = clustering.distances > 0
+        ratios = gaps[away] / clustering.distances[away].astype(np.float64) ** 2
+        found[str(seen)] = np.percentile(ratios, PERCENTILES).tolist()
+    return {"percentiles": found}
 
 
 # ------------------------------------------------------------------ report
@@ -134,8 +141,11 @@ def percentiles(made: dict[str, tuple[Any, Floats]], key: Key) -> Entry:
 def report(setting: Setting) -> Report:
     """Write the percentiles of all that was tried, and name what is nearest to the paper."""
     found: dict[Key, list[Floats]] = {}
-    for key, entry in Journal(setting.out / "holder-table.jsonl").read().items():
-        found.setdefault(key[:4], []).append(np.array(entry["percentiles"]))
+    for (data, rows, k, _), entry in there(Journal(setting.out / "holder-table.jsonl").read()).items():
+        for seen, values in entry["percentiles"].items():
+            found.setdefault((data, rows, k, int(seen)), []).append(np.array(values))
+            if rows == "pixels 0 to 1":  # distances are 255 times as large without the division, clusters the same
+                found.setdefault((data, SCALED, k, int(seen)), []).append(np.array(values) / 255**2)
     means = {key: np.exp(np.mean(np.log(np.maximum(some, 1e-300)), axis=0)) for key, some in found.items()}
     runs = {key: len(some) for key, some in found.items()}
     cells = [[*key, runs[key], *values, distance(key, values)] for key, values in sorted(means.items())]

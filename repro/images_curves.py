@@ -10,7 +10,7 @@ are the runs of `images-table`.
 from __future__ import annotations
 
 from repro.images import BUDGETS, DATASETS, NAMES, QUICK_BUDGET, TABLE, accuracies, quicker, study
-from repro.results import Experiment, Floats, Line, Report, Setting, paired, pyplot, save_plot, write_table
+from repro.results import Experiment, Floats, Line, Report, Setting, paired, pyplot, save_plot, there, write_table
 
 RUNS = {"mnist": 30, "fashion_mnist": 30, "cifar10": 10}
 STYLES = {
@@ -35,7 +35,7 @@ def run(setting: Setting) -> None:
 def report(setting: Setting) -> Report:
     """Write all means and the plots."""
     found = {dataset: accuracies(setting, dataset) for dataset in DATASETS}
-    found = {dataset: budgets for dataset, budgets in found.items() if budgets}
+    found = there({dataset: budgets for dataset, budgets in found.items() if budgets})
     lines, cells = [], []
     for dataset, budgets in found.items():
         for budget, methods in budgets.items():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from repro.images import DATASETS, NAMES, QUICK_BUDGET, TABLE, accuracies, quicker, study
-from repro.results import Experiment, Floats, Line, Report, Setting, paired, pyplot, save_plot, write_table
+from repro.results import Experiment, Floats, Line, Report, Setting, paired, pyplot, save_plot, there, write_table
 
 RUNS = {"mnist": 100, "fashion_mnist": 100, "cifar10": 30}
 PAPER = {
@@ -32,7 +32,7 @@ def run(setting: Setting) -> None:
 
 def report(setting: Setting) -> Report:
     """Write the table and a plot of the differences to uniform."""
-    found = at_table(setting)
+    found = there(at_table(setting))
     lines, cells = [], []
     for dataset, methods in found.items():
         place = list(DATASETS).index(dataset)

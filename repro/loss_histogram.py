@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import coresift as cs
-from repro.results import Entry, Experiment, Journal, Key, Line, Report, Setting, pyplot, save_plot, write_table
+from repro.results import Entry, Experiment, Journal, Key, Line, Report, Setting, pyplot, save_plot, there, write_table
 from repro.seq2seq import QUICK, SMALL, Study, kept_array
 
 PAIRS = 20_000
@@ -66,7 +66,7 @@ def gaps(rows: Any, losses: Any, seed: int) -> Entry:
 def report(setting: Setting) -> Report:
     """Write means and medians and draw the histograms."""
     found: dict[str, list[Entry]] = {}
-    for (encoder, _), entry in sorted(Journal(setting.out / "loss-histogram.jsonl").read().items()):
+    for (encoder, _), entry in sorted(there(Journal(setting.out / "loss-histogram.jsonl").read()).items()):
         found.setdefault(encoder, []).append(entry)
     lines, cells, words = [], [], []
     for encoder, runs in found.items():

@@ -33,6 +33,7 @@ from repro.results import (
     pyplot,
     save_plot,
     standard_error,
+    there,
     write_table,
 )
 
@@ -109,7 +110,7 @@ def usual_rows(arrays: dict[str, Any], features: int) -> tuple[Floats, Floats]:
 
 def report(setting: Setting) -> Report:
     """Write the table and the curves."""
-    found = collect(setting)
+    found = there(collect(setting))
     lines, cells = [], []
     for (features, size), methods in found.items():
         base = methods["leverage"][0]

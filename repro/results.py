@@ -8,17 +8,19 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coresift.checks import InputError
 from coresift.progress import Progress, choose, stage
 from repro.data import Home
 
 Floats = NDArray[np.float64]
 Entry = dict[str, Any]
 Key = tuple[Any, ...]
+T = TypeVar("T")
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -110,6 +112,13 @@ class Journal:
                     return
                 self.add(key, one_run(key))
                 setting.progress.advance(1)
+
+
+def there(found: T) -> T:
+    """Return what runs came to, if there are any."""
+    if not found:
+        raise InputError("There is no run to report yet; leave out --report, or give more --minutes.")
+    return found
 
 
 # ------------------------------------------------------------------ figures

@@ -20,7 +20,7 @@ import numpy as np
 import coresift as cs
 from repro.data import images
 from repro.images import BUDGETS, DATASETS, QUICK_BUDGET, SHARE, Split, Task
-from repro.results import Entry, Experiment, Journal, Key, Line, Report, Setting, pyplot, save_plot, write_table
+from repro.results import Entry, Experiment, Journal, Key, Line, Report, Setting, pyplot, save_plot, there, write_table
 
 SETS = ("mnist", "cifar10")
 TIMES = 3
@@ -63,7 +63,7 @@ def timed(split: Split, times: int, key: Key) -> Entry:
 
 def report(setting: Setting) -> Report:
     """Write the seconds and draw them."""
-    found = Journal(setting.out / "runtimes.jsonl").read()
+    found = there(Journal(setting.out / "runtimes.jsonl").read())
     found = {key: found[key] for key in sorted(found, key=lambda key: (SETS.index(key[0]), key[1]))}
     cells = [
         [*key, name, seconds, entry["times"]]

@@ -25,6 +25,7 @@ from repro.results import (
     pyplot,
     save_plot,
     standard_error,
+    there,
     write_table,
 )
 from repro.seq2seq import QUICK, SMALL, Plan, Study
@@ -67,8 +68,8 @@ def report(setting: Setting) -> Report:
 
 def reported(setting: Setting, name: str) -> Report:
     """Write what the runs of this name come to."""
-    found = Journal(setting.out / f"{name}.jsonl").read()
-    sets = list(next(iter(found.values())))[1:] if found else []
+    found = there(Journal(setting.out / f"{name}.jsonl").read())
+    sets = list(next(iter(found.values())))[1:]
     lines, cells, words = [], [], []
     for test in sets:
         for (method, encoder), values in gathered(found, test).items():
@@ -92,7 +93,7 @@ def reported(setting: Setting, name: str) -> Report:
         cells,
     )
     verdict = "Next-token accuracy. " + ". ".join(words) + "." if words else "Too few runs for a verdict."
-    return Report(tuple(lines), verdict, (plot(setting, found, sets, name),) if sets else (), NOTES)
+    return Report(tuple(lines), verdict, (plot(setting, found, sets, name),), NOTES)
 
 
 NOTES = """Differences are to random, paired by seed, ± one standard error. Accuracy is that of the next token with the

@@ -23,6 +23,7 @@ from repro.results import (
     pyplot,
     save_plot,
     standard_error,
+    there,
     write_table,
 )
 from repro.seq2seq import QUICK, SMALL, Study
@@ -47,7 +48,7 @@ def run(setting: Setting) -> None:
 
 def report(setting: Setting) -> Report:
     """Write the table and the curves."""
-    found = values_of(setting)
+    found = there(values_of(setting))
     lines, cells = [], []
     for (test, holder), values in found.items():
         base = found[test, min(of for name, of in found if name == test)]

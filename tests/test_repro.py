@@ -326,6 +326,13 @@ def test_bad_words_are_one_sentence(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", command.NAMES)
+def test_a_report_without_runs_says_so(name, tmp_path, capsys):
+    assert command.main([name, "--report", "--out", str(tmp_path)]) == 2
+    assert "There is no run to report yet" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", command.NAMES)
 def test_results_in_the_repository_are_what_the_runs_come_to(name, tmp_path):
     kept = RESULTS / f"{name}.json"
     if not kept.exists():
