@@ -39,7 +39,7 @@ def main(words: list[str] | None = None) -> int:
             experiment.run(setting)
         report = experiment.report(setting)
         write_report(setting, experiment, report)
-        path = write_readme(setting, list(NAMES))
+        path = write_readme(setting, [load(name) for name in NAMES])
     except CoresiftError as error:
         print(f"Error: {error}", file=sys.stderr)
         return 2

@@ -110,7 +110,9 @@ class Journal:
             for key in missing:
                 if not setting.time_left():
                     return
-                self.add(key, one_run(key))
+                begun = time.process_time()
+                entry = one_run(key)
+                self.add(key, {**entry, "cpu_seconds": round(time.process_time() - begun, 2)})
                 setting.progress.advance(1)
 
 
@@ -172,24 +174,24 @@ def save_plot(figure: Any, path: Path) -> str:
 def write_report(setting: Setting, experiment: Experiment, report: Report) -> None:
     """Keep what came out, and make the README anew from all that is kept."""
     setting.out.mkdir(parents=True, exist_ok=True)
-    kept = {"title": experiment.title, "about": experiment.about, **asdict(report)}
-    (setting.out / f"{experiment.name}.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+    kept = json.dumps(asdict(report), indent=1, ensure_ascii=False)
+    (setting.out / f"{experiment.name}.json").write_text(kept + "\n")
 
 
-def write_readme(setting: Setting, names: Sequence[str]) -> Path:
+def write_readme(setting: Setting, experiments: Sequence[Experiment]) -> Path:
     """Write the page that shows the whole paper at a glance, in this order, from the results that are there."""
     usual = setting.out == RESULTS
     path = (setting.out.parent if usual else setting.out) / "README.md"
     prefix = f"{setting.out.name}/" if usual else ""
-    kept = {}
-    for name in names:
-        file = setting.out / f"{name}.json"
-        if file.exists():
-            kept[name] = json.loads(file.read_text())
-    text = ABOUT + "\n## At a glance\n\n" + _glance(kept, names)
-    for name, facts in kept.items():
-        text += _section(name, facts, prefix)
-    path.write_text(text)
+    text = ABOUT + "\n## At a glance\n\n"
+    rows = [["command", "what", "paper", "ours", "runs", "difference", "verdict"], ["---"] * 7]
+    sections = ""
+    for experiment in experiments:
+        file = setting.out / f"{experiment.name}.json"
+        facts = json.loads(file.read_text()) if file.exists() else None
+        rows.append([f"[`{experiment.name}`](#{experiment.name})", *_glance(experiment, facts)])
+        sections += f"\n## {experiment.name}\n\n{experiment.title}. {experiment.about}\n\n" + _section(facts, prefix)
+    path.write_text(text + _markdown(rows) + sections)
     return path
 
 
@@ -209,27 +211,23 @@ cannot be). Differences are ours minus the paper's, or paired by run where a lin
 """
 
 
-def _glance(kept: dict[str, Any], names: Sequence[str]) -> str:
-    rows = [["command", "what", "paper", "ours", "runs", "difference", "verdict"], ["---"] * 7]
-    for name in names:
-        if name not in kept:
-            rows.append([f"`{name}`", "", "", "", "0", "", "not run yet"])
-            continue
-        facts, first = kept[name], kept[name]["lines"][0]
-        cells = [first["what"], first["paper"], first["ours"], str(first["runs"]), first["difference"]]
-        rows.append([f"[`{name}`](#{name})", *cells, facts["verdict"]])
-    return _markdown(rows)
+def _glance(experiment: Experiment, facts: dict[str, Any] | None) -> list[str]:
+    if facts is None:
+        return [experiment.title, "", "", "0", "", "Not run yet."]
+    first = facts["lines"][0]
+    return [first["what"], first["paper"], first["ours"], str(first["runs"]), first["difference"], facts["verdict"]]
 
 
-def _section(name: str, facts: dict[str, Any], prefix: str) -> str:
-    text = f"\n## {name}\n\n{facts['title']}. {facts['about']}\n\n**{facts['verdict']}**\n\n"
+def _section(facts: dict[str, Any] | None, prefix: str) -> str:
+    if facts is None:
+        return "Not run yet.\n"
     rows = [["what", "paper", "ours", "runs", "difference"], ["---"] * 5]
     rows += [[one["what"], one["paper"], one["ours"], str(one["runs"]), one["difference"]] for one in facts["lines"]]
-    text += _markdown(rows)
+    text = f"**{facts['verdict']}**\n\n" + _markdown(rows)
     if facts["notes"]:
         text += f"\n{facts['notes'].strip()}\n"
     for plot in facts["plots"]:
-        text += f"\n![{name}]({prefix}{plot})\n"
+        text += f"\n![{Path(plot).stem}]({prefix}{plot})\n"
     return text
 
 

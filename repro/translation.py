@@ -69,7 +69,7 @@ def report(setting: Setting) -> Report:
 def reported(setting: Setting, name: str) -> Report:
     """Write what the runs of this name come to."""
     found = there(Journal(setting.out / f"{name}.jsonl").read())
-    sets = list(next(iter(found.values())))[1:]
+    sets = [name for name, values in next(iter(found.values())).items() if isinstance(values, dict)]
     lines, cells, words = [], [], []
     for test in sets:
         for (method, encoder), values in gathered(found, test).items():
@@ -145,7 +145,9 @@ def plot(setting: Setting, found: dict[Key, Entry], sets: list[str], name: str) 
 EXPERIMENT = Experiment(
     "translation",
     "Fine-tuning a translation model on 1 % of the pairs, at the size of two cores",
-    "2,000 of 180,000 Europarl pairs, a small T5, MiniLM and static embeddings. Two cores: TIMES.",
+    "Smaller than the paper's in everything: 200,000 Europarl pairs instead of 4.6 million of WMT; a T5 of about 1.5 "
+    "million parameters, trained here on a random tenth, instead of the pretrained T5-Small of 77 million; 2,000 pairs "
+    "selected instead of 45,000; MiniLM and static embeddings instead of BERT and Sentence-T5. Two cores: TIMES.",
     run,
     report,
 )

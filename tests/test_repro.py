@@ -287,9 +287,9 @@ def test_the_readme_has_a_line_for_what_ran_and_says_what_did_not(tmp_path):
     lines = (Line("a | b", ".5", ".6", 3, "+.1"),)
     experiment = Experiment("one", "Title", "About.", lambda _: None, lambda _: Report(lines, "Yes.", ("one.svg",)))
     write_report(some, experiment, experiment.report(some))
-    text = write_readme(some, ["one", "two"]).read_text()
+    text = write_readme(some, [experiment, replace(experiment, name="two")]).read_text()
     assert "| [`one`](#one) | a \\| b | .5 | .6 | 3 | +.1 | Yes. |" in text
-    assert "| `two` |  |  |  | 0 |  | not run yet |" in text
+    assert "| [`two`](#two) | Title |  |  | 0 |  | Not run yet. |" in text
     assert "![one](one.svg)" in text
 
 
@@ -353,5 +353,5 @@ def test_the_readme_is_made_from_the_results(tmp_path, monkeypatch):
     for path in RESULTS.glob("*.json"):
         (folder / path.name).write_bytes(path.read_bytes())
     monkeypatch.setattr(results, "RESULTS", folder)
-    made = write_readme(Setting(data.Home((), tmp_path), folder), list(command.NAMES))
+    made = write_readme(Setting(data.Home((), tmp_path), folder), [command.load(name) for name in command.NAMES])
     assert made.read_text() == (Path(command.__file__).parent / "README.md").read_text()
