@@ -76,8 +76,10 @@ def verdict(found: dict[str, dict[str, Floats]]) -> str:
         off = methods["uniform"].mean() - PAPER["uniform"][place]
         near = "reproduced" if abs(off) <= NEAR[dataset] else "not reproduced"
         gains = "; ".join(gain(method, methods, place) for method in ("loss", "gradient"))
-        parts.append(f"{DATASETS[dataset]}: uniform {near} ({off:+.4f}); {gains}")
-    return ". ".join(parts) + "."
+        count = f"{methods['uniform'].size} of {RUNS[dataset]} runs"
+        parts.append(f"{DATASETS[dataset]} ({count}): uniform {near} ({off:+.4f}); {gains}")
+    missing = [f"{title} was not run yet" for dataset, title in DATASETS.items() if dataset not in found]
+    return ". ".join(parts + missing) + "."
 
 
 def gain(method: str, methods: dict[str, Floats], place: int) -> str:

@@ -40,14 +40,16 @@ def tiny(setting: Setting) -> Plan:
 def make_encoder(folder: Path, texts: list[str]) -> None:
     """Write a tiny BERT with random weights, and a tokenizer of the texts' words."""
     from tokenizers import BertWordPieceTokenizer  # noqa: PLC0415
-    from transformers import BertConfig, BertModel, BertTokenizerFast  # noqa: PLC0415
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast  # noqa: PLC0415
 
     learned = BertWordPieceTokenizer(lowercase=True)
     learned.train_from_iterator(texts, vocab_size=400, show_progress=False)
     torch.manual_seed(0)
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     BertModel(BertConfig(vocab_size=learned.get_vocab_size(), **shape)).save_pretrained(folder)
-    BertTokenizerFast(tokenizer_object=learned._tokenizer, model_max_length=128).save_pretrained(folder)
+    special = {f"{name}_token": f"[{name.upper()}]" for name in ("unk", "pad", "cls", "sep", "mask")}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=learned._tokenizer, model_max_length=128, **special)
+    tokenizer.save_pretrained(folder)
 
 
 def report(setting: Setting) -> Report:
