@@ -65,9 +65,13 @@ def home(folder: str | Path | None = None) -> Home:
     return Home(tuple(Path(one) for one in named if one), Path(base) / "coresift" / "data")
 
 
-def images(name: str, where: Home) -> Arrays:
-    """Return X_train, y_train, X_test and y_test of "mnist", "fashion_mnist" or "cifar10": pixels as uint8."""
-    return _cifar(where) if name == "cifar10" else _mnist(name, where)
+def images(name: str, where: Home, most: int | None = None) -> Arrays:
+    """Return X_train, y_train, X_test and y_test of "mnist", "fashion_mnist" or "cifar10": pixels as uint8.
+
+    most: how many of each at most, from the beginning.
+    """
+    found = _cifar(where, most) if name == "cifar10" else _mnist(name, where)
+    return {part: array[:most] for part, array in found.items()}
 
 
 # ------------------------------------------------------------------ MNIST and Fashion-MNIST
@@ -122,17 +126,19 @@ def read_idx(packed: bytes) -> NDArray[np.uint8]:
 # ------------------------------------------------------------------ CIFAR-10
 
 SHEETS = {"train": 20, "test": 4}
+SHEET = 2_500
 RECORD = 1 + 3 * 32 * 32  # a class, then the red, green and blue pixels
 
 
-def _cifar(where: Home) -> Arrays:
+def _cifar(where: Home, most: int | None) -> Arrays:
     folder = where.find("cifar10") or _make(where.cache / "cifar10", _download_cifar)
     if (folder / "cifar10.npz").exists():
         with np.load(folder / "cifar10.npz", allow_pickle=False) as file:
             return {part: file[part] for part in PARTS}
     found = {}
     for split, count in SHEETS.items():
-        found[f"X_{split}"] = np.concatenate([_sheet(folder / f"{split}_{i:02d}.webp") for i in range(count)])
+        needed = count if most is None else min(count, -(-most // SHEET))
+        found[f"X_{split}"] = np.concatenate([_sheet(folder / f"{split}_{i:02d}.webp") for i in range(needed)])
         found[f"y_{split}"] = np.load(folder / f"{split}_labels.npy", allow_pickle=False)
     return found
 

@@ -88,9 +88,8 @@ def fill(setting: Setting, journal: Journal, data: str, seed: int, make: Callabl
 
 def mnist_problems(setting: Setting, seed: int) -> dict[str, dict[int, Problem]]:
     """Return rows of each kind, with the losses of networks that were trained on so many random rows."""
-    arrays = images("mnist", setting.where)
-    most = 2_000 if setting.quick else len(arrays["X_train"])
-    data = Images.of(arrays["X_train"][:most], arrays["y_train"][:most])
+    arrays = images("mnist", setting.where, 2_000 if setting.quick else None)
+    data = Images.of(arrays["X_train"], arrays["y_train"])
     pixels = data.pixels.numpy()
     made: dict[str, dict[int, Problem]] = {"pixels 0 to 1": {}, "last layer": {}}
     for seen in SEEN[:1] if setting.quick else SEEN:

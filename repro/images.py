@@ -43,7 +43,7 @@ NAMES = {
     "ours": "coresift's default",
 }
 OURS = {"pilot": cs.Representatives(), "score": cs.Learned(), "design": cs.Systematic(), "clusters": None}
-QUICK_ROWS, QUICK_BUDGET = 1_500, 200
+QUICK_ROWS, QUICK_BUDGET = 600, 60
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,9 @@ class Split:
     test: Images
 
     @classmethod
-    def of(cls, arrays: Arrays, quick: bool) -> Split:
-        """Return all images, or a few for a quick look."""
-        most = QUICK_ROWS if quick else len(arrays["X_train"])
-        parts = (Images.of(arrays[f"X_{name}"][:most], arrays[f"y_{name}"][:most]) for name in ("train", "test"))
-        return cls(*parts)
+    def of(cls, arrays: Arrays) -> Split:
+        """Return the images as tensors."""
+        return cls(*(Images.of(arrays[f"X_{name}"], arrays[f"y_{name}"]) for name in ("train", "test")))
 
 
 class Task:
@@ -151,7 +149,7 @@ def study(setting: Setting, wanted: dict[tuple[str, int], int]) -> None:
         journal = journal_of(setting, dataset)
         if all(key in journal.read() for key in keys) or not setting.time_left():
             continue
-        split = Split.of(images(dataset, setting.where), setting.quick)
+        split = Split.of(images(dataset, setting.where, QUICK_ROWS if setting.quick else None))
         title = f"{DATASETS[dataset]}, {budget:,} rows"
         journal.fill(setting, title, keys, partial(one_run, split))
 

@@ -2,10 +2,11 @@
 
     python -m repro loss-histogram
 
-Cost on two cores: COSTS, most of it for the model that is made first (`translation` uses the same). The paper shows
-|ℓ(e) − ℓ(random)| against |ℓ(e) − ℓ(c_e)| for T5 losses on WMT pairs, clustered by BERT embeddings, as a plot, and
-says that the second are much smaller on average. Here: 20,000 Europarl pairs that a small T5 was not trained on, with
-MiniLM and with static embeddings (`seq2seq.py` says what is smaller than the paper's), a center for every ten pairs.
+Cost: not measured, by estimate hours, most of them for the model that is made first (`translation` uses the same). The
+paper shows |ℓ(e) − ℓ(random)| against |ℓ(e) − ℓ(c_e)| for T5 losses on WMT pairs, clustered by BERT embeddings, as a
+plot, and says that the second are much smaller on average. Here: 20,000 Europarl pairs that a small T5 was not trained
+on, with MiniLM and with static embeddings (`seq2seq.py` says what is smaller than the paper's), a center for every ten
+pairs.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def plot(setting: Setting, found: dict[str, list[Entry]]) -> str:
 EXPERIMENT = Experiment(
     "loss-histogram",
     "Differences of losses to the center's and to a random pair's",
-    "20,000 Europarl pairs under a small T5. Two cores: TIMES.",
+    "20,000 Europarl pairs under a small T5. Cost: not measured.",
     run,
     report,
 )
