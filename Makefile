@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types imports unit benchmarks wheel clean
+.PHONY: demo test docs lint types imports unit benchmarks wheel clean
 
 demo: .venv/core.stamp
 	$(BIN)/coresift demo
@@ -20,7 +20,11 @@ imports: .venv/dev.stamp
 	$(BIN)/lint-imports
 
 unit: .venv/dev.stamp
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
+
+# The site, in site/; a warning is an error. The code in it runs in the tests.
+docs: .venv/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # Slow studies; each writes its figures to benchmarks/results/.
 benchmarks: .venv/benchmarks.stamp
@@ -35,13 +39,16 @@ benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.holder
 	$(BIN)/python -m benchmarks.baselines
 	$(BIN)/python -m benchmarks.regression
+	$(BIN)/python -m benchmarks.cluster
 	$(BIN)/python -m benchmarks.models
+	$(BIN)/python -m benchmarks.plan
+	$(BIN)/python -m benchmarks.report
 
 wheel: .venv/dev.stamp
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean:
-	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/python.stamp:
 	$(PYTHON) -m venv .venv
@@ -53,6 +60,10 @@ clean:
 
 .venv/dev.stamp: .venv/core.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+.venv/docs.stamp: .venv/core.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	touch $@
 
 .venv/benchmarks.stamp: .venv/core.stamp

@@ -117,6 +117,9 @@ def plot(found: list[Facts], path: Path) -> None:
             panel.loglog(at, [fact["limit"] for fact in some], "--", color="gray", label="the limit: one exact pass")
             panel.legend()
             panel.set_title(f"exponent {exponent(found, name):.2f}")
+        else:
+            panel.set_yscale("linear")
+            panel.set_ylim(0)
         panel.set_xlabel("rows" if name == "n" else "centers")
         panel.set_ylabel("seconds" if value == "seconds" else "peak anonymous GB")
     figure.savefig(path, metadata={"Date": None})

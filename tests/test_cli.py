@@ -25,12 +25,31 @@ from coresift.checks import InputError
 from coresift.cli import main
 from coresift.cli.flags import DESIGNS, PILOTS, SCORES, parse_part
 
-VERBS = ("demo", "cluster", "ask", "select", "estimate", "certify", "plan", "compare", "diagnose", "regression")
+VERBS = (
+    *("demo", "cluster", "ask", "select", "estimate", "certify", "plan", "compare", "diagnose", "regression"),
+    "report",
+)
 N, D, BUDGET = 400, 4, 40
 ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
 LOSSES = np.random.default_rng(1).exponential(size=N)
 IDS = [f"q/{row:03}, “{row % 7}”" for row in range(N)]
 COMMAND = str(Path(sys.executable).with_name("coresift"))
+
+
+# What --json has of each verb, among others.
+TOLD = {
+    "demo": {"selected", "rows", "total", "truth"},
+    "cluster": {"wrote", "clusters", "rows", "cost", "search", "sizes"},
+    "ask": {"wrote", "need_a_loss", "rows"},
+    "select": {"wrote", "selected", "rows", "losses_asked", "weights", "effective_size"},
+    "estimate": {"estimates", "confidence", "effective_size"},
+    "certify": {"statistical", "conditional"},
+    "plan": {"losses_asked", "passes", "memory", "seconds"},
+    "compare": {"wrote", "lines", "verdicts"},
+    "diagnose": {"verdict", "reason", "ratio", "holder", "losses_asked"},
+    "regression": {"wrote", "need_a_label"},
+    "report": {"wrote", "bytes"},
+}
 
 
 class Outcome(NamedTuple):
@@ -107,8 +126,8 @@ def test_each_verb_shows_an_example_that_names_it(run, verb):
     assert f"Example: coresift {verb}" in succeeded(run(verb, "--help"))
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_examples_work_as_they_stand(run, data, verb):
+def example(run, verb):
+    """Write what a verb's example reads, and return its words."""
     np.save("embeddings.npy", np.random.default_rng(2).normal(size=(2_500, 3)).astype(np.float32))
     ids = np.arange(2_500)
     pa.csv.write_csv(pa.table({"row": ids, "loss": ids / 7}), "losses.csv")
@@ -118,7 +137,16 @@ def test_the_examples_work_as_they_stand(run, data, verb):
     line = re.search(rf"Example: coresift ({verb} .*?) (Arguments|Options|Then|To):?", help_text).group(1)
     if verb == "select":
         shutil.copy("answered.csv", "ask.csv")
-    estimated(run(*line.split()))
+    return line.split()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_examples_work_as_they_stand_and_tell_json_or_nothing(run, data, verb):
+    words = example(run, verb)
+    assert estimated(run(*words))
+    told = json.loads(estimated(run(*words, "--json")))
+    assert TOLD[verb] <= set(told)
+    assert estimated(run(*words, "--quiet")) == ""
 
 
 def test_help_lists_the_verbs_and_version_is_the_packages(run):
@@ -135,7 +163,7 @@ def test_ask_select_and_plan_take_the_same_options(run):
 
     texts = {"--text", "--target", "--embed-model", "--loss-model", "--gradient", "--prefix", "--max-length"}
     assert flags("select") - flags("ask") == {"--losses", "--work", "--device", *texts}
-    assert flags("ask") - flags("plan") == {"--out", "--threads"}
+    assert flags("ask") - flags("plan") == {"--out", "--threads", "--engine", "--address"}
     assert not flags("plan") - flags("ask")
 
 
@@ -366,6 +394,30 @@ def test_given_and_excluded_rows_come_from_files(run, data, form):
     assert picked == cs.select(ROWS, LOSSES, BUDGET, given=given, exclude=exclude)
     assert set(given) <= set(picked.ids)
     assert picked.population == N - len(exclude)
+
+
+def test_a_file_that_lacks_rows_is_explained(run, data):
+    succeeded(run("ask", "rows.npy", "--budget", BUDGET, "--out", "ask.csv"))
+    asked = pa.csv.read_csv("ask.csv")["row"]
+    pa.csv.write_csv(pa.table({"row": asked, "loss": LOSSES[asked.to_numpy()]}), "ask.csv")
+    other = refused(run("select", "rows.npy", "--budget", 2 * BUDGET, "--losses", "ask.csv"))
+    assert other.endswith("It must have been asked with the same rows, budget, seed and options.")
+    succeeded(run("select", "rows.npy", "--budget", BUDGET, "--losses", "ask.csv"))
+    assert "all selected rows" in refused(run("estimate", "picked.parquet", "--values", "ask.csv"))
+    assert "--ask first" in refused(run("diagnose", "rows.npy", "--budget", BUDGET, "--losses", "ask.csv"))
+    page = Path("picked.html")
+    succeeded(run("report", "picked.parquet", "--losses", "ask.csv"))
+    assert "selected rows are known; give all of them" in page.read_text(encoding="utf-8")
+
+
+def test_warnings_stand_in_the_json_too(run, data):
+    succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", BUDGET, "--out", "p.parquet"))
+    lopsided = np.arange(N) == cs.load("p.parquet").ids[0]
+    pa.csv.write_csv(pa.table({"row": np.arange(N), "loss": lopsided.astype(float)}), "few.csv")
+    found = run("estimate", "p.parquet", "--values", "few.csv", "--json")
+    told = json.loads(found.out)
+    assert [f"Warning: {text}" for text in told["warnings"]] == found.err.splitlines()
+    assert told["estimates"][0]["total"]["value"] >= 0
 
 
 def test_a_draw_that_takes_nothing_is_told_and_saved(run, data):
@@ -607,7 +659,7 @@ REFUSALS = {
     "missing losses": (
         (*SELECT, "--losses", "few.csv"),
         r"few.csv must have every row that is asked; \d+ of \d+ are missing, the first of them \d+ "
-        r"\(its ids are such as 0\).",
+        r"\(its ids are such as 0\)\. It must have been asked with the same .*\.",
     ),
     "no losses": ((*SELECT, "--losses", "none.csv"), "losses must be .* got 'none.csv', which is not a file."),
     "no loss column": ((*SELECT, "--losses", "ids.csv"), "ids.csv must have the column loss; it has row."),
@@ -663,6 +715,31 @@ REFUSALS = {
     "damaged rows": (("select", "damaged.npy", "--budget", 5), "rows must be readable .npy files of numbers; got .*"),
     "pickled rows": (("select", "pickled.npy", "--budget", 5), "rows must be readable .npy files of numbers; got .*"),
     "out of no kind": ((*SELECT, "--out", "x.txt"), "The name of a selection must be .* .jsonl; got x.txt."),
+    "report of no kind": (
+        ("report", "made.parquet", "--out", "x.pdf"),
+        r"The name of a report must be one that ends in \.html or \.htm; got x\.pdf\.",
+    ),
+    "report without a table": (
+        ("report", "made.parquet", "--text", "words"),
+        r"text must be given together with a table, or with rows that come from one; got neither\.",
+    ),
+    "report of other rows": (
+        ("report", "made.parquet", "--rows", "rows.npy", "--clusters", "other.npz"),
+        r"clustering must be the one that the selection was made with; this is another\.",
+    ),
+    "report of a clustering": (("report", "made.npz"), r"made\.npz must be a selection; it is a clustering\."),
+    "report without a column": (
+        ("report", "made.parquet", "--rows", "rows.parquet", "--label", "kind"),
+        r"The column must be one of id, embedding; got kind\.",
+    ),
+    "report with another's diagnosis": (
+        ("report", "made.parquet", "--diagnosis", "lines.txt"),
+        r"lines\.txt must be a file that diagnose --json wrote; it has no verdict\.",
+    ),
+    "report without losses": (
+        ("report", "made.parquet", "--losses", "ids.csv"),
+        r"ids\.csv must have the column loss; it has row\.",
+    ),
     "out in no folder": ((*SELECT, "--out", "no/x.csv"), "There is no folder no to write x.csv in."),
     "out is a folder": ((*SELECT, "--out", "folder.csv"), "folder.csv must be a file to write to; it is a folder."),
     "out is read": (

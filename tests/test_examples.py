@@ -14,7 +14,9 @@ QUICK = {"finetune_banking77.py": "--method coresift --budget 20 --epochs 1 --li
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_example_runs(path, capsys, request, monkeypatch, tmp_path):
     words = QUICK.get(path.name, "").split()
-    if words:
+    if " DATA " in path.read_text(encoding="utf-8").split('"""')[1]:
+        words = [str(request.getfixturevalue("data_home"))]
+    elif words:
         monkeypatch.setenv("CORESIFT_DATA", str(request.getfixturevalue("data_home")))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path), *words])

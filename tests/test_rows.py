@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -591,3 +592,93 @@ def test_good_rows_have_no_bad_row() -> None:
     assert first_bad_row(open_rows(HALF)) is None
     with pytest.raises(InputError, match="all of them are"):
         refuse_bad_row(open_rows(HALF))
+
+
+# ------------------------------------------------------------------ in other processes, and in other places
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_stretch_of_rows_can_be_read_elsewhere(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = FORMS[form](HALF.astype(np.float32), tmp_path)
+    if isinstance(source, Path):
+        source = source.relative_to(tmp_path)
+    rows, expected = open_rows(source), HALF.astype(np.float32)
+    some = np.array([3, 7, 7, 255, 256, 300, 598])
+    views = {
+        "themselves": (rows, expected),
+        "normalized": (rows.normalized(), join(rows.normalized())),
+        "a part": (rows.subset(np.arange(0, COUNT, 2)), expected[::2]),
+        "a part, normalized": (rows.subset(np.arange(100, COUNT)).normalized(), join(rows.normalized())[100:]),
+        "a normalized part": (rows.normalized().subset(np.arange(100, COUNT)), join(rows.normalized())[100:]),
+    }
+    sent = pickle.dumps(rows)
+    monkeypatch.chdir("/")  # whoever reads them lives elsewhere
+    there = pickle.loads(sent)
+    if isinstance(source, Path):
+        assert len(sent) < HALF.nbytes / 20  # paths and what files say of themselves, not numbers
+    for view, values in views.values():
+        assert view.base is rows
+        for start, stop in ((0, 256), (256, view.n), (0, view.n)):
+            found = list(pickle.loads(pickle.dumps(view.stretch(start, stop)))(there))
+            assert [len(block) for block in found[:-1]] == [256] * (len(found) - 1)
+            np.testing.assert_array_equal(np.concatenate(found), values[start:stop])
+        ids = some[some < view.n]
+        picked = list(pickle.loads(pickle.dumps(view.picking(ids)))(there))
+        np.testing.assert_array_equal(np.concatenate(picked), values[ids])
+
+
+def test_how_many_rows_a_table_reads_at_once(tmp_path: Path) -> None:
+    array = HALF.astype(np.float32)
+    assert open_rows(_parquet(array, tmp_path, row_group_size=70)).normalized().read_at_once == 70
+    assert open_rows(array).read_at_once == 1
+
+
+@pytest.mark.parametrize("form", ["npy", "folder of shards", "Parquet, lists", "Arrow file", "Feather, compressed"])
+def test_rows_in_other_places_are_those_of_local_files(form: str, tmp_path: Path) -> None:
+    """By URI, and on a filesystem that lives in memory."""
+    import fsspec
+    from pyarrow import fs
+
+    path = Path(FORMS[form](HALF.astype(np.float32), tmp_path))
+    memory = fsspec.filesystem("memory")
+    name = f"/{tmp_path.name}/{path.name}"
+    memory.put(str(path), name, recursive=True)
+    there = fs.PyFileSystem(fs.FSSpecHandler(memory))
+    ids = [599, 0, 300, 0, 7, 6, 300, 258]
+    for rows in (open_rows(path.as_uri()), open_rows(name, filesystem=there)):
+        np.testing.assert_array_equal(join(rows), HALF)
+        np.testing.assert_array_equal(rows.take(ids), HALF[ids])
+        np.testing.assert_array_equal(np.concatenate(list(rows.stretch(256, 600)(rows))), HALF[256:])
+        assert rows.fingerprint() == open_rows(HALF).fingerprint()
+
+
+def test_sparse_rows_of_a_distant_array_are_read_one_by_one(tmp_path: Path) -> None:
+    array = np.random.default_rng(0).normal(size=(50_000, 3))
+    np.save(tmp_path / "rows.npy", array)
+    rows = open_rows((tmp_path / "rows.npy").as_uri())
+    np.testing.assert_array_equal(rows.take([49_999, 2, 30_000]), array[[49_999, 2, 30_000]].astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("write", "sentence"),
+    [
+        (lambda path: None, "rows must be a folder with files of type .npy, .parquet, .arrow, .feather; got file://"),
+        (lambda path: (path / "x.npy").write_bytes(b"no"), "rows must be readable .npy files of numbers; got file://"),
+        (
+            lambda path: np.save(path / "x.npy", np.asfortranarray(np.ones((3, 2)))),
+            "rows must be .npy files that hold one row after the other, where they are not local; got file://",
+        ),
+    ],
+)
+def test_what_is_wrong_in_another_place_is_said(write: Callable[[Path], Any], sentence: str, tmp_path: Path) -> None:
+    write(tmp_path)
+    with pytest.raises(InputError) as caught:
+        open_rows(tmp_path.as_uri())
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_place_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    for source in ("gopher://x/rows", (tmp_path / "none.npy").as_uri()):
+        with pytest.raises(InputError, match=r"^rows must be .*; got .*\."):
+            open_rows(source)

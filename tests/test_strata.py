@@ -422,7 +422,7 @@ def test_plan_counts_readings_and_memory(monkeypatch):
     large = np.arange(300_000) % 3
     held = cs.plan(rows, 60, strata=large)
     assert held.arithmetic < cs.plan(rows, 60).arithmetic  # a row is compared with the centers of its class alone
-    monkeypatch.setattr("coresift.planning.HELD", 1000)
+    monkeypatch.setattr(sys.modules["coresift.planning.effort"], "HELD", 1000)
     streamed = cs.plan(rows, 60, strata=large)
     assert streamed.passes == 5
     assert streamed.memory < held.memory

@@ -29,6 +29,8 @@ from coresift.pilot import Centers, Representatives
 from coresift.pipeline import ask, select
 from coresift.planning import Plan, plan
 from coresift.regression import Fit, RegressionSelection, ask_regression, select_regression
+from coresift.remote import Actors, Ray
+from coresift.reporting import report
 from coresift.rows import Rows, open_rows
 from coresift.score import Distance, Learned, LeverageMixture, Mixture, Proxy, Sensitivity
 from coresift.storage import load, save
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from coresift import models as models
 
 __all__ = [
+    "Actors",
     "Centers",
     "Certificate",
     "Clustering",
@@ -65,6 +68,7 @@ __all__ = [
     "Plan",
     "Poisson",
     "Proxy",
+    "Ray",
     "Regression",
     "RegressionSelection",
     "Representatives",
@@ -91,6 +95,7 @@ __all__ = [
     "open_rows",
     "paper_size",
     "plan",
+    "report",
     "rounds",
     "save",
     "select",

@@ -16,6 +16,10 @@ from coresift.types import Ints
 LookUp: TypeAlias = Callable[[Ints, Sequence[Any] | None], NDArray[Any]]
 
 
+class MissingRowsError(InputError):
+    """A file lacks rows that were asked for."""
+
+
 class AnswerFile:
     """A Parquet, CSV or JSONL file in which a row is known by its number (`row`) or by its table's own `id`.
 
@@ -115,7 +119,7 @@ class AnswerFile:
         missing = np.flatnonzero(places.is_null().to_numpy(zero_copy_only=False))
         if missing.size:
             example = f"its ids are such as {ids[0]}" if len(ids) else "it has no ids at all"
-            raise InputError(
+            raise MissingRowsError(
                 f"{self.path} must have every row that is asked; {missing.size} of {len(asked)} are missing, "
                 f"the first of them {asked[missing[0]]} ({example})."
             )

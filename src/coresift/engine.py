@@ -1,12 +1,14 @@
 """Run a function over row blocks: a thread pool here, and a seam where another engine can stand.
 
-A block function sees one block of rows and knows nothing of threads. Blocks are computed alone, with
+A block function sees one block of rows and knows nothing of threads, nor of the machine that it runs on: what it needs
+of other arrays it closes over or finds beside its block, and what it finds it returns. Blocks are computed alone, with
 single-threaded linear algebra, and come back in row order, so a result never depends on how many run at once.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,41 +16,110 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from typing import Protocol, TypeVar
+from itertools import chain, islice
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from threadpoolctl import threadpool_limits
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from coresift.checks import whole
 from coresift.progress import Progress, stage
 from coresift.rows import Block, Rows
-from coresift.types import Singles, Strategy
+from coresift.types import Ints, Singles, Strategy
 
 S = TypeVar("S")
 T = TypeVar("T")
-BlockFunction = Callable[[int, Singles], T]
-# Reads a few blocks itself, with workers for whatever it does side by side, and returns one result a block.
-GroupFunction = Callable[["Workers", Sequence[Block]], list[T]]
+# Of a block's first row, the block, and its part of each array that was given with an entry a row.
+BlockFunction = Callable[..., T]
+# Of workers for what it does side by side, a few blocks that it reads itself, and their part of each array; it
+# returns one result a block.
+GroupFunction = Callable[..., list[T]]
+# Arrays with an entry for every row.
+Beside = Sequence[NDArray[Any]]
+
+# How many folded runs of blocks are folded again.
+RUNS = 16
+
+
+@dataclass(frozen=True)
+class Fold(Generic[T]):
+    """How the results of `size` neighboring blocks become one, and 16 of those: the shape is part of the result.
+
+    Sums of floating point numbers depend on their order. With a fixed shape they may be taken where the blocks are,
+    and little has to travel.
+    """
+
+    join: Callable[[Iterable[T]], T]
+    size: int
+
+    def of(self, results: Iterator[T]) -> Iterator[T]:
+        """Yield one result for each run of blocks."""
+        return _by_runs(results, self.size, self.join)
+
+    def again(self, runs: Iterator[T]) -> Iterator[T]:
+        """Yield one result for 16 runs."""
+        return _by_runs(runs, RUNS, self.join)
+
+
+def _by_runs(results: Iterator[T], size: int, join: Callable[[Iterable[T]], T]) -> Iterator[T]:
+    for first in results:
+        yield join(chain([first], islice(results, size - 1)))
 
 
 class Workers(Protocol):
     """Whoever runs block functions while an engine is open."""
 
-    def map(self, rows: Rows, function: BlockFunction[T], *, name: str = "") -> Iterator[T]:
-        """Yield function(start, block) for every block of rows, in row order."""
+    @property
+    def here(self) -> Workers:
+        """Workers of this process, for what its memory holds anyway."""
         ...
 
-    def groups(self, rows: Rows, size: int, function: GroupFunction[T], *, name: str = "") -> Iterator[T]:
-        """Yield all of function(workers, blocks) for `size` blocks at a time, in row order."""
+    def map(
+        self,
+        rows: Rows,
+        function: BlockFunction[T],
+        *,
+        beside: Beside = (),
+        fold: Fold[T] | None = None,
+        name: str = "",
+    ) -> Iterator[T]:
+        """Yield function(start, block, *parts of the arrays beside) for every block, in row order, or folded."""
+        ...
+
+    def groups(
+        self,
+        rows: Rows,
+        size: int,
+        function: GroupFunction[T],
+        *,
+        beside: Beside = (),
+        fold: Fold[T] | None = None,
+        name: str = "",
+    ) -> Iterator[T]:
+        """Yield all of function(workers, blocks, *parts) for `size` blocks at a time, in row order, or folded."""
+        ...
+
+    def pick(
+        self, rows: Rows, pieces: Sequence[Ints], function: Callable[[Singles], T], *, name: str = ""
+    ) -> Iterator[T]:
+        """Yield function(rows of these numbers) for every piece of ascending row numbers, in their order."""
         ...
 
     def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
-        """Yield function(item) for every item, in their order."""
+        """Yield function(item) for every item, in their order; it runs in this process."""
         ...
 
 
 class Engine(Protocol):
-    """Opens workers for the length of one computation."""
+    """Opens workers for the length of one computation.
+
+    `keep` is a folder for what takes long to compute and is finished, or None.
+    """
+
+    @property
+    def keep(self) -> str | os.PathLike[str] | None:
+        """A folder, or None."""
+        ...
 
     def open(self, progress: Progress) -> AbstractContextManager[Workers]:
         """Return the workers; on leaving, nothing of them stays behind."""
@@ -64,6 +135,7 @@ class Local(Strategy):
     """
 
     threads: int | None = None
+    keep: ClassVar[None] = None
 
     @contextmanager
     def open(self, progress: Progress) -> Iterator[Workers]:
@@ -82,9 +154,25 @@ class _Pool:
     def __init__(self, pool: ThreadPoolExecutor, count: int, progress: Progress) -> None:
         self._pool, self._count, self._progress = pool, count, progress
 
-    def map(self, rows: Rows, function: BlockFunction[T], *, name: str = "") -> Iterator[T]:
+    @property
+    def here(self) -> Workers:
+        return self
+
+    def map(
+        self,
+        rows: Rows,
+        function: BlockFunction[T],
+        *,
+        beside: Beside = (),
+        fold: Fold[T] | None = None,
+        name: str = "",
+    ) -> Iterator[T]:
+        results = self._map(rows, function, beside, name)
+        return results if fold is None else fold.again(fold.of(results))
+
+    def _map(self, rows: Rows, function: BlockFunction[T], beside: Beside, name: str) -> Iterator[T]:
         tasks = (
-            (min(rows.block_rows, rows.n - start), partial(_run, function, start, read))
+            (min(rows.block_rows, rows.n - start), partial(_run, function, start, read, beside))
             for start, read in rows.blocks()
         )
         progress = self._progress if name else Progress()
@@ -94,12 +182,32 @@ class _Pool:
             else:
                 yield from self._in_order(tasks, progress)
 
-    def groups(self, rows: Rows, size: int, function: GroupFunction[T], *, name: str = "") -> Iterator[T]:
+    def groups(
+        self,
+        rows: Rows,
+        size: int,
+        function: GroupFunction[T],
+        *,
+        beside: Beside = (),
+        fold: Fold[T] | None = None,
+        name: str = "",
+    ) -> Iterator[T]:
+        results = self._groups(rows, size, function, beside, name)
+        return results if fold is None else fold.again(fold.of(results))
+
+    def _groups(self, rows: Rows, size: int, function: GroupFunction[T], beside: Beside, name: str) -> Iterator[T]:
         progress = self._progress if name else Progress()
         with stage(progress, name, rows.n):
-            for blocks in _grouped(rows, size):
-                yield from function(self, blocks)
+            for blocks, parts in _grouped(rows, size, beside):
+                yield from function(self, blocks, *parts)
                 progress.advance(min(size * rows.block_rows, rows.n - blocks[0][0]))
+
+    def pick(
+        self, rows: Rows, pieces: Sequence[Ints], function: Callable[[Singles], T], *, name: str = ""
+    ) -> Iterator[T]:
+        progress = self._progress if name else Progress()
+        with stage(progress, name, sum(map(len, pieces))):
+            yield from self._in_order(((len(ids), partial(_pick, rows, ids, function)) for ids in pieces), progress)
 
     def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
         progress = self._progress if name else Progress()
@@ -124,14 +232,44 @@ class _Pool:
 class Alone:
     """Workers for a task that is itself one of many: everything in the thread that asks, so that none waits."""
 
-    def map(self, rows: Rows, function: BlockFunction[T], *, name: str = "") -> Iterator[T]:
-        """Yield function(start, block) for every block of rows."""
-        return (function(start, read()) for start, read in rows.blocks())
+    @property
+    def here(self) -> Workers:
+        """The same."""
+        return self
 
-    def groups(self, rows: Rows, size: int, function: GroupFunction[T], *, name: str = "") -> Iterator[T]:
-        """Yield all of function(workers, blocks) for `size` blocks at a time."""
-        for blocks in _grouped(rows, size):
-            yield from function(self, blocks)
+    def map(
+        self,
+        rows: Rows,
+        function: BlockFunction[T],
+        *,
+        beside: Beside = (),
+        fold: Fold[T] | None = None,
+        name: str = "",
+    ) -> Iterator[T]:
+        """Yield function(start, block, *parts) for every block of rows, or folded."""
+        results = (_run(function, start, read, beside) for start, read in rows.blocks())
+        return results if fold is None else fold.again(fold.of(results))
+
+    def groups(
+        self,
+        rows: Rows,
+        size: int,
+        function: GroupFunction[T],
+        *,
+        beside: Beside = (),
+        fold: Fold[T] | None = None,
+        name: str = "",
+    ) -> Iterator[T]:
+        """Yield all of function(workers, blocks, *parts) for `size` blocks at a time, or folded."""
+        found = (function(self, blocks, *parts) for blocks, parts in _grouped(rows, size, beside))
+        results = chain.from_iterable(found)
+        return results if fold is None else fold.again(fold.of(results))
+
+    def pick(
+        self, rows: Rows, pieces: Sequence[Ints], function: Callable[[Singles], T], *, name: str = ""
+    ) -> Iterator[T]:
+        """Yield function(rows of these numbers) for every piece."""
+        return (_pick(rows, ids, function) for ids in pieces)
 
     def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
         """Yield function(item) for every item."""
@@ -142,12 +280,14 @@ class _SingleThreadedBlas:
     """Holds linear algebra to one thread while any engine of this process is open; the last one out restores it."""
 
     def __init__(self) -> None:
-        self._lock, self._open = threading.Lock(), 0
+        self._lock, self._open, self._imported = threading.Lock(), 0, 0
 
     def __enter__(self) -> None:
         with self._lock:
             if self._open == 0:
-                self._limits = threadpool_limits(1, user_api="blas")
+                if self._imported != len(sys.modules):  # to look for the libraries takes milliseconds
+                    self._libraries, self._imported = ThreadpoolController(), len(sys.modules)
+                self._limits = self._libraries.limit(limits=1, user_api="blas")
             self._open += 1
 
     def __exit__(self, *_: object) -> None:
@@ -160,14 +300,24 @@ class _SingleThreadedBlas:
 SINGLE_THREADED = _SingleThreadedBlas()
 
 
-def _grouped(rows: Rows, size: int) -> Iterator[list[Block]]:
+def _grouped(rows: Rows, size: int, beside: Beside) -> Iterator[tuple[list[Block], list[NDArray[Any]]]]:
     blocks = rows.blocks()
     while some := list(islice(blocks, size)):
-        yield some
+        yield some, parts_of(beside, some[0][0], some[0][0] + size * rows.block_rows)
 
 
-def _run(function: BlockFunction[T], start: int, read: Callable[[], Singles]) -> T:
-    return function(start, read())
+def parts_of(beside: Beside, start: int, stop: int) -> list[NDArray[Any]]:
+    """Return the entries of some rows."""
+    return [array[start:stop] for array in beside]
+
+
+def _run(function: BlockFunction[T], start: int, read: Callable[[], Singles], beside: Beside) -> T:
+    block = read()
+    return function(start, block, *parts_of(beside, start, start + len(block)))
+
+
+def _pick(rows: Rows, ids: Ints, function: Callable[[Singles], T]) -> T:
+    return function(rows.take(ids))
 
 
 def _collect(waiting: deque[tuple[int, Future[T]]], progress: Progress) -> T:

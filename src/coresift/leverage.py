@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from coresift.checks import positive
-from coresift.engine import Engine, Local, Workers
+from coresift.engine import Engine, Fold, Local, Workers
 from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows, refuse_bad_row
 from coresift.types import Floats, Singles
@@ -16,6 +18,8 @@ from coresift.types import Floats, Singles
 ROUNDING = 1e-6
 # What is left of a constant column when its mean is taken off.
 CONSTANT = 1e-10
+# Of how many blocks the factors are made into one before they leave the machine that has read them.
+FOLDED = 8
 
 
 def leverage_scores(
@@ -80,12 +84,15 @@ def _factor(rows: Rows, intercept: bool, workers: Workers) -> Floats:
         ones = np.ones((len(block), int(intercept)))
         return _triangle(np.concatenate([ones, block.astype(np.float64)], axis=1))
 
-    factor: Floats = np.zeros((0, rows.d + int(intercept)))
-    for part in workers.map(rows, triangle, name="factoring columns"):
-        if not np.isfinite(part).all():
-            refuse_bad_row(rows)
-        factor = _triangle(np.concatenate([factor, part]))
+    factor = _stack(workers.map(rows, triangle, fold=Fold(_stack, FOLDED), name="factoring columns"))
+    if not np.isfinite(factor).all():
+        refuse_bad_row(rows)
     return factor
+
+
+def _stack(triangles: Iterable[Floats]) -> Floats:
+    """Return the factor of what several factors stand for, one below the other."""
+    return reduce(lambda factor, part: _triangle(np.concatenate([factor, part])), triangles)
 
 
 def _triangle(matrix: Floats) -> Floats:

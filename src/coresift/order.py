@@ -11,11 +11,23 @@ def snake(clustering: Clustering) -> Ints:
     """Return the rows cluster by cluster along a tour, outward from the center in one and inward in the next.
 
     The turn keeps the last row of a cluster like the first of the next one: both are far from their centers, or
-    both are near.
+    both are near. Where clusters have classes, a class is left only when all of it has been seen.
     """
-    stop = tour(clustering.free_centers)[clustering.labels]
+    stop = stops(clustering)[clustering.labels]
     away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
     return _sorted(stop, np.where(stop % 2 == 1, 1 - away, away))
+
+
+def stops(clustering: Clustering) -> Ints:
+    """Return each cluster's place on a tour of all, or on one tour a class, the classes in turn."""
+    if not clustering.strata.size:
+        return tour(clustering.free_centers)
+    place = np.empty(clustering.k, np.int64)
+    order = np.argsort(clustering.strata, kind="stable")
+    begins = np.flatnonzero(np.diff(clustering.strata[order], prepend=-1))
+    for begin, members in zip(begins, np.split(order, begins[1:]), strict=True):
+        place[members] = begin + tour(clustering.free_centers[members])
+    return place
 
 
 def outward(clustering: Clustering, level: Floats) -> Ints:

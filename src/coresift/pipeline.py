@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -20,7 +21,9 @@ from coresift.oracle import as_oracle
 from coresift.pilot import nobody
 from coresift.progress import Progress, choose
 from coresift.score import Score, Sensitivity, cluster_losses
+from coresift.storage import load, save
 from coresift.types import ORIGINS, Bools, Clustering, Evidence, Floats, Ints, Ledger, Pilot, Scores, Selection, digest
+from coresift.version import __version__
 
 # Whatever draws the rows that follow, the pilot is a fixed number of distinct rows spread along their order.
 PILOT_DESIGN = Systematic()
@@ -125,19 +128,40 @@ def prepare(settled: Settled, engine: Engine | None, progress: Progress, *, most
     """Cluster, unless that was done before, and draw the pilot; it asks at most the budget, unless `most` is given."""
     clustering = settled.clusters
     if not isinstance(clustering, Clustering):
-        clustering = cluster(
-            settled.rows,
-            clustering,
-            z=settled.z,
-            seed=settled.seed,
-            normalize=settled.normalize,
-            strata=settled.strata,
-            engine=engine,
-            progress=progress,
-        )
+        clustering = _cluster(settled, clustering, engine, progress)
     prepared = describe(settled, clustering, engine)
     _check_room(settled, prepared.pilot, settled.budget if most is None else most)
     return prepared
+
+
+def _cluster(settled: Settled, k: int, engine: Engine | None, progress: Progress) -> Clustering:
+    """Cluster, or take what an earlier call with the same rows and arguments has left in the engine's folder."""
+    folder = None if engine is None else engine.keep
+    path = None if folder is None else Path(folder) / f"clustering-{_key(settled, k)}.npz"
+    if path is not None and path.exists():
+        kept: Clustering = load(path)
+        return kept
+    found = cluster(
+        settled.rows,
+        k,
+        z=settled.z,
+        seed=settled.seed,
+        normalize=settled.normalize,
+        strata=settled.strata,
+        engine=engine,
+        progress=progress,
+    )
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save(found, path)
+    return found
+
+
+def _key(settled: Settled, k: int) -> str:
+    """Return a digest of all that a clustering depends on."""
+    parts = (settled.rows.fingerprint(), k, settled.z, settled.seed, settled.normalize, __version__)
+    strata = np.zeros(0, np.int32) if settled.strata is None else settled.strata
+    return digest(np.frombuffer(repr(parts).encode(), np.uint8), strata)
 
 
 def describe(settled: Settled, clustering: Clustering, engine: Engine | None) -> Prepared:

@@ -6,10 +6,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
+
+
+SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 
 
 class Progress:
@@ -76,10 +80,25 @@ def _rich_bar(stage: str, total: int) -> RichProgress:
 def choose(progress: bool | Progress | None) -> Progress:
     """Return the progress to use: by default a bar when standard error is a terminal."""
     if progress is None:
-        progress = sys.stderr is not None and sys.stderr.isatty()
+        progress = not SILENT.get() and sys.stderr is not None and sys.stderr.isatty()
     if isinstance(progress, bool):
         return Bar() if progress else Progress()
     return progress
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Keep bars from showing inside, wherever nobody asked for one.
+
+    >>> with silence():
+    ...     type(choose(None)).__name__
+    'Progress'
+    """
+    token = SILENT.set(True)
+    try:
+        yield
+    finally:
+        SILENT.reset(token)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import InputError
+from coresift.notebook import card
 
 Floats: TypeAlias = NDArray[np.float64]
 Singles: TypeAlias = NDArray[np.float32]
@@ -114,6 +115,15 @@ class Clustering(Value):
 
     def __repr__(self) -> str:
         return f"Clustering(rows={self.n}, clusters={self.k}, z={self.z:g}, cost={self.snapped_cost:.6g})"
+
+    def _repr_html_(self) -> str:
+        sizes = self.sizes
+        lines = [
+            ("rows in a cluster", f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):,.0f}"),
+            (f"sum of distance^{self.z:g}", f"{self.snapped_cost:,.6g}"),
+            ("search", self.search),
+        ]
+        return card(f"{self.k:,} clusters of {self.n:,} rows", lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,6 +331,17 @@ class Selection(Value):
         weighted = "" if self.weights is not None else ", no weights"
         return f"Selection({len(self)} of {self.n} rows, {self.ledger.asked} losses asked, seed={self.seed}{weighted})"
 
+    def _repr_html_(self) -> str:
+        lines = [("losses asked to choose them", f"{self.ledger.asked:,}")]
+        if self.weights is not None and len(self):
+            worth = self.weights.sum() ** 2 / (self.weights**2).sum()
+            lines.append(("weights", f"{self.weights.min():,.3g} to {self.weights.max():,.3g}"))
+            lines.append(("worth", f"{worth:,.0f} rows of equal weight"))
+        elif self.weights is None:
+            lines.append(("weights", "none: this method defines none"))
+        lines.append(("seed", str(self.seed)))
+        return card(f"{len(self):,} of {self.population:,} rows", lines)
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -335,7 +356,7 @@ class Interval:
         return f"{self.value:,.6g} [{self.low:,.6g}, {self.high:,.6g}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimate:
     """A total and a mean over all rows, with intervals, how they were made and what they rest on."""
 
@@ -346,6 +367,18 @@ class Estimate:
     method: str
     assumption: str
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        told = f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
+        return f"Estimate(total={self.total}, mean={self.mean}, {100 * self.confidence:g}% intervals{told})"
+
+    def _repr_html_(self) -> str:
+        def shown(found: Interval) -> str:
+            return f"{found.value:,.6g}, from {found.low:,.6g} to {found.high:,.6g}"
+
+        lines = [("total", shown(self.total)), ("mean", shown(self.mean))]
+        lines.append(("rests on", f"{self.effective_size:,.0f} rows of equal weight; {self.method}"))
+        return card(f"Estimate with {100 * self.confidence:g}% intervals", lines, self.warnings)
 
 
 def digest(*arrays: NDArray[Any]) -> str:

@@ -90,22 +90,22 @@ class _Gradients:
 
     def __init__(self, rows: Rows, errors: Singles, workers: Workers) -> None:
         self._rows, self._errors, self._workers = rows, errors, workers
-        self.squares: Floats = by_block(workers.map(rows, self._squared)).astype(np.float64)
+        self.squares: Floats = by_block(workers.map(rows, _squared, beside=[errors])).astype(np.float64)
         if not np.isfinite(self.squares).all():
             refuse_bad_row(rows)
-
-    def _squared(self, start: int, block: Singles) -> Singles:
-        errors = self._errors[start : start + len(block)]
-        with np.errstate(over="ignore", invalid="ignore"):
-            lengths = np.einsum("ij,ij->i", block, block)
-            return np.asarray(lengths * np.einsum("ij,ij->i", errors, errors))
 
     def distances(self, one: int) -> Floats:
         """Return the squared distance of every gradient to this one: one pass."""
         point, error = self._rows.take([one])[0], self._errors[one]
 
-        def products(start: int, block: Singles) -> Singles:
-            return np.asarray((block @ point) * (self._errors[start : start + len(block)] @ error))
+        def products(_: int, block: Singles, errors: Singles) -> Singles:
+            return np.asarray((block @ point) * (errors @ error))
 
-        inner = by_block(self._workers.map(self._rows, products)).astype(np.float64)
+        inner = by_block(self._workers.map(self._rows, products, beside=[self._errors])).astype(np.float64)
         return np.asarray(np.maximum(self.squares + self.squares[one] - 2 * inner, 0.0))
+
+
+def _squared(_: int, block: Singles, errors: Singles) -> Singles:
+    with np.errstate(over="ignore", invalid="ignore"):
+        lengths = np.einsum("ij,ij->i", block, block)
+        return np.asarray(lengths * np.einsum("ij,ij->i", errors, errors))

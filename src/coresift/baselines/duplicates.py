@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from coresift.baselines.making import Some, Task, by_block
@@ -82,13 +84,13 @@ def _exact(rows: Rows, rng: np.random.Generator, workers: Workers) -> tuple[Ints
     """
     factors = rng.integers(2**64, size=(rows.d, 2), dtype=np.uint64)
 
-    def hashes(_: int, block: Singles) -> Ints:
+    def hashes(_: int, block: Singles) -> Ints | None:
         if not np.isfinite(block).all():
-            refuse_bad_row(rows)
+            return None
         bits = (block + np.float32(0)).view(np.uint32)  # the sum turns −0 into 0
         return (bits.astype(np.uint64) @ factors).view(np.int64)
 
-    keys = by_block(workers.map(rows, hashes, name="looking for equal rows"))
+    keys = by_block(_all_finite(rows, workers.map(rows, hashes, name="looking for equal rows")))
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     new = np.concatenate([[True], (np.diff(keys[order], axis=0) != 0).any(axis=1)])
     # Sorting is stable, so the first of a run is the first row of its group.
@@ -99,6 +101,13 @@ def _exact(rows: Rows, rng: np.random.Generator, workers: Workers) -> tuple[Ints
     place = np.empty(first.size, np.int64)
     place[rank] = np.arange(first.size)
     return first[rank], place[groups]
+
+
+def _all_finite(rows: Rows, found: Iterator[Ints | None]) -> Iterator[Ints]:
+    for keys in found:
+        if keys is None:
+            refuse_bad_row(rows)
+        yield keys
 
 
 def _spread(rows: Rows, workers: Workers) -> float:

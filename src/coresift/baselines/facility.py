@@ -16,7 +16,7 @@ from coresift.types import Bools, Floats, Ints, Selection, Singles
 
 # How many candidates are kept exact between two looks at the others, how many are measured at a time once pairs are
 # listed, and how many meet how many rows at a time.
-AT_HAND, MEASURED = 1024, 32
+AT_HAND, MEASURED = 1024, 16
 # With pairs listed, all candidates are measured whenever so many times more rows are chosen.
 FARTHER = 4
 TILE, TILE_ROWS = 128, 1024

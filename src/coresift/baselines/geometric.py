@@ -111,18 +111,21 @@ class _Cover:
 
     def add(self, centers: Singles) -> None:
         """Let these points be centers too: one pass."""
-        centers = centers - self._mean
+        mean = self._mean
+        centers = centers - mean
 
-        def lower(start: int, block: Singles) -> None:
-            here = slice(start, start + len(block))
-            shifted, closest = block - self._mean, self._closest[here]
+        def lower(_: int, block: Singles, norms: Singles, closest: Singles) -> Singles:
+            shifted = block - mean
             for tile in range(0, len(centers), TILE):
                 with np.errstate(over="ignore", invalid="ignore"):
-                    squared = squared_distances(shifted, self._norms[here], centers[tile : tile + TILE])
-                np.minimum(closest, squared.min(axis=0), out=closest)
+                    squared = squared_distances(shifted, norms, centers[tile : tile + TILE])
+                closest = np.minimum(closest, squared.min(axis=0))
+            return closest
 
-        for _ in self._workers.map(self._rows, lower):
-            pass
+        start = 0
+        for closest in self._workers.map(self._rows, lower, beside=[self._norms, self._closest]):
+            self._closest[start : start + len(closest)] = closest
+            start += len(closest)
         if not np.isfinite(self._closest).all():
             refuse_bad_row(self._rows)
 

@@ -104,12 +104,14 @@ class _Kernel:
         return self._sums(self._rows.take([one]) - self._origin, "")
 
     def _sums(self, points: Singles, name: str) -> Floats:
-        def sums(start: int, block: Singles) -> Floats:
-            shifted, norms, total = block - self._origin, self._norms[start : start + len(block)], np.zeros(len(block))
+        origin, factor = self._origin, -0.5 / self.width**2
+
+        def sums(_: int, block: Singles, norms: Singles) -> Floats:
+            shifted, total = block - origin, np.zeros(len(block))
             for tile in range(0, len(points), TILE):
                 squared = squared_distances(shifted, norms, points[tile : tile + TILE])
-                squared *= -0.5 / self.width**2
+                squared *= factor
                 total += np.exp(squared, out=squared).sum(axis=0, dtype=np.float64)
             return total
 
-        return np.asarray(by_block(self._workers.map(self._rows, sums, name=name)))
+        return np.asarray(by_block(self._workers.map(self._rows, sums, beside=[self._norms], name=name)))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from coresift.engine import Workers
+from coresift.engine import Fold, Workers
 from coresift.leverage import orthonormal
 from coresift.rows import Rows, refuse_bad_row
 from coresift.types import Floats, Singles
 
 MOST_STEPS = 50
-# How many triangles wait before they are made into one.
+# Of how many blocks the triangles are made into one.
 STACKED = 8
 
 
@@ -34,18 +36,12 @@ def _step(rows: Rows, factor: Floats | None, workers: Workers) -> tuple[Floats, 
         wide /= np.sqrt(np.where(found > 0, found, np.inf))[:, np.newaxis]
         return found, np.asarray(np.linalg.qr(wide, mode="r"))
 
-    weights: list[Floats] = []
-    waiting: list[Floats] = []
-    for found, triangle in workers.map(rows, weigh, name="finding Lewis weights"):
-        weights.append(found)
-        waiting.append(triangle)
-        if len(waiting) > STACKED:
-            waiting = [_join(waiting)]
-    factor = _join(waiting)
+    weights, factor = _join(workers.map(rows, weigh, fold=Fold(_join, STACKED), name="finding Lewis weights"))
     if not np.isfinite(factor).all():
         refuse_bad_row(rows)
-    return np.concatenate(weights), factor
+    return weights, factor
 
 
-def _join(triangles: list[Floats]) -> Floats:
-    return np.asarray(np.linalg.qr(np.concatenate(triangles), mode="r"))
+def _join(found: Iterable[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    weights, triangles = zip(*found, strict=True)
+    return np.concatenate(weights), np.asarray(np.linalg.qr(np.concatenate(triangles), mode="r"))

@@ -18,7 +18,7 @@ Numbers: TypeAlias = NDArray[np.int32]
 PAIRS_A_CANDIDATE, MOST_PAIRS = 1536, 1 << 25
 # How many candidates show whether pairs will be few enough, and how many candidates meet how many rows at a time.
 LOOKED_AT = 256
-TILE_CANDIDATES, TILE = 128, 1024
+TILE_CANDIDATES, TILE = 256, 1024
 
 
 class Pairs:
@@ -48,11 +48,9 @@ class Pairs:
     def measure_all(self) -> Floats:
         """Return what all candidates would gain, and forget the pairs that no longer matter."""
         came = self._first - self.away
-        self._pieces = list(self._workers.each(self._pieces, lambda piece: piece.without(came)))
-        gains = self._workers.each(
-            self._pieces, lambda piece: _sums(piece.closer - came.take(piece.rows), piece.counts)
-        )
-        return np.concatenate(list(gains))
+        if came.any():
+            self._pieces = list(self._workers.each(self._pieces, lambda piece: piece.without(came)))
+        return np.concatenate(list(self._workers.each(self._pieces, lambda piece: piece.sums(came))))
 
     def choose(self, one: int) -> None:
         """Let the rows that are closer to this candidate have it as their nearest choice."""
@@ -83,6 +81,10 @@ class Piece:
         alive = np.flatnonzero(self.closer > came.take(self.rows))
         return Piece(np.searchsorted(alive, self.bounds), self.rows.take(alive), self.closer.take(alive))
 
+    def sums(self, came: Singles) -> Floats:
+        """Return by how much closer rows would come in all, one sum a candidate, if all are closer than they came."""
+        return _sums(self.closer - came.take(self.rows), self.counts)
+
 
 def few_enough(candidates: Singles, lines: Singles) -> bool:
     """Say from some evenly spread candidates whether all pairs can be listed."""
@@ -100,8 +102,10 @@ def _positive(candidates: Singles, lines: Singles, buffers: threading.local) -> 
         buffers.positive = np.empty((TILE_CANDIDATES, len(lines)), np.bool_)
     closer, positive = buffers.closer[: len(candidates)], buffers.positive[: len(candidates)]
     for start in range(0, len(lines), TILE):
-        np.matmul(candidates, lines[start : start + TILE].T, out=closer[:, start : start + TILE])
-    place = np.flatnonzero(np.greater(closer, 0, out=positive))
+        here = slice(start, start + TILE)
+        np.matmul(candidates, lines[here].T, out=closer[:, here])
+        np.greater(closer[:, here], 0, out=positive[:, here])
+    place = np.flatnonzero(positive)
     borders = np.arange(len(candidates) + 1) * len(lines)
     bounds = np.searchsorted(place, borders)
     values = closer.ravel().take(place)

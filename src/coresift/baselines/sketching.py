@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+
 import numpy as np
 
 from coresift.baselines.making import STREAM, by_block
-from coresift.engine import Workers
-from coresift.leverage import orthonormal
+from coresift.engine import Fold, Workers
+from coresift.leverage import FOLDED, orthonormal
 from coresift.rows import Rows, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
 
@@ -52,9 +55,11 @@ def _sketch(rows: Rows, lines: int, seed: int, workers: Workers) -> Floats:
         gather = csr_array((signs.ravel(), (places.ravel(), columns)), shape=(lines, len(block)))
         return np.asarray(gather @ block.astype(np.float64))
 
-    total = np.zeros((lines, rows.d))
-    for found in workers.map(rows, part, name="sketching columns"):
-        total += found
+    total = _add(workers.map(rows, part, fold=Fold(_add, FOLDED), name="sketching columns"))
     if not np.isfinite(total).all():
         refuse_bad_row(rows)
     return total
+
+
+def _add(parts: Iterable[Floats]) -> Floats:
+    return reduce(np.add, parts)

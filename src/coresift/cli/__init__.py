@@ -3,7 +3,7 @@
 # The order of the verbs in the help.
 # isort: off
 from coresift.cli.app import app, main
-from coresift.cli import demo, embedding, selecting, estimating, regression, comparing
+from coresift.cli import demo, embedding, selecting, estimating, regression, comparing, reporting
 # isort: on
 
-__all__ = ["app", "comparing", "demo", "embedding", "estimating", "main", "regression", "selecting"]
+__all__ = ["app", "comparing", "demo", "embedding", "estimating", "main", "regression", "reporting", "selecting"]

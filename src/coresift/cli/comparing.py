@@ -14,10 +14,12 @@ from rich.table import Table
 import coresift as cs
 from coresift.checks import InputError
 from coresift.cli.app import app
-from coresift.cli.files import check_out, has_column, losses_of_all, write_rows
+from coresift.cli.files import check_out, explaining, has_column, losses_of_all, write_rows
 from coresift.cli.flags import (
+    Address,
     Clusters,
     Column,
+    EngineName,
     IdColumn,
     Normalize,
     OptionalPower,
@@ -25,13 +27,16 @@ from coresift.cli.flags import (
     Seed,
     Threads,
     parse_clusters,
+    parse_engine,
 )
-from coresift.cli.showing import show, show_facts
+from coresift.cli.showing import show, show_facts, speaking, tell
 from coresift.comparison import DEFAULT
 from coresift.diagnosis import PERCENTILES, probe
+from coresift.reporting.facts import plain
 
 
 @app.command()
+@speaking
 def compare(
     rows: RowsPath,
     budget: Annotated[list[int], typer.Option(help="How many losses and rows a method may use; can be repeated.")],
@@ -84,6 +89,9 @@ def compare(
         timeout=timeout,
         plot=plot,
     )
+    told = plain(found)
+    told.pop("runs", None)
+    tell(wrote=str(out), **told)
     show(str(found))
     show(f"Wrote {out}")
     if found.failures:
@@ -91,6 +99,7 @@ def compare(
 
 
 @app.command()
+@speaking
 def diagnose(
     rows: RowsPath,
     losses: Annotated[Path | None, typer.Option(help="File with the columns row or id, and loss.")] = None,
@@ -115,6 +124,8 @@ def diagnose(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
 ) -> None:
     """Say whether a selection would beat a uniform sample, from a few probes.
 
@@ -131,14 +142,23 @@ def diagnose(
             raise InputError(f"{ask} has losses in it already; give another --ask, or remove it first.")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     options: dict[str, Any] = {"budget": budget, "seed": seed, "z": z, "normalize": normalize, "probes": probes}
-    options |= {"clusters": None if clusters is None else parse_clusters(clusters), "engine": cs.Local(threads)}
+    options |= {
+        "clusters": None if clusters is None else parse_clusters(clusters),
+        "engine": parse_engine(engine, threads, address),
+    }
     if ask is not None:
         ids = np.sort(probe(opened, **options))
         write_rows(ask, ids, opened.names(ids))
+        tell(wrote=str(ask), need_a_loss=ids.size, rows=opened.n)
         return show_facts(f"Wrote {ask}", [("rows that need a loss", f"{ids.size:,} of {opened.n:,}")])
     options |= {"powers": power} if power else {}
     options |= {"proxy": None if proxy is None else losses_of_all(proxy, opened), "holder": holder}
-    _print_diagnosis(cs.diagnose(opened, losses, **options), holder)
+    with explaining("A diagnosis asks other rows than a selection: write them with --ask first."):
+        found = cs.diagnose(opened, losses, **options)
+    arrays = ("centers", "center_losses", "probes", "losses")
+    tell(**{name: value for name, value in plain(found).items() if name not in arrays})
+    tell(percentiles=PERCENTILES, losses_asked=found.ledger.asked)
+    _print_diagnosis(found, holder)
 
 
 def _print_diagnosis(found: cs.Diagnosis, holder: float | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,17 +14,27 @@ from coresift.cli.files import weights_of
 from coresift.cli.flags import (
     Seed,
 )
-from coresift.cli.showing import show_facts
+from coresift.cli.showing import show, show_facts, speaking, tell
+from coresift.reporting import SUFFIXES
+from coresift.storage import check_target
 
 
 @app.command()
-def demo(seed: Seed = 0, budget: Annotated[int, typer.Option(help="How many questions to select.")] = 500) -> None:
+@speaking
+def demo(
+    seed: Seed = 0,
+    budget: Annotated[int, typer.Option(help="How many questions to select.")] = 500,
+    out: Annotated[Path, typer.Option(help="Where to write a page to look at: .html.")] = Path("coresift-demo.html"),
+) -> None:
     """Select from 10,003 bank customers' questions, and compare with the truth.
 
     Example: coresift demo --seed 7
     """
+    import pyarrow as pa
+
     from coresift.demo import load_demo
 
+    check_target(out, SUFFIXES, "a report")
     data = load_demo()
     rows, truth = cs.open_rows(data.embeddings), data.losses.sum()
     clustering = cs.cluster(rows, max(1, budget // 10), seed=seed)
@@ -34,6 +45,11 @@ def demo(seed: Seed = 0, budget: Annotated[int, typer.Option(help="How many ques
     covered, by_uniform = (len(set(data.intents[ids])) for ids in (picked.ids, uniform))
     hits = [one.low <= truth <= one.high for one in totals]
     error = np.sqrt(np.mean([(one.value / truth - 1) ** 2 for one in totals[1:]]))
+    tell(
+        selected=len(picked), rows=picked.n, losses_asked=picked.ledger.asked, total=total, truth=truth, wrote=str(out)
+    )
+    tell(seeds=len(hits) - 1, intervals_with_truth=sum(hits[1:]), error=error)
+    tell(uniform_error=_uniform_error(data.losses, len(picked)), intents_covered=covered, by_uniform=by_uniform)
     show_facts(
         f"Which {len(picked):,} of {picked.n:,} bank customers' questions stand for all of them?",
         [
@@ -49,6 +65,18 @@ def demo(seed: Seed = 0, budget: Annotated[int, typer.Option(help="How many ques
     heaviest = np.argsort(-weights, kind="stable")[:3]
     lines = [(f"stands for {weights[place]:.1f}", str(data.texts[picked.ids[place]])) for place in heaviest]
     show_facts("\nThe questions with the largest weights", lines)
+    cs.report(
+        picked,
+        out,
+        rows=rows,
+        clustering=clustering,
+        losses=data.losses,
+        table=pa.table({"text": data.texts.tolist(), "intent": data.intents.tolist()}),
+        text="text",
+        label="intent",
+        title=f"{len(picked):,} of {picked.n:,} bank customers' questions",
+    )
+    show(f"\nTo look at it, open {out} in a browser.")
 
 
 def _uniform_error(values: Any, size: int) -> float:

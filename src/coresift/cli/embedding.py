@@ -9,11 +9,12 @@ import typer
 
 import coresift as cs
 from coresift.cli.app import app
-from coresift.cli.flags import Device, IdColumn, MaxLength, Threads
-from coresift.cli.showing import show_facts
+from coresift.cli.flags import Address, Device, EngineName, IdColumn, MaxLength, Threads, parse_engine
+from coresift.cli.showing import show_facts, speaking, tell
 
 
 @app.command()
+@speaking
 def embed(
     table: Annotated[
         str,
@@ -36,11 +37,14 @@ def embed(
     dtype: Annotated[str, typer.Option(help="float16 or float32.")] = "float16",
     device: Device = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
 ) -> None:
     """Embed a column of texts; the same command goes on after a stop.
 
     Example: coresift embed corpus.parquet --text en --model encoder --out embeddings
     """
+    computing = parse_engine(engine, threads, address)
     set_threads(threads)
     there = out.exists()
     rows = cs.models.embed(
@@ -55,8 +59,10 @@ def embed(
         batch=batch,
         dtype=dtype,
         device=device,
+        engine=computing,
     )
     facts = [("rows", f"{rows.n:,} of {rows.d:,} numbers"), ("ids", rows.id_name or "row numbers")]
+    tell(wrote=str(out), rows=rows.n, dimension=rows.d, made_before=there)
     show_facts(f"Found {out}, made before" if there else f"Wrote {out}", facts)
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.cli.app import app
-from coresift.cli.files import load_selection, numbers_of
+from coresift.cli.files import explaining, load_selection, numbers_of
 from coresift.cli.flags import (
     Confidence,
     Estimator,
@@ -20,10 +20,12 @@ from coresift.cli.flags import (
     estimating,
     load_clusters,
 )
-from coresift.cli.showing import show, show_warning
+from coresift.cli.showing import show, show_warning, speaking, tell
+from coresift.reporting.facts import plain
 
 
 @app.command()
+@speaking
 def estimate(
     selection: SelectionPath,
     values: Annotated[Path, typer.Option(help="File with the columns row or id, and columns of numbers.")],
@@ -41,10 +43,14 @@ def estimate(
     """
     picked = load_selection(selection)
     answers, estimator = AnswerFile(values), estimating(picked.n, predictions, method)
-    vectors = {name: numbers_of(answers, name, picked) for name in column or ["loss"]}
+    with explaining("An estimate takes the numbers of all selected rows, not only of those that were asked first."):
+        vectors = {name: numbers_of(answers, name, picked) for name in column or ["loss"]}
     labels = None if group is None else answers.labels(group)(picked.ids, picked.names)
     found = cs.estimate(picked, vectors, groups=labels, confidence=confidence, method=estimator)
     entries = [(name, label, one) for name in found for label, one in _by_label(found[name]).items()]
+    lines = [{"column": name, "group": label, "total": one.total, "mean": one.mean} for name, label, one in entries]
+    tell(estimates=lines if group else [{k: v for k, v in line.items() if k != "group"} for line in lines])
+    tell(confidence=confidence, selected=len(picked), population=picked.population)
     interval = f"{100 * confidence:.6g}% interval"
     table = Table()
     for title in ("column", *([group] if group else []), "total", interval, "mean", interval):
@@ -54,12 +60,14 @@ def estimate(
     show(table)
     if entries:
         size = entries[0][2].effective_size
+        tell(effective_size=size)
         show(f"{len(picked):,} rows stand for {picked.population:,}, and are worth {size:,.0f} of equal weight.")
     for remark in dict.fromkeys(remark for *_, one in entries for remark in one.warnings):
         show_warning(remark)
 
 
 @app.command()
+@speaking
 def certify(
     selection: SelectionPath,
     losses: Annotated[Path, typer.Option(help="File with the columns row or id, and loss, for all selected rows.")],
@@ -88,6 +96,7 @@ def certify(
         method=estimating(picked.n, predictions, method),
         confidence=confidence,
     )
+    tell(**plain(certificate))
     show(str(certificate))
 
 

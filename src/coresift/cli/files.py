@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import coresift as cs
-from coresift.answers import AnswerFile
+from coresift.answers import AnswerFile, MissingRowsError
 from coresift.checks import InputError
+from coresift.cli.showing import tell
+from coresift.estimation import effective_size
 from coresift.storage import SELECTION_SUFFIXES, check_target, write_table
 
 
@@ -21,6 +25,15 @@ def check_out(out: Path, what: str, *sources: str | Path | None, flag: str = "--
             raise InputError(f"{flag} must not lie in {source}, whose files are the rows; got {out}.")
         if source.exists() and out.exists() and out.samefile(source):
             raise InputError(f"{flag} must be another file than {source}, which is read.")
+
+
+@contextmanager
+def explaining(advice: str) -> Iterator[None]:
+    """Say what the reason is, as a rule, when a file lacks rows."""
+    try:
+        yield
+    except MissingRowsError as error:
+        raise InputError(f"{error} {advice}") from error
 
 
 def has_column(path: Path, column: str) -> bool:
@@ -52,12 +65,15 @@ def weights_of(selection: cs.Selection) -> Any:
     return selection.weights
 
 
-def describe(picked: cs.Selection) -> list[tuple[str, str]]:
-    """Return what is shown of a selection."""
+def describe(picked: cs.Selection, out: Path) -> list[tuple[str, str]]:
+    """Return what is shown of a selection that was written, and tell it to --json."""
     facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
+    tell(wrote=str(out), selected=len(picked), rows=picked.n, losses_asked=picked.ledger.asked, seed=picked.seed)
     if len(picked):
-        weights = weights_of(picked)
+        weights, worth = weights_of(picked), effective_size(picked)
         facts.append(("weights", f"{weights.min():,.2f} to {weights.max():,.2f}, {weights.sum():,.0f} in all"))
+        facts.append(("worth", f"{worth:,.0f} rows of equal weight"))
+        tell(weights={"least": weights.min(), "largest": weights.max(), "total": weights.sum()}, effective_size=worth)
     return facts
 
 

@@ -68,6 +68,10 @@ Work = Annotated[
 MaxLength = Annotated[int | None, typer.Option(help="How many tokens of a text count (by default as the model says).")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or mps (by default the best there is).")]
 Threads = Annotated[int | None, typer.Option(help="By default one a core; never changes the result.")]
+EngineName = Annotated[
+    str, typer.Option("--engine", metavar="NAME", help="Who computes: local, or ray, a cluster; with the same result.")
+]
+Address = Annotated[str | None, typer.Option(help="With --engine ray: the cluster's, such as 10.0.0.1:6379.")]
 SelectionPath = Annotated[Path, typer.Argument(metavar="SELECTION", help="A file that select wrote.")]
 Confidence = Annotated[float, typer.Option(help="How probable it is that an interval covers the truth.")]
 Predictions = Annotated[
@@ -76,6 +80,21 @@ Predictions = Annotated[
 Estimator = Annotated[
     str | None, typer.Option(metavar="NAME", help="How predictions are used: difference (default) or regression.")
 ]
+
+
+def parse_engine(name: str, threads: int | None, address: str | None) -> cs.Local | cs.Ray:
+    """Return the engine that the flags name.
+
+    >>> parse_engine("ray", None, "10.0.0.1:6379")
+    Ray(address='10.0.0.1:6379', threads=None, keep=None)
+    """
+    if name not in ("local", "ray"):
+        raise InputError(f"--engine must be local or ray; got {name}.")
+    if name == "ray":
+        return cs.Ray(address, threads)
+    if address is not None:
+        raise InputError("--address is that of a cluster; it needs --engine ray.")
+    return cs.Local(threads)
 
 
 def selecting(verb: Callable[..., None]) -> Callable[..., None]:

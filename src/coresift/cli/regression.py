@@ -14,20 +14,24 @@ from coresift.checks import InputError, positive
 from coresift.cli.app import app
 from coresift.cli.files import check_out, has_column, write_rows
 from coresift.cli.flags import (
+    Address,
     Budget,
     Column,
+    EngineName,
     IdColumn,
     RowsPath,
     Seed,
     Threads,
+    parse_engine,
     regressing,
 )
-from coresift.cli.showing import show_facts
+from coresift.cli.showing import show_facts, speaking, tell
 from coresift.regression import RegressionOptions
 from coresift.storage import write_table
 
 
 @app.command()
+@speaking
 @regressing
 def regression(
     rows: RowsPath,
@@ -48,6 +52,8 @@ def regression(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
     *,
     options: RegressionOptions,
 ) -> None:
@@ -61,9 +67,10 @@ def regression(
     if labels is not None and target is not None:
         raise InputError("--labels and --target are two sources of labels; give one of them.")
     positive("ridge", ridge, zero=True)
+    computing = parse_engine(engine, threads, address)
     opened = cs.open_rows(rows, column=column, id_column=id_column, target=target)
     if ask is not None:
-        _ask_labels(ask, opened, rows, labels, budget, seed, threads, options)
+        _ask_labels(ask, opened, rows, labels, budget, seed, computing, options)
         return
     if labels is None and target is None:
         raise InputError("A fit needs labels: give --labels or --target, or --ask to learn which rows need one.")
@@ -72,11 +79,14 @@ def regression(
         check_out(fit, "a table", rows, labels, flag="--fit")
         if fit.resolve() == out.resolve():
             raise InputError(f"--fit must be another file than --out; both are {fit}.")
-    found = cs.select_regression(opened, labels, budget, seed, engine=cs.Local(threads), **options)
+    found = cs.select_regression(opened, labels, budget, seed, engine=computing, **options)
     line = found.fit(ridge)
     cs.save(found.selection, out)
     if fit is not None:
         _write_fit(fit, line, opened.columns)
+    tell(wrote=[str(path) for path in (out, fit) if path is not None], selected=len(found.selection), rows=opened.n)
+    tell(labels_asked=found.asked.size, coefficients=line.coefficients.size, rank=line.rank, intercept=line.intercept)
+    tell(determination=found.determination(line))
     facts = [
         ("rows selected", f"{len(found.selection):,} of {opened.n:,}"),
         ("labels asked", f"{found.asked.size:,}"),
@@ -93,18 +103,19 @@ def _ask_labels(
     labels: Path | None,
     budget: int | None,
     seed: int,
-    threads: int | None,
+    engine: cs.Local | cs.Ray,
     options: RegressionOptions,
 ) -> None:
     check_out(out, "a table", rows, labels, flag="--ask")
     if has_column(out, "label"):
         raise InputError(f"{out} has labels in it already; give another --ask, or remove it first.")
-    ids = cs.ask_regression(opened, budget, seed, b=labels, engine=cs.Local(threads), **options)
+    ids = cs.ask_regression(opened, budget, seed, b=labels, engine=engine, **options)
     known = np.zeros(0, np.int64) if labels is None else AnswerFile(labels).known(ids, opened.names(ids))
     ids = np.setdiff1d(ids, known)
     if not ids.size:
         raise InputError(f"There is nothing to ask: {labels} has every label that is needed.")
     write_rows(out, ids, opened.names(ids))
+    tell(wrote=str(out), need_a_label=ids.size, rows=opened.n)
     show_facts(f"Wrote {out}", [("rows that need a label", f"{ids.size:,} of {opened.n:,}")])
 
 

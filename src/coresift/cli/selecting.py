@@ -12,12 +12,14 @@ import coresift as cs
 from coresift.arguments import Options
 from coresift.checks import InputError
 from coresift.cli.app import app
-from coresift.cli.files import check_out, describe, has_column, write_rows
+from coresift.cli.files import check_out, describe, explaining, has_column, write_rows
 from coresift.cli.flags import (
+    Address,
     Budget,
     Column,
     Device,
     EmbedModel,
+    EngineName,
     Gradient,
     IdColumn,
     LossModel,
@@ -32,15 +34,18 @@ from coresift.cli.flags import (
     Text,
     Threads,
     Work,
+    parse_engine,
     read_strata,
     selecting,
 )
-from coresift.cli.showing import show_facts
+from coresift.cli.showing import show_facts, speaking, tell
 from coresift.cli.texts import TextSources, select_texts
+from coresift.reporting.facts import plain
 from coresift.storage import CLUSTERING_SUFFIX, check_target
 
 
 @app.command()
+@speaking
 def cluster(
     rows: RowsPath,
     k: Annotated[int, typer.Option("-k", "--clusters", help="How many centers.")],
@@ -52,6 +57,8 @@ def cluster(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
 ) -> None:
     """Cluster the rows once, for ask and select to use.
 
@@ -60,9 +67,13 @@ def cluster(
     check_target(out, (CLUSTERING_SUFFIX,), "a clustering")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
     classes = None if strata is None else read_strata(strata, lambda: opened)
-    found = cs.cluster(opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=cs.Local(threads))
+    found = cs.cluster(
+        opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=parse_engine(engine, threads, address)
+    )
     cs.save(found, out)
     sizes = found.sizes
+    tell(wrote=str(out), clusters=found.k, rows=found.n, cost=found.snapped_cost, search=found.search)
+    tell(sizes={"least": sizes.min(), "median": np.median(sizes), "largest": sizes.max()})
     show_facts(
         f"Wrote {out}",
         [
@@ -74,6 +85,7 @@ def cluster(
 
 
 @app.command()
+@speaking
 @selecting
 def ask(
     rows: RowsPath,
@@ -85,6 +97,8 @@ def ask(
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
     *,
     options: Options,
 ) -> None:
@@ -99,14 +113,16 @@ def ask(
     if has_column(out, "loss"):
         raise InputError(f"{out} has losses in it already; give another --out, or remove it first.")
     opened = cs.open_rows(rows, column=column, id_column=id_column)
-    ids = np.sort(cs.ask(opened, budget, seed, engine=cs.Local(threads), **options))
+    ids = np.sort(cs.ask(opened, budget, seed, engine=parse_engine(engine, threads, address), **options))
     if not ids.size:
         raise InputError("There is nothing to ask: with these options select needs no losses.")
     write_rows(out, ids, opened.names(ids))
+    tell(wrote=str(out), need_a_loss=ids.size, rows=opened.n)
     show_facts(f"Wrote {out}", [("rows that need a loss", f"{ids.size:,} of {opened.n:,}")])
 
 
 @app.command()
+@speaking
 @selecting
 def select(
     rows: RowsPath,
@@ -130,6 +146,8 @@ def select(
     max_length: MaxLength = None,
     device: Device = None,
     threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
     *,
     options: Options,
 ) -> None:
@@ -141,6 +159,7 @@ def select(
     --embed-model ENCODER --loss-model MODEL --budget 45000 --out picked.parquet
     """
     check_out(out, "a selection", rows, losses)
+    computing = parse_engine(engine, threads, address)
     if text is None:
         given: dict[str, object] = {
             "--target": target,
@@ -153,15 +172,17 @@ def select(
             raise InputError(f"{flag} is for tables of texts; give --text, the column, with it.")
     else:
         sources = TextSources(text, target, embed_model, loss_model, gradient, prefix, max_length, device)
-        select_texts(rows, sources, losses, out, work, budget, seed, column, id_column, threads, options)
+        select_texts(rows, sources, losses, out, work, budget, seed, column, id_column, threads, computing, options)
         return
     opened = cs.open_rows(rows, column=column, id_column=id_column)
-    picked = cs.select(opened, losses, budget, seed, engine=cs.Local(threads), **options)
+    with explaining("It must have been asked with the same rows, budget, seed and options."):
+        picked = cs.select(opened, losses, budget, seed, engine=computing, **options)
     cs.save(picked, out)
-    show_facts(f"Wrote {out}", describe(picked))
+    show_facts(f"Wrote {out}", describe(picked, out))
 
 
 @app.command()
+@speaking
 @selecting
 def plan(
     rows: RowsPath,
@@ -177,14 +198,5 @@ def plan(
     Example: coresift plan embeddings.npy --budget 2000
     """
     found = cs.plan(cs.open_rows(rows, column=column, id_column=id_column), budget, seed, **options)
-    show_facts(
-        f"To select {found.budget:,} of {found.rows:,} rows of {found.dimension:,} numbers",
-        [
-            ("losses asked to choose them", f"{found.losses_asked:,}"),
-            ("losses to estimate the total loss", f"{found.losses_for_estimate:,}, with those"),
-            ("clusters", f"{found.clusters:,}"),
-            ("readings of all rows", f"{found.passes}"),
-            ("arithmetic", f"{found.arithmetic / 1e9:,.1f} billion operations"),
-            ("memory", f"{found.memory / 1e6:,.0f} MB"),
-        ],
-    )
+    tell(**plain(found))
+    show_facts(f"To select {found.budget:,} of {found.rows:,} rows of {found.dimension:,} numbers", found.lines())

@@ -1,14 +1,90 @@
-"""How verbs show what they found."""
+"""How verbs show what they found: as text, as JSON, or not at all."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
 import sys
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from coresift.checks import CoresiftWarning
+from coresift.progress import silence
+from coresift.reporting.facts import plain
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, and nothing else.")]
+
+
+@dataclass
+class Voice:
+    """What a verb may print, and what it has found so far."""
+
+    loud: bool = True
+    facts: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+VOICE: ContextVar[Voice | None] = ContextVar("voice", default=None)
+
+
+def speaking(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb the options --quiet and --json; what it shows and tells goes by them."""
+    own = list(inspect.signature(verb, eval_str=True).parameters.values())
+    kind = inspect.Parameter.KEYWORD_ONLY
+    more = [
+        inspect.Parameter("quiet", kind, default=False, annotation=Quiet),
+        inspect.Parameter("as_json", kind, default=False, annotation=AsJson),
+    ]
+
+    @functools.wraps(verb)
+    def run(*, quiet: bool = False, as_json: bool = False, **flags: Any) -> None:
+        with _voice(loud=not (quiet or as_json)) as voice:
+            try:
+                verb(**flags)
+            except typer.Exit:
+                _print_facts(voice, as_json)
+                raise
+            _print_facts(voice, as_json)
+
+    run.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
+    run.__annotations__ = {part.name: part.annotation for part in (*own, *more)}
+    return run
+
+
+@contextmanager
+def _voice(*, loud: bool) -> Iterator[Voice]:
+    voice = Voice(loud)
+    token = VOICE.set(voice)
+    try:
+        if loud:
+            yield voice
+        else:
+            with silence():
+                yield voice
+    finally:
+        VOICE.reset(token)
+
+
+def _print_facts(voice: Voice, as_json: bool) -> None:
+    if as_json:
+        facts = plain(voice.facts | ({"warnings": voice.warnings} if voice.warnings else {}))
+        print(json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def tell(**facts: Any) -> None:
+    """Add to what --json prints."""
+    voice = VOICE.get()
+    if voice is not None:
+        voice.facts |= facts
 
 
 def show_facts(title: str, lines: list[tuple[str, str]]) -> None:
@@ -22,6 +98,9 @@ def show_facts(title: str, lines: list[tuple[str, str]]) -> None:
 
 def show(what: str | Table) -> None:
     """Print a text or a table."""
+    voice = VOICE.get()
+    if voice is not None and not voice.loud:
+        return
     # What stands in the user's data is no markup, and a file or a pipe has no width to break lines at.
     width = None if sys.stdout.isatty() else 500
     Console(markup=False, emoji=False, highlight=False, width=width).print(what, soft_wrap=isinstance(what, str))
@@ -30,4 +109,7 @@ def show(what: str | Table) -> None:
 def show_warning(message: Any, category: type[Warning] = CoresiftWarning, *_: Any) -> None:
     """Print our own warnings as a line each; those of others are not the user's business."""
     if issubclass(category, CoresiftWarning):
+        voice = VOICE.get()
+        if voice is not None:
+            voice.warnings.append(str(message))
         print(f"Warning: {message}", file=sys.stderr)

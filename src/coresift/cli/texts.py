@@ -55,6 +55,7 @@ def select_texts(
     column: str | None,
     id_column: str | None,
     threads: int | None,
+    engine: cs.Local | cs.Ray,
     options: Options,
 ) -> None:
     """Embed, cluster, ask, select, and write the selected rows of the table with their weights."""
@@ -82,9 +83,8 @@ def select_texts(
             max_length=sources.max_length,
             device=sources.device,
         )
-    rows, found = _embedded(corpus, sources, folder)
+    rows, found = _embedded(corpus, sources, folder, engine)
     facts = [("embeddings", found)]
-    engine = cs.Local(threads)
     settled = settle(rows, budget, seed, asking=asked is not None, **options)
     options["clusters"], found = _clustered(settled, folder, engine)
     options["z"], options["normalize"] = settled.z, settled.normalize
@@ -93,15 +93,14 @@ def select_texts(
     cs.save(picked, out, table=corpus.take(picked.ids))
     if asked is not None and sources.loss_model is not None:
         facts.append(("losses", asked.kept))
-    show_facts(f"Wrote {out}", [*describe(picked), *facts])
+    show_facts(f"Wrote {out}", [*describe(picked, out), *facts])
 
 
-def _embedded(corpus: Any, sources: TextSources, folder: Path) -> tuple[cs.Rows, str]:
+def _embedded(corpus: Any, sources: TextSources, folder: Path, engine: cs.Local | cs.Ray) -> tuple[cs.Rows, str]:
     """Return the embeddings of these texts by this model, made or found."""
-    from coresift.models.embedding import Texts, embed_items, facts_of
-    from coresift.models.encoders import TextEncoder
+    from coresift.models.embedding import Texts, embed_items, facts_of, text_encoder
 
-    encoder = TextEncoder(str(sources.embed_model), max_length=sources.max_length, device=sources.device)
+    encoder = text_encoder(str(sources.embed_model), {"max_length": sources.max_length}, sources.device, engine)
     texts = Texts(corpus, sources.text)
     path = folder / f"embeddings-{_name(facts_of(texts, encoder, 'float16'))}"
     there = path.exists()
@@ -109,7 +108,7 @@ def _embedded(corpus: Any, sources: TextSources, folder: Path) -> tuple[cs.Rows,
     return rows, f"{rows.n:,} of {rows.d:,} numbers, {'found' if there else 'made'} in {path}"
 
 
-def _clustered(settled: Settled, folder: Path, engine: cs.Local) -> tuple[cs.Clustering, str]:
+def _clustered(settled: Settled, folder: Path, engine: cs.Local | cs.Ray) -> tuple[cs.Clustering, str]:
     """Return the clustering that `select` would make, made or found."""
     if isinstance(settled.clusters, cs.Clustering):
         return settled.clusters, f"{settled.clusters.k:,}, given"

@@ -155,7 +155,7 @@ def _few_centers(
     ids = np.arange(rows.n) if size == rows.n else np.sort(rng.choice(rows.n, size, replace=False))
     sample = take(rows, ids, workers)
     mean, scale = _standardize(sample)
-    tried = (_try(sample, k, z, rng, workers, progress) for _ in range(tries))
+    tried = (_try(sample, k, z, rng, workers.here, progress) for _ in range(tries))
     found, _ = min(tried, key=lambda result: result[1])
     centers = (found.astype(np.float64) * scale + mean).astype(np.float32)
     return centers if size == rows.n else refine(rows, centers, z, workers, steps=1)[0]

@@ -65,7 +65,7 @@ def draw_sample(rows: Rows, size: int, axes: Axes, rng: np.random.Generator, wor
         pieces = workers.map(rows, lambda _, block: project(block), name="reading a sample")
     else:
         ids = pieces_of(np.sort(rng.choice(rows.n, size, replace=False)), rows.block_rows)
-        pieces = workers.each(ids, lambda some: project(rows.take(some)), name="reading a sample")
+        pieces = workers.pick(rows, ids, project, name="reading a sample")
     done = 0
     for found, left in pieces:
         if not np.isfinite(left).all():
@@ -79,6 +79,7 @@ def learn_centers(
     sample: Sample, k: int, z: float, rng: np.random.Generator, workers: Workers, progress: Progress
 ) -> tuple[Singles, Labels]:
     """Return at most k centers in the sample's coordinates, and the center of each of its rows."""
+    workers = workers.here
     centers, labels = _seed_in_groups(sample, k, z, rng, workers, progress)
     if len(labels) >= ROUGHED_FROM * k:
         # The first steps are the largest, and a part of the rows shows well enough where they go.

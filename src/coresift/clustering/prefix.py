@@ -95,10 +95,11 @@ class Prefix:
 
     def _measure(self, points: Singles, workers: Workers) -> None:
         """Read every row once: its distance to the first center, and its squared length from the shifted origin."""
+        shift = self._shift
 
         def measure(_: int, block: Singles) -> tuple[Singles, Singles]:
             with np.errstate(over="ignore", invalid="ignore"):
-                shifted = block - self._shift
+                shifted = block - shift
                 lengths = np.einsum("ij,ij->i", shifted, shifted)
             return distances_to(block, points, np.zeros(len(block), np.int32)), lengths
 
@@ -112,23 +113,22 @@ class Prefix:
 
     def _compare(self, points: Singles, workers: Workers) -> None:
         """Give rows to the nearest of the new centers where it is nearer than their own."""
-        table = with_bias(points - self._shift)
+        shift = self._shift
+        table = with_bias(points - shift)
         reach = float(-2 * table[:, -1].min())
-        distances, lengths = self.distances, self._lengths
 
-        def closer(start: int, block: Singles) -> tuple[Ints, Labels, Singles]:
-            here = slice(start, start + len(block))
-            labels, scores = highest_scores(block, self._shift, table)
+        def closer(start: int, block: Singles, distances: Singles, lengths: Singles) -> tuple[Ints, Labels, Singles]:
+            labels, scores = highest_scores(block, shift, table)
             # A product of matrices says which rows may be nearer to a new center; differences say which are.
-            gain = 2 * scores - lengths[here] + distances[here] ** 2
-            some = np.flatnonzero(gain > -SLACK * (lengths[here] + reach))
+            gain = 2 * scores - lengths + distances**2
+            some = np.flatnonzero(gain > -SLACK * (lengths + reach))
             away = distances_to(block[some], points, labels[some])
-            nearer = away < distances[start + some]
+            nearer = away < distances[some]
             some = some[nearer]
             return start + some, labels[some], away[nearer]
 
         known = np.int32(self.centers.size)
-        for rows, labels, away in workers.map(self.rows, closer):
+        for rows, labels, away in workers.map(self.rows, closer, beside=[self.distances, self._lengths]):
             self.labels[rows], self.distances[rows] = labels + known, away
 
 

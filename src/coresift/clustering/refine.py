@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
+from itertools import chain
 from typing import NoReturn
 
 import numpy as np
@@ -10,11 +12,13 @@ import numpy as np
 from coresift.checks import refuse
 from coresift.clustering.nearest import Labels
 from coresift.clustering.search import Exact, Search
-from coresift.engine import Workers
+from coresift.engine import Fold, Workers
 from coresift.rows import Rows, first_bad_row, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
 
 Step = tuple[float, Labels, Ints, Floats, Floats]
+# Sums are folded for at least so many rows a center, so that their tables stay small beside the rows.
+FOLDED, FEWEST_FOLDED = 8, 8
 
 
 def refine(rows: Rows, centers: Singles, z: float, workers: Workers, *, steps: int) -> tuple[Singles, float]:
@@ -66,20 +70,15 @@ def step(
     rows: Rows, search: Search, centers: Singles, z: float, workers: Workers, coarse: Labels | None = None
 ) -> tuple[float, Singles, Labels]:
     """Return the cost of centers, where one step takes them, and the labels of all rows; one pass."""
-    sums, weights, cost = np.zeros(centers.shape), np.zeros(len(centers)), 0.0
-    labels, start = np.empty(rows.n, np.int32), 0
-    blocks = search.assign(rows, partial(_block_sums, z), workers, coarse, "refining centers")
-    for block_cost, found, present, block_weights, block_sums in blocks:
-        cost += block_cost
-        weights[present] += block_weights
-        sums[present] += block_sums
-        labels[start : start + len(found)] = found
-        start += len(found)
+    join = partial(_join, centers.shape)
+    fold = Fold(join, fold_size(len(centers), rows.block_rows))
+    found = search.assign(rows, partial(_block_sums, z), workers, coarse, "refining centers", fold)
+    cost, labels, present, weights, sums = join(found)
     if not np.isfinite(cost):
         refuse_infinite(rows, z)
     filled = weights > 0
     target = centers.astype(np.float64)
-    target[filled] = sums[filled] / weights[filled, None]
+    target[present[filled]] = sums[filled] / weights[filled, None]
     moved = centers + (target - centers) / max(1.0, z - 1.0)
     return cost, moved.astype(np.float32), labels
 
@@ -91,6 +90,35 @@ def _block_sums(z: float, start: int, block: Singles, labels: Labels, distances:
     weights = np.ones(len(block)) if z == 2 else pull(distances.astype(np.float64), z)
     present, sums = sum_by_label(block, labels, weights)
     return cost, labels, present, np.bincount(labels, weights)[present].astype(np.float64), sums
+
+
+def fold_size(k: int, block_rows: int) -> int:
+    """Return of how many blocks, a power of two, sums for k centers are folded into one.
+
+    >>> fold_size(100, 2048), fold_size(10_000, 2048)
+    (8, 64)
+    """
+    wanted = -(-FOLDED * k // block_rows)
+    return max(FEWEST_FOLDED, 1 << (wanted - 1).bit_length())
+
+
+def _join(shape: tuple[int, int], found: Iterable[Step]) -> Step:
+    """Add up in the order that they come; a single one stays as it is."""
+    steps = iter(found)
+    first = next(steps)
+    second = next(steps, None)
+    if second is None:
+        return first
+    sums, weights, seen = np.zeros(shape), np.zeros(shape[0]), np.zeros(shape[0], np.bool_)
+    cost, labels = 0.0, []
+    for block_cost, block_labels, present, block_weights, block_sums in chain((first, second), steps):
+        cost += block_cost
+        labels.append(block_labels)
+        weights[present] += block_weights
+        sums[present] += block_sums
+        seen[present] = True
+    everywhere = np.flatnonzero(seen)
+    return cost, np.concatenate(labels), everywhere, weights[everywhere], sums[everywhere]
 
 
 def pull(distances: Floats, z: float) -> Floats:

@@ -8,7 +8,7 @@ best three. How many axes and candidates it takes is decided on sample rows by w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -17,7 +17,7 @@ import numpy as np
 from coresift.clustering.candidates import Cells, best_few, runs_of
 from coresift.clustering.nearest import Codebook, Labels, distances_to, highest, nearest
 from coresift.clustering.space import Axes, pieces_of, take
-from coresift.engine import Workers
+from coresift.engine import Fold, Workers
 from coresift.rows import Block, Rows
 from coresift.types import Floats, Ints, Singles
 
@@ -57,7 +57,15 @@ class Search(Protocol):
         """Which search it is, and the reason."""
         ...
 
-    def assign(self, rows: Rows, then: Then[T], workers: Workers, coarse: Labels | None, name: str) -> Iterator[T]:
+    def assign(
+        self,
+        rows: Rows,
+        then: Then[T],
+        workers: Workers,
+        coarse: Labels | None,
+        name: str,
+        fold: Fold[T] | None = None,
+    ) -> Iterator[T]:
         """Yield then(start, block, labels, distances) for every block; `coarse` are labels that are nearly right."""
         ...
 
@@ -74,13 +82,22 @@ class Exact:
         """Prepare the search."""
         return cls(Codebook.of(centers), f"exact: {reason}")
 
-    def assign(self, rows: Rows, then: Then[T], workers: Workers, coarse: Labels | None, name: str) -> Iterator[T]:
+    def assign(
+        self,
+        rows: Rows,
+        then: Then[T],
+        workers: Workers,
+        coarse: Labels | None,
+        name: str,
+        fold: Fold[T] | None = None,
+    ) -> Iterator[T]:
         """Compare block by block."""
+        codebook = self.codebook
 
         def near(start: int, block: Singles) -> T:
-            return then(start, block, *nearest(block, self.codebook))
+            return then(start, block, *nearest(block, codebook))
 
-        return workers.map(rows, near, name=name)
+        return workers.map(rows, near, fold=fold, name=name)
 
 
 @dataclass(frozen=True)
@@ -90,15 +107,23 @@ class Given:
     centers: Singles
     path: str = "labels were given"
 
-    def assign(self, rows: Rows, then: Then[T], workers: Workers, coarse: Labels | None, name: str) -> Iterator[T]:
+    def assign(
+        self,
+        rows: Rows,
+        then: Then[T],
+        workers: Workers,
+        coarse: Labels | None,
+        name: str,
+        fold: Fold[T] | None = None,
+    ) -> Iterator[T]:
         """Measure the distances alone."""
         assert coarse is not None
+        centers = self.centers
 
-        def measure(start: int, block: Singles) -> T:
-            labels = coarse[start : start + len(block)]
-            return then(start, block, labels, distances_to(block, self.centers, labels))
+        def measure(start: int, block: Singles, labels: Labels) -> T:
+            return then(start, block, labels, distances_to(block, centers, labels))
 
-        return workers.map(rows, measure, name=name)
+        return workers.map(rows, measure, beside=[coarse], fold=fold, name=name)
 
 
 @dataclass(frozen=True)
@@ -135,21 +160,35 @@ class Reduced:
         with np.errstate(over="ignore", invalid="ignore"):
             return highest(points, self.cells.middles).astype(np.int64)
 
-    def assign(self, rows: Rows, then: Then[T], workers: Workers, coarse: Labels | None, name: str) -> Iterator[T]:
+    def assign(
+        self,
+        rows: Rows,
+        then: Then[T],
+        workers: Workers,
+        coarse: Labels | None,
+        name: str,
+        fold: Fold[T] | None = None,
+    ) -> Iterator[T]:
         """Search for many blocks at a time, so that each cell has many rows."""
-        return workers.groups(rows, TOGETHER, partial(self._assign, then=then, coarse=coarse), name=name)
+        beside = () if coarse is None else (coarse,)
+        if fold is not None:  # whole groups are folded
+            fold = replace(fold, size=max(fold.size, TOGETHER))
+        return workers.groups(rows, TOGETHER, partial(self._assign, then), beside=beside, fold=fold, name=name)
 
-    def _assign(self, workers: Workers, blocks: Sequence[Block], then: Then[T], coarse: Labels | None) -> list[T]:
+    def _assign(
+        self, then: Then[T], workers: Workers, blocks: Sequence[Block], coarse: Labels | None = None
+    ) -> list[T]:
+        offset = blocks[0][0]
+
         def locate(item: Block) -> tuple[int, Singles, Singles, Ints]:
             start, read = item
             block = read()
             points = self.axes.project(self.axes.shift(block))
-            known = None if coarse is None else coarse[start : start + len(block)]
+            known = None if coarse is None else coarse[start - offset :][: len(block)]
             return start, block, points, self.cells_of(points, known)
 
         located = list(workers.each(blocks, locate))
         best = self._best(workers, [item[2] for item in located], [item[3] for item in located])
-        offset = located[0][0]
 
         def finish(item: tuple[int, Singles, Singles, Ints]) -> T:
             start, block = item[:2]

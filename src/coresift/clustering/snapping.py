@@ -10,6 +10,7 @@ import numpy as np
 from coresift.clustering.nearest import Labels, distances_to
 from coresift.clustering.refine import snap
 from coresift.clustering.search import Exact, Search
+from coresift.clustering.space import take
 from coresift.engine import Workers
 from coresift.rows import Rows, refuse_bad_row
 from coresift.types import Ints, Singles
@@ -36,7 +37,7 @@ def snap_all(rows: Rows, free: Singles, choose: Chooser, workers: Workers, coars
     labels, free_distances = assign_rows(rows, search, workers, coarse)
     chosen = snap(labels, free_distances, len(free))
     filled = np.flatnonzero(chosen >= 0)
-    twins = _first_equal(rows.take(chosen[filled]))
+    twins = _first_equal(_take(rows, chosen[filled], workers))
     distinct = filled[twins == np.arange(len(twins))]
     numbers = np.full(len(free), -1, np.int32)
     if len(distinct) < len(filled):  # rounding gave two equal rows to different centers
@@ -67,16 +68,24 @@ def assign_rows(rows: Rows, search: Search, workers: Workers, coarse: Labels | N
 
 
 def _measure(rows: Rows, chosen: Ints, labels: Labels, workers: Workers) -> Singles:
-    centers = rows.take(chosen)
+    centers = _take(rows, chosen, workers)
 
-    def away(start: int, block: Singles) -> Singles:
-        return distances_to(block, centers, labels[start : start + len(block)])
+    def away(_: int, block: Singles, own: Labels) -> Singles:
+        return distances_to(block, centers, own)
 
     distances, start = np.empty(rows.n, np.float32), 0
-    for some in workers.map(rows, away, name="measuring distances"):
+    for some in workers.map(rows, away, beside=[labels], name="measuring distances"):
         distances[start : start + len(some)] = some
         start += len(some)
     return distances
+
+
+def _take(rows: Rows, ids: Ints, workers: Workers) -> Singles:
+    """Return rows in the order asked."""
+    order = np.argsort(ids)
+    found = np.empty((len(ids), rows.d), np.float32)
+    found[order] = take(rows, ids[order], workers)
+    return found
 
 
 def fill_up(rows: Rows, k: int, found: Found, workers: Workers) -> Found:

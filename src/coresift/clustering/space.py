@@ -13,6 +13,8 @@ from coresift.types import Floats, Ints, Singles
 MOST_AXES = 192
 LEARNED_FROM = 4096
 SWEEPS = 3
+# Rows by number are read in about so many pieces, of so many rows at least.
+READERS, FEWEST_READ = 64, 256
 
 
 @dataclass(frozen=True)
@@ -93,16 +95,23 @@ def principal_axes(rows: Rows, rng: np.random.Generator, workers: Workers) -> Ax
 
 
 def take(rows: Rows, ids: Ints, workers: Workers) -> Singles:
-    """Return rows by number like `rows.take`, refusing those that are not finite; pieces are read side by side."""
+    """Return rows by ascending number, refusing those that are not finite; pieces are read side by side."""
     sample = np.empty((len(ids), rows.d), np.float32)
     done = 0
-    for piece in workers.each(pieces_of(ids, rows.block_rows), rows.take):
+    # Few rows may be spread over much that has to be read for them, and what is read together is better read once.
+    readers = max(1, min(READERS, rows.n // rows.read_at_once))
+    size = min(rows.block_rows, max(FEWEST_READ, -(-len(ids) // readers)))
+    for piece in workers.pick(rows, pieces_of(ids, size), _as_they_are):
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isfinite(np.einsum("ij,ij->i", piece, piece)).all():
                 refuse_bad_row(rows)
         sample[done : done + len(piece)] = piece
         done += len(piece)
     return sample
+
+
+def _as_they_are(some: Singles) -> Singles:
+    return some
 
 
 def pieces_of(ids: Ints, size: int) -> list[Ints]:

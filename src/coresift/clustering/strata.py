@@ -84,22 +84,21 @@ def measure_spread(rows: Rows, classes: Labels, workers: Workers) -> Floats:
     """Return Σ‖e − m‖ over the rows of each class, m their mean: its size times how far its rows reach."""
     count = int(classes.max()) + 1
 
-    def add_up(start: int, block: Singles) -> tuple[Ints, Floats]:
+    def add_up(_: int, block: Singles, own: Labels) -> tuple[Ints, Floats]:
         with np.errstate(over="ignore", invalid="ignore"):
-            return sum_by_label(block, classes[start : start + len(block)], np.ones(len(block)))
+            return sum_by_label(block, own, np.ones(len(block)))
 
-    def reach(start: int, block: Singles) -> Floats:
-        own = classes[start : start + len(block)]
+    def reach(_: int, block: Singles, own: Labels) -> Floats:
         return np.bincount(own, distances_to(block, means, own), count).astype(np.float64)
 
     sums = np.zeros((count, rows.d))
-    for present, some in workers.map(rows, add_up, name="measuring classes"):
+    for present, some in workers.map(rows, add_up, beside=[classes], name="measuring classes"):
         sums[present] += some
     if not np.isfinite(sums).all():
         refuse_bad_row(rows)
     means = (sums / np.bincount(classes)[:, None]).astype(np.float32)
     spread = np.zeros(count)
-    for some in workers.map(rows, reach, name="measuring classes"):
+    for some in workers.map(rows, reach, beside=[classes], name="measuring classes"):
         spread += some
     if not np.isfinite(spread).all():
         refuse_bad_row(rows)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,10 +19,13 @@ import torch
 from numpy.typing import NDArray
 
 from coresift.checks import InputError, refuse, whole
+from coresift.engine import Engine
 from coresift.models.corpus import Corpus, open_corpus
 from coresift.models.encoders import Encoder, ModuleEncoder, TextEncoder, evaluating, last_linear
+from coresift.models.spread import SpreadEncoder, spread_texts
 from coresift.oracle.journal import Lines
 from coresift.progress import Progress, choose, stage
+from coresift.remote import Ray
 from coresift.rows import Rows, open_rows
 from coresift.rows.embedded import FORMAT, IDS, MANIFEST, NamedRows, read_manifest
 from coresift.storage import write_bytes, write_table
@@ -47,6 +51,7 @@ def embed(
     dtype: str = "float16",
     collate: Any = None,
     device: str | None = None,
+    engine: Engine | None = None,
     progress: bool | Progress | None = None,
 ) -> Rows:
     """Embed texts, or images and other inputs of a torch module, and return the rows.
@@ -63,6 +68,8 @@ def embed(
     dtype: "float16" or "float32".
     collate: how a list of items becomes a batch for a torch module, by default torch's own way.
     device: "cpu", "cuda" or "mps"; by default the best there is, and for a torch module where it is.
+    engine: with `Ray`, texts are encoded on its cluster, by one actor for each GPU or, without any, for each `threads`
+        CPUs; the model must lie in the same folder on all nodes.
 
     >>> import torch
     >>> embed(torch.eye(3), torch.nn.Linear(3, 2))
@@ -70,13 +77,22 @@ def embed(
     """
     if isinstance(model, torch.nn.Module):
         _refuse_text_options(pooling=pooling, max_length=max_length, id_column=id_column)
+        if isinstance(engine, Ray):
+            refuse("engine", "left out for a torch module, which is in this process", repr(engine))
         inner = ModuleEncoder(model, collate=collate)
         encoder: Encoder = _UnitLength(inner) if normalize else inner
         with evaluating(model, device):
             return embed_items(Items(source), encoder, out, batch=batch, dtype=dtype, progress=progress)
     texts = Texts(open_corpus(source, id_column=id_column), text)
-    encoder = TextEncoder(model, pooling=pooling, normalize=normalize, max_length=max_length, device=device)
+    options: dict[str, Any] = {"pooling": pooling, "normalize": normalize, "max_length": max_length}
+    encoder = text_encoder(model, options, device, engine)
     return embed_items(texts, encoder, out, batch=batch, dtype=dtype, progress=progress)
+
+
+def text_encoder(model: Any, options: dict[str, Any], device: str | None, engine: Engine | None) -> Encoder:
+    """Return an encoder of texts, in this process or on a cluster."""
+    encoder = TextEncoder(model, **options, device=device)
+    return spread_texts(encoder, options, device, engine) if isinstance(engine, Ray) else encoder
 
 
 def last_layer(
@@ -224,15 +240,34 @@ def embed_items(
     if dtype not in DTYPES:
         refuse("dtype", f"one of {', '.join(DTYPES)}", repr(dtype))
     if out is None:
-        return _in_memory(source, encoder, batch, dtype, choose(progress))
+        with _ending(encoder):
+            return _in_memory(source, encoder, batch, dtype, choose(progress))
     folder = Path(out)
     facts = facts_of(source, encoder, dtype)
     if folder.exists():
         _check_same(folder, facts)
         return open_rows(folder)
     _check_parent(folder)
-    _write(folder, source, encoder, facts, batch, dtype, choose(progress))
+    with _ending(encoder):
+        _write(folder, source, encoder, facts, batch, dtype, choose(progress))
     return open_rows(folder)
+
+
+@contextmanager
+def _ending(encoder: Encoder) -> Iterator[None]:
+    """End the actors of an encoder that has any."""
+    try:
+        yield
+    finally:
+        if isinstance(encoder, SpreadEncoder):
+            encoder.close()
+
+
+def _encoded(encoder: Encoder, window: Window, cuts: list[Ints]) -> Iterator[tuple[Ints, Any]]:
+    """Yield places and their vectors."""
+    items = (window.pick(some) for some in cuts)
+    found = encoder.encode_all(items) if isinstance(encoder, SpreadEncoder) else map(encoder.encode, items)
+    return zip(cuts, found, strict=True)
 
 
 def facts_of(source: Source, encoder: Encoder, dtype: str) -> dict[str, str]:
@@ -245,8 +280,8 @@ def _in_memory(source: Source, encoder: Encoder, batch: int, dtype: str, progres
     with stage(progress, source.what, source.n):
         for number, window in enumerate(source.windows(SHARD)):
             order, parts = longest_first(window.sizes), []
-            for some in batches(order, batch):
-                parts.append(_narrow(encoder.encode(window.pick(some)), dtype, number * SHARD + some))
+            for some, vectors in _encoded(encoder, window, list(batches(order, batch))):
+                parts.append(_narrow(vectors, dtype, number * SHARD + some))
                 progress.advance(some.size)
             shards.append(np.concatenate(parts)[np.argsort(order)])
     matrix = np.concatenate(shards)
@@ -293,8 +328,8 @@ def _write_shard(
     done = _resume(log, batch, dtype)
     progress.advance(done)
     with log.open("ab", buffering=0) as file:
-        for some in batches(order[done:], batch):
-            vectors = _narrow(encoder.encode(window.pick(some)), dtype, start + some)
+        for some, found in _encoded(encoder, window, list(batches(order[done:], batch))):
+            vectors = _narrow(found, dtype, start + some)
             if file.tell() == 0:
                 _append(file, np.array([vectors.shape[1]], WIDTH))
             _append(file, vectors)

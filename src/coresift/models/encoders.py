@@ -63,6 +63,11 @@ class TextEncoder:
         }
 
     @property
+    def folder(self) -> Path:
+        """Where the model lies."""
+        return self._folder
+
+    @property
     def device(self) -> torch.device:
         """Where the model runs."""
         return self._device

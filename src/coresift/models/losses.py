@@ -144,7 +144,8 @@ class TextLoss(RowLoss):
         """Return the lengths of the texts in characters."""
         values = (self._column(column, ids) for column in self._held)
         lengths = [[len(value) if isinstance(value, str) else 0 for value in column] for column in values]
-        return np.array(lengths, np.int64).sum(0)
+        total: Ints = np.array(lengths, np.int64).sum(0)
+        return total
 
     def _column(self, column: str | None, ids: Ints) -> list[Any]:
         held = self._held.get(str(column), {})

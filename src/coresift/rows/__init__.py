@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from coresift.checks import refuse
-from coresift.rows.arrays import rows_of_array, rows_of_npy
-from coresift.rows.base import Block, Rows, first_bad_row, refuse_bad_row
+from coresift.rows.arrays import rows_of_array, rows_of_arrays, rows_of_npy
+from coresift.rows.base import Block, Rows, Stretch, first_bad_row, refuse_bad_row
 from coresift.rows.embedded import MANIFEST, rows_of_embeddings
+from coresift.rows.places import PlacedArray, find_places, is_uri
 from coresift.rows.sources import ArrowPart, DatasetPart, MemoryPart, ParquetPart
 from coresift.rows.tables import Part, rows_of_tables
 
-__all__ = ["Block", "Rows", "first_bad_row", "open_rows", "refuse_bad_row"]
+__all__ = ["Block", "Rows", "Stretch", "first_bad_row", "open_parts", "open_rows", "refuse_bad_row"]
 
 PARTS: dict[str, type[ArrowPart] | type[ParquetPart]] = {
     ".parquet": ParquetPart,
@@ -28,7 +29,12 @@ SUFFIXES = (".npy", *PARTS)
 
 
 def open_rows(
-    source: Any, *, column: str | None = None, id_column: str | None = None, target: str | None = None
+    source: Any,
+    *,
+    column: str | None = None,
+    id_column: str | None = None,
+    target: str | None = None,
+    filesystem: Any = None,
 ) -> Rows:
     """Return rows over a matrix, without loading what is not in memory already.
 
@@ -40,6 +46,9 @@ def open_rows(
     used, or else all columns of numbers in their order. `id_column`, by default one named "id", travels along.
     `target` names a column of numbers that is no part of the rows: the labels of `select_regression`.
 
+    A file or folder may lie elsewhere: its URI, such as "s3://bucket/rows", is one that pyarrow knows, or `filesystem`
+    is a pyarrow filesystem and `source` a path on it.
+
     >>> import numpy as np
     >>> rows = open_rows(np.eye(3, dtype=np.float16))
     >>> rows
@@ -50,6 +59,8 @@ def open_rows(
     >>> rows.names([1]), rows.normalized().take([0]).round(1).tolist()
     (['b'], [[0.6000000238418579, 0.800000011920929]])
     """
+    if filesystem is not None or is_uri(source):
+        return _open_places(str(source), filesystem, column, id_column, target)
     if isinstance(source, str | os.PathLike) and (Path(source) / MANIFEST).is_file():
         _refuse_columns(column, id_column, target)
         return rows_of_embeddings(Path(source))
@@ -67,6 +78,20 @@ def open_rows(
     refuse("rows", allowed, type(source).__name__)
 
 
+def open_parts(source: Any) -> list[Part] | None:
+    """Return the tables behind a path (Parquet or Arrow; a folder, a pattern or a list of such), an Arrow table or a
+    dataset; None for anything else."""
+    part = _part_in_memory(source)
+    if part is not None:
+        return [part]
+    if not isinstance(source, str | os.PathLike | list | tuple):
+        return None
+    paths = _find(source)
+    if any(path.suffix.lower() not in PARTS or not path.is_file() for path in paths):
+        return None
+    return [PARTS[path.suffix.lower()](path) for path in paths]
+
+
 def _open_files(paths: list[Path], column: str | None, id_column: str | None, target: str | None) -> Rows:
     suffixes = {path.suffix.lower() for path in paths}
     for path in paths:
@@ -80,6 +105,17 @@ def _open_files(paths: list[Path], column: str | None, id_column: str | None, ta
     if ".npy" in suffixes:
         refuse("rows", "either .npy files or tables", f"both, as in {paths[0].parent}")
     return rows_of_tables([PARTS[path.suffix.lower()](path) for path in paths], column, id_column, target)
+
+
+def _open_places(source: str, filesystem: Any, column: str | None, id_column: str | None, target: str | None) -> Rows:
+    places = find_places(source, filesystem, SUFFIXES)
+    suffixes = {place.suffix.lower() for place in places}
+    if suffixes == {".npy"}:
+        _refuse_columns(column, id_column, target)
+        return rows_of_arrays([PlacedArray(place) for place in places], [str(place) for place in places])
+    if ".npy" in suffixes or not suffixes <= set(SUFFIXES):
+        refuse("rows", f"either .npy files or tables ({', '.join(PARTS)})", source)
+    return rows_of_tables([PARTS[place.suffix.lower()](place) for place in places], column, id_column, target)
 
 
 def _find(source: str | os.PathLike[str] | list[Any] | tuple[Any, ...]) -> list[Path]:

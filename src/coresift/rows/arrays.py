@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +16,8 @@ from coresift.checks import refuse
 from coresift.rows.base import Block, Rows, bounds_of, by_part, to_single
 from coresift.types import Ints, Singles
 
-Opener: TypeAlias = Callable[[], NDArray[Any]]
+# What they return has a shape and a dtype, and gives rows by slice or by ascending numbers.
+Opener: TypeAlias = Callable[[], Any]
 
 # numpy parses a file's header as Python, and Python 3.11's parser can fail when two threads use it at once.
 PARSING = threading.Lock()
@@ -49,6 +51,10 @@ class ArrayRows(Rows):
         block.flags.writeable = False
         return block
 
+    def _read(self, start: int, stop: int) -> Iterator[Singles]:
+        for first in range(start, stop, self.block_rows):
+            yield self._block(first, min(first + self.block_rows, stop))
+
     def _pick(self, ids: Ints) -> Iterator[Singles]:
         # A mapped page brings its neighbors along: rows spread over a file would bring in all of it, were it not
         # for the mapping that ends with each stretch.
@@ -65,22 +71,45 @@ def rows_of_array(array: NDArray[Any]) -> ArrayRows:
         refuse("rows", "an array without a mask", "a masked array")
     plain = np.asarray(array)
     _check("an array", plain)
-    return ArrayRows([lambda: plain], [len(plain)], plain.shape[1])
+    return ArrayRows([partial(_itself, plain)], [len(plain)], plain.shape[1])
 
 
 def rows_of_npy(paths: list[Path]) -> ArrayRows:
     """Return rows over .npy files, which are only ever mapped, in the order given."""
-    shapes = [_shape(path) for path in paths]
+    return rows_of_arrays([NpyFile(path) for path in paths], [str(path) for path in paths])
+
+
+def rows_of_arrays(openers: Sequence[Opener], names: list[str]) -> ArrayRows:
+    """Return rows over whatever opens as arrays of the same width."""
+    shapes = [_shape(opener, name) for opener, name in zip(openers, names, strict=True)]
     width = next((d for count, d in shapes if count), shapes[0][1])
-    for path, (count, d) in zip(paths, shapes, strict=True):
+    for name, (count, d) in zip(names, shapes, strict=True):
         if count and d != width:
-            refuse("rows", f"shards of the same width ({width} as in the first)", f"{d} in {path}")
-    return ArrayRows([partial(_map, path) for path in paths], [count for count, _ in shapes], width)
+            refuse("rows", f"shards of the same width ({width} as in the first)", f"{d} in {name}")
+    return ArrayRows(openers, [count for count, _ in shapes], width)
 
 
-def _shape(path: Path) -> tuple[int, int]:
-    array = _map(path)
-    _check(str(path), array)
+@dataclass(frozen=True)
+class NpyFile:
+    """Opens a file; another process gets to know it by its full path."""
+
+    path: Path
+
+    def __call__(self) -> NDArray[Any]:
+        """Map the file."""
+        return _map(self.path)
+
+    def __reduce__(self) -> tuple[type[NpyFile], tuple[Path]]:
+        return NpyFile, (self.path.absolute(),)
+
+
+def _itself(array: NDArray[Any]) -> NDArray[Any]:
+    return array
+
+
+def _shape(opener: Opener, name: str) -> tuple[int, int]:
+    array = opener()
+    _check(name, array)
     return array.shape[0], array.shape[1]
 
 
@@ -93,7 +122,7 @@ def _map(path: Path) -> NDArray[Any]:
         refuse("rows", "readable .npy files of numbers", f"{path} ({error})")
 
 
-def _check(what: str, array: NDArray[Any]) -> None:
+def _check(what: str, array: Any) -> None:
     if array.ndim != 2:
         refuse("rows", "a 2-D array, one row an item", f"{what} with {array.ndim} dimension(s), shape {array.shape}")
     if array.dtype.kind not in "fiub":

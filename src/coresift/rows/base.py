@@ -14,6 +14,7 @@ from coresift.checks import InputError, refuse
 from coresift.types import Floats, Ints, Singles, digest
 
 Block: TypeAlias = tuple[int, Callable[[], Singles]]
+Stretch: TypeAlias = "Callable[[Rows], Iterator[Singles]]"
 
 # Two rows of this length are at most 2e18 apart, so squared distances stay far from the end of float32 (3.4e38).
 LONGEST = 1e18
@@ -56,6 +57,31 @@ class Rows(ABC):
     @abstractmethod
     def _pick(self, ids: Ints) -> Iterator[Singles]:
         """Yield the rows of sorted, perhaps repeated, `ids` in pieces of bounded size."""
+
+    def _read(self, start: int, stop: int) -> Iterator[Singles]:
+        """Yield the rows of a stretch in pieces of bounded size."""
+        return self._pick(np.arange(start, stop))
+
+    @property
+    def read_at_once(self) -> int:
+        """How many rows a source reads at least, whatever part of them is wanted: a compressed group of a table."""
+        return 1
+
+    @property
+    def base(self) -> Rows:
+        """What has the numbers: these rows, or those that they are a view of. Another process needs it once."""
+        return self
+
+    def stretch(self, start: int, stop: int) -> Stretch:
+        """Return a function of `base` that yields rows `start` to `stop` in blocks; `start` is where a block begins.
+
+        Unlike `blocks` it needs nothing that was read before it, and it is small to send to another process.
+        """
+        return partial(_read_stretch, start, stop)
+
+    def picking(self, ids: Ints) -> Stretch:
+        """Return a function of `base` that yields the rows of ascending `ids` in pieces of bounded size."""
+        return partial(_pick_from, ids)
 
     def take(self, ids: ArrayLike) -> Singles:
         """Return rows by number, in the order asked, repeated where a number is."""
@@ -146,6 +172,20 @@ class _Normalized(Rows):
         return map(_unit_length, self._raw._pick(ids))
 
     @property
+    def base(self) -> Rows:
+        return self._raw.base
+
+    def stretch(self, start: int, stop: int) -> Stretch:
+        return partial(_read_units, self._raw.stretch(start, stop))
+
+    def picking(self, ids: Ints) -> Stretch:
+        return partial(_read_units, self._raw.picking(ids))
+
+    @property
+    def read_at_once(self) -> int:
+        return self._raw.read_at_once
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         return self._raw.columns
 
@@ -176,22 +216,23 @@ class _Subset(Rows):
         self._whole, self._ids = whole, ids
 
     def blocks(self) -> Iterator[Block]:
-        start, held, count = 0, [], 0
-        for piece in self._pick(np.arange(self.n)):
-            used = 0
-            while used < len(piece):
-                held.append(piece[used : used + self.block_rows - count])
-                used, count = used + len(held[-1]), count + len(held[-1])
-                if count == self.block_rows:
-                    yield start, partial(np.concatenate, held)
-                    start, held, count = start + count, [], 0
-        if start + count != self.n:
-            raise InputError(CHANGED)
-        if held:
+        start = 0
+        for held in _in_blocks(self._pick(np.arange(self.n)), self.block_rows, self.n):
             yield start, partial(np.concatenate, held)
+            start += self.block_rows
 
     def _pick(self, ids: Ints) -> Iterator[Singles]:
         return self._whole._pick(self._ids[ids])
+
+    @property
+    def base(self) -> Rows:
+        return self._whole.base
+
+    def stretch(self, start: int, stop: int) -> Stretch:
+        return partial(_in_whole_blocks, self._whole.picking(self._ids[start:stop]), stop - start)
+
+    def picking(self, ids: Ints) -> Stretch:
+        return self._whole.picking(self._ids[ids])
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
         return self._whole.names(self._ids[self._numbers(ids)])
@@ -205,6 +246,44 @@ def block_length(d: int) -> int:
     """Return how many rows of d numbers make a block: a power of two, about 2²¹/d, from 256 to 32,768."""
     about = max(2**21 // max(d, 1), 1)
     return int(np.clip(1 << (about.bit_length() - 1), 256, 32_768))
+
+
+def _read_stretch(start: int, stop: int, base: Rows) -> Iterator[Singles]:
+    return map(_joined, _in_blocks(base._read(start, stop), base.block_rows, stop - start))
+
+
+def _pick_from(ids: Ints, base: Rows) -> Iterator[Singles]:
+    return base._pick(ids)
+
+
+def _read_units(raw: Stretch, base: Rows) -> Iterator[Singles]:
+    return map(_unit_length, raw(base))
+
+
+def _in_whole_blocks(pieces: Stretch, count: int, base: Rows) -> Iterator[Singles]:
+    return map(_joined, _in_blocks(pieces(base), base.block_rows, count))
+
+
+def _in_blocks(pieces: Iterator[Singles], size: int, total: int) -> Iterator[list[Singles]]:
+    """Cut pieces anew: yield what makes up each block of `size` rows, and the rest; they must be `total` rows."""
+    held: list[Singles] = []
+    count = done = 0
+    for piece in pieces:
+        used = 0
+        while used < len(piece):
+            held.append(piece[used : used + size - count])
+            used, count = used + len(held[-1]), count + len(held[-1])
+            if count == size:
+                yield held
+                held, count, done = [], 0, done + size
+    if done + count != total:
+        raise InputError(CHANGED)
+    if held:
+        yield held
+
+
+def _joined(pieces: list[Singles]) -> Singles:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def to_single(values: NDArray[Any]) -> Singles:

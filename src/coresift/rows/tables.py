@@ -37,6 +37,15 @@ class Part(ABC):
         """Yield the rows of sorted `ids`."""
         return pick_from(self.batches(columns, size), ids, size)
 
+    def stretch(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """Yield rows `start` to `stop`, about `size` at a time."""
+        return slice_from(self.batches(columns, size), start, stop)
+
+    @property
+    def read_at_once(self) -> int:
+        """The most rows that must be read for one of them."""
+        return 1
+
 
 class TableRows(Rows):
     """Rows of one table after the other, streamed by the caller's thread and converted by the block's function."""
@@ -72,6 +81,21 @@ class TableRows(Rows):
             start += batch.num_rows
         return matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
 
+    def _read(self, start: int, stop: int) -> Iterator[Singles]:
+        first = int(np.searchsorted(self._bounds, start, side="right")) - 1
+        for part, begin in zip(self._parts[first:], self._bounds[first:].tolist(), strict=False):
+            if begin >= stop:
+                return
+            within = max(start - begin, 0), min(stop - begin, part.count)
+            for batch in part.stretch(self._layout.columns, self.block_rows, *within):
+                yield self._layout.matrix(batch, self.d, np.arange(start, start + batch.num_rows))
+                start += batch.num_rows
+
+    @property
+    def read_at_once(self) -> int:
+        """The rows of the largest group that a table holds together."""
+        return max(part.read_at_once for part in self._parts)
+
     def _pick(self, ids: Ints) -> Iterator[Singles]:
         done = 0
         for batch in self._picked(self._layout.columns, ids):
@@ -81,6 +105,11 @@ class TableRows(Rows):
     def _picked(self, columns: Sequence[str], ids: Ints) -> Iterator[pa.RecordBatch]:
         for part, numbers in by_part(ids, self._bounds):
             yield from self._parts[part].pick(columns, self.block_rows, numbers)
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The tables, one after the other."""
+        return self._parts
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -184,6 +213,17 @@ def pick_from(batches: Iterator[pa.RecordBatch], ids: Ints, size: int) -> Iterat
             return
 
 
+def slice_from(batches: Iterator[pa.RecordBatch], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """Yield rows `start` to `stop`, numbered along the batches, and look at no batch after them."""
+    for batch in batches:
+        if start < min(stop, batch.num_rows):
+            first = max(start, 0)
+            yield batch.slice(first, min(stop, batch.num_rows) - first)
+        start, stop = start - batch.num_rows, stop - batch.num_rows
+        if stop <= 0:
+            return
+
+
 def _layout(schema: pa.Schema, column: str | None, id_column: str | None, target: str | None) -> Layout:
     if len(set(schema.names)) < len(schema.names):
         refuse("rows", "a table whose columns have different names", _list(schema.names))
@@ -211,7 +251,9 @@ def _layout(schema: pa.Schema, column: str | None, id_column: str | None, target
     numeric = tuple(field.name for field in schema if _is_number(field.type) and field.name not in others)
     if not numeric:
         found = ", ".join(f"{field.name!r} ({field.type})" for field in schema) or "none"
-        refuse("rows", "a table with a column of lists of numbers, or with columns of numbers", f"columns {found}")
+        refuse(
+            "rows", "a table with a column of embeddings (lists of numbers) or columns of numbers", f"columns {found}"
+        )
     return Layout(numeric, False, id_name, target)
 
 

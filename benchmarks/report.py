@@ -1,0 +1,66 @@
+"""Time and size of a report of 10,000 selected out of 1,000,000 rows, with texts.
+
+    python -m benchmarks.report                      1,000,000 × 128, about a minute
+    python -m benchmarks.report --rows 100000        fewer rows (printed, not written)
+
+Rows are a float16 file, texts a Parquet column; the selection and the clustering are made first and are not counted.
+The report runs in this process, the least of three times counts. Writes `results/report.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import coresift as cs
+from benchmarks.measuring import write_rows
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--dimension", type=int, default=128)
+    parser.add_argument("--budget", type=int, default=10_000)
+    parser.add_argument("--keep", type=Path, help="Leave the page here, to look at.")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(Path(folder), arguments.rows, arguments.dimension, arguments.budget, arguments.keep)
+    print(json.dumps(found, indent=1))
+    if arguments.rows == parser.get_default("rows"):
+        (RESULTS / "report.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+def measure(folder: Path, n: int, d: int, budget: int, keep: Path | None) -> dict[str, Any]:
+    path, table = folder / "rows.npy", folder / "texts.parquet"
+    write_rows(path, n, d)
+    texts = pa.array([f"The text of row {row:,}, which is about as long as a short question is." for row in range(n)])
+    pq.write_table(pa.table({"text": texts, "kind": pa.array(np.arange(n) % 40)}), table)
+    losses = np.abs(np.sin(np.arange(n)))
+    clustering = cs.cluster(path, budget // 10)
+    picked = cs.select(path, losses, budget, clusters=clustering)
+    page = keep or folder / "page.html"
+    full: dict[str, Any] = {"clustering": clustering, "losses": losses, "table": table, "text": "text", "label": "kind"}
+    cases = {"rows, clusters, losses, texts, classes": full, "rows alone": {}}
+    found: dict[str, Any] = {"rows": n, "dimension": d, "selected": budget, "reports": {}}
+    for name, options in reversed(cases.items()):
+        seconds = []
+        for _ in range(3):
+            start = time.perf_counter()
+            cs.report(picked, page, rows=path, **options)
+            seconds.append(time.perf_counter() - start)
+        found["reports"][name] = {"seconds": min(seconds), "megabytes": page.stat().st_size / 1e6}
+    return found
+
+
+if __name__ == "__main__":
+    main()

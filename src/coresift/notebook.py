@@ -1,0 +1,25 @@
+"""How a value shows itself in a notebook: a title and a small table, in colors that follow the notebook's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+CELL = "text-align:left;vertical-align:top;padding:2px 16px 2px 0;border:0;background:none"
+
+
+def card(title: str, lines: Sequence[tuple[str, str]], remarks: Sequence[str] = ()) -> str:
+    """Return a title, lines of a name and a value, and remarks; everything in them is escaped.
+
+    >>> card("2 < 3 rows", [("seed", "0")]).count("<tr>")
+    1
+    """
+    cells = "".join(
+        f'<tr><td style="{CELL};opacity:.7">{escape(name)}</td><td style="{CELL}">{escape(value)}</td></tr>'
+        for name, value in lines
+    )
+    said = "".join(f'<div style="margin-top:4px">{escape(remark)}</div>' for remark in remarks)
+    return (
+        f'<div style="font-variant-numeric:tabular-nums"><div><strong>{escape(title)}</strong></div>'
+        f'<table style="border-collapse:collapse;margin:4px 0"><tbody>{cells}</tbody></table>{said}</div>'
+    )

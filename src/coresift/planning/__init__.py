@@ -1,0 +1,147 @@
+"""What a selection will cost, before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from coresift.arguments import Options, Settled, settle
+from coresift.checks import InputError
+from coresift.clustering import MANY_CENTERS
+from coresift.engine import available_cores
+from coresift.holder import most_queries
+from coresift.holder import plan as plan_probes
+from coresift.notebook import card
+from coresift.planning.calibration import calibrate, free_memory
+from coresift.planning.effort import AFTER, LIBRARIES, NONE, TABLES, Effort, effort, effort_within
+from coresift.rows.tables import TableRows
+from coresift.score import Sensitivity
+from coresift.types import Clustering
+
+# Seconds of what does not depend on the rows (libraries that are loaded when first needed), and a row's share of what
+# follows the clustering: orders, probabilities, draws.
+ONCE, AFTERWARDS = 0.4, 7e-7
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """What will be asked, read and computed.
+
+    `losses_for_estimate` counts the distinct rows whose loss is needed for an estimate of the total loss
+    afterwards. `passes` are full readings of the rows; `arithmetic` is in floating-point operations, as
+    many as it takes without a reduced search. The losses that an estimate of Λ takes are counted; before the clusters
+    are known, this is the most that it can take.
+
+    `seconds` and `memory` are predictions for this machine, from a moment's calibration with some of the rows: seconds
+    besides those of your model; bytes at the largest, libraries included, besides pages of mapped files.
+    """
+
+    rows: int
+    dimension: int
+    budget: int
+    clusters: int
+    losses_asked: int
+    losses_for_estimate: int
+    passes: int
+    arithmetic: float
+    memory: float
+    seconds: float
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.budget} of {self.rows} rows, {self.losses_asked} losses asked, {self.passes} readings, "
+            f"about {spoken(self.seconds)}, {self.memory / 1e6:,.0f} MB)"
+        )
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return what the plan says, a name and a value each."""
+        return [
+            ("losses asked to choose them", f"{self.losses_asked:,}"),
+            ("losses to estimate the total loss", f"{self.losses_for_estimate:,}, with those"),
+            ("time on this machine", f"about {spoken(self.seconds)}, besides your model's"),
+            ("memory", f"about {self.memory / 1e6:,.0f} MB"),
+            ("readings of all rows", f"{self.passes}"),
+            ("clusters", f"{self.clusters:,}"),
+            ("arithmetic", f"{self.arithmetic / 1e9:,.1f} billion operations at most"),
+        ]
+
+    def _repr_html_(self) -> str:
+        return card(f"To select {self.budget:,} of {self.rows:,} rows of {self.dimension:,} numbers", self.lines())
+
+
+def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[Options]) -> Plan:
+    """Say what `select` with the same arguments will cost; `losses` are taken to be there.
+
+    A part of the rows is read to see how fast this machine is with them, for less than a second. What would not fit
+    into the memory that is free is refused, with how much it takes.
+
+    >>> import numpy as np
+    >>> plan(np.zeros((100_000, 64), np.float32), budget=2_000).losses_asked
+    400
+    """
+    settled = settle(rows, budget, seed, asking=True, **options)
+    n, d = settled.rows.n, settled.rows.d
+    k = settled.clusters.k if isinstance(settled.clusters, Clustering) else min(settled.clusters, n)
+    room = settled.budget - settled.frame.given.size
+    asked = settled.pilot.size(k, room) if settled.pilot else 0
+    beside = 0 if getattr(settled.pilot, "keep", True) else asked
+    taken = _clustering(settled, k)
+    probes = _probes(settled, k)
+    asked, beside = asked + probes, beside + probes
+    libraries = LIBRARIES + (TABLES if isinstance(settled.rows, TableRows) else 0.0)
+    found = Plan(
+        rows=n,
+        dimension=d,
+        budget=settled.budget,
+        clusters=k,
+        losses_asked=asked,
+        losses_for_estimate=min(settled.budget + beside, n),
+        passes=taken.passes,
+        arithmetic=taken.arithmetic,
+        memory=libraries + max(AFTER * n, taken.memory),
+        seconds=ONCE + AFTERWARDS * n + taken.seconds,
+    )
+    _refuse_too_large(found)
+    return found
+
+
+def spoken(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> spoken(0.42), spoken(75), spoken(9000)
+    ('0.4 seconds', '75 seconds', '2.5 hours')
+    """
+    if seconds < 120:
+        return f"{seconds:.1f} seconds" if seconds < 10 else f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+
+
+def _clustering(settled: Settled, k: int) -> Effort:
+    if isinstance(settled.clusters, Clustering):
+        return NONE
+    rows = settled.rows.normalized() if settled.normalize else settled.rows
+    threads = available_cores()
+    rates = calibrate(rows, k, many=k >= MANY_CENTERS)
+    if settled.strata is None:
+        return effort(rows, k, rates, threads)
+    return effort_within(rows, np.bincount(settled.strata), k, rates, threads)
+
+
+def _refuse_too_large(found: Plan) -> None:
+    free = free_memory()
+    if free is not None and found.memory > free:
+        raise InputError(
+            f"To select {found.budget:,} of {found.rows:,} rows takes about {found.memory / 1e9:,.1f} GB of memory, "
+            f"and {free / 1e9:,.1f} GB are free; fewer clusters or rows, or another machine, would do."
+        )
+
+
+def _probes(settled: Settled, k: int) -> int:
+    score = settled.score
+    if settled.pilot is None or not isinstance(score, Sensitivity) or not isinstance(score.holder, str):
+        return 0
+    if isinstance(settled.clusters, Clustering):
+        return plan_probes(settled.clusters, score.holder, exclude=settled.frame.excluded, seed=settled.seed).ids.size
+    return min(most_queries(k, score.holder), max(settled.rows.n - k, 0))

@@ -1,0 +1,180 @@
+"""How fast this machine is with these rows: the real steps, run for a fraction of a second on a few of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from coresift.clustering import CAPTURED, SAMPLE_AXES
+from coresift.clustering.nearest import Codebook, distances_to, nearest
+from coresift.clustering.refine import step
+from coresift.clustering.search import LEAST_CAPTURED, Exact, Reduced, choose_search
+from coresift.clustering.seeding import seed_centers
+from coresift.clustering.space import principal_axes
+from coresift.engine import Engine, Local, Workers
+from coresift.progress import Progress
+from coresift.rows import Rows, open_rows
+from coresift.types import Singles
+
+# Numbers that are read to measure with, and of these the part that is compared with many centers.
+READ = 2**23
+COMPARED = 2**22
+# Centers that a seeding is timed with, and with how many candidates a step that is.
+SEEDS, CANDIDATES = 12, 4
+# With more centers than this, times are taken to grow in proportion.
+MOST_CENTERS = 2048
+TOLERANCE = 0.005
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Seconds on this machine, each for one row and with all threads at work.
+
+    `read`: from where the rows are, as float32. `compare`: with all centers in full dimension; `move`: that, and
+    the sums for a step of the centers; `search`: to find the center as a clustering of these rows will; `measure`: the
+    distance to one center; `seed`: a step of the seeding. With many centers, `axes` is how long it takes to find the
+    principal axes, `near` how many of them centers are learned on, and `together` how many numbers of a row are
+    held while it is searched for (0: none, the search is exact). `copied`: a block takes memory of its own.
+    """
+
+    read: float
+    compare: float
+    move: float
+    search: float
+    measure: float
+    seed: float = 0.0
+    axes: float = 0.0
+    near: int = 0
+    together: int = 0
+    copied: bool = True
+
+
+def calibrate(rows: Rows, k: int, *, many: bool, engine: Engine | None = None) -> Rates:
+    """Time the steps of a clustering with k centers on a few blocks of the rows; it takes about half a second."""
+    rng = np.random.default_rng(0)
+    with (engine or Local()).open(Progress()) as workers:
+        blocks, read, copied = _read(rows, workers)
+        sample = np.concatenate(blocks)
+        some = sample[: max(1, min(len(sample), COMPARED // rows.d))]
+        count = min(k, MOST_CENTERS, len(some))
+        scale = k / count if count == MOST_CENTERS else 1.0
+        centers = some[np.sort(rng.choice(len(some), count, replace=False))]
+        part, labels, codebook = open_rows(some), np.zeros(len(some), np.int32), Codebook.of(centers)
+        compare = _timed(lambda: _each(part, lambda block: nearest(block, codebook), workers)) / len(some)
+        move = _timed(lambda: step(part, Exact.of(centers), centers, 2.0, workers)) / len(some)
+        ones = _timed(lambda: _each(part, lambda block: distances_to(block, centers, labels[: len(block)]), workers))
+        rates = Rates(
+            read=read,
+            compare=compare * scale,
+            move=max(move - compare, 0.0) + compare * scale,
+            search=compare * scale,
+            measure=ones / len(some),
+            copied=copied,
+        )
+        if not many:
+            return replace(rates, seed=_seeding(sample, rng, workers))
+        return _with_search(rates, rows, part, centers, scale, rng, workers)
+
+
+def _with_search(
+    rates: Rates, rows: Rows, part: Rows, centers: Singles, scale: float, rng: np.random.Generator, workers: Workers
+) -> Rates:
+    """Find the axes and choose a search as a clustering does, with rows on the axes for centers; time both."""
+    start = time.perf_counter()
+    axes = principal_axes(rows, rng, workers)
+    taken = time.perf_counter() - start
+    near = axes.first(min(axes.enough(CAPTURED), SAMPLE_AXES))
+    if near.captured[-1] < LEAST_CAPTURED:
+        return replace(rates, axes=taken, near=rows.d)
+    lifted = near.lift(near.project(near.shift(centers))[:, :-1])
+    found = choose_search(part, lifted, 2.0, axes, rng, workers, tolerance=TOLERANCE)
+    search = _timed(lambda: list(found.assign(part, _nothing, workers, None, ""))) / part.n * scale
+    together = len(found.axes) if isinstance(found, Reduced) else 0
+    return replace(rates, axes=taken, near=len(near), search=search, together=together)
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+def _read(rows: Rows, workers: Workers) -> tuple[list[Singles], float, bool]:
+    """Read a few blocks side by side; return them, the seconds a row, and whether they are copies."""
+    wanted = max(1, READ // (rows.d * rows.block_rows))
+    readers = [read for _, read in islice(rows.blocks(), wanted)]
+    start = time.perf_counter()
+    # The sum reads every number, also of a mapped file.
+    found = list(workers.each(readers, lambda read: _summed(read())))
+    taken = time.perf_counter() - start
+    blocks = [block for block, _ in found]
+    return blocks, taken / sum(map(len, blocks)), not _is_view(blocks[0])
+
+
+def _summed(block: Singles) -> tuple[Singles, float]:
+    return block, float(block.sum())
+
+
+def _is_view(block: Singles) -> bool:
+    """Say whether a block is part of a mapped file, or of an array that was there before."""
+    owner = block
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    return isinstance(owner, np.memmap) or (owner is not block and bool(owner.flags.owndata))
+
+
+def _each(rows: Rows, function: Callable[[Singles], object], workers: Workers) -> None:
+    for _ in workers.map(rows, lambda _, block: function(block)):
+        pass
+
+
+def _seeding(sample: Singles, rng: np.random.Generator, workers: Workers) -> float:
+    count = min(SEEDS, len(sample))
+    seconds = _timed(lambda: seed_centers(sample, count, 2.0, rng, workers, Progress()))
+    return seconds / count / len(sample)
+
+
+def _timed(task: Callable[[], object]) -> float:
+    """Return the lesser time of two: the first one warms up."""
+    times = []
+    for _ in range(2):
+        start = time.perf_counter()
+        task()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def free_memory() -> float | None:
+    """Return how many bytes this process may still take, as far as the system says."""
+    limits = [_meminfo(), _control_group()]
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known else None
+
+
+def _meminfo() -> float | None:
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return _pages()
+    found = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return 1024.0 * found[0] if found else None
+
+
+def _pages() -> float | None:
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _control_group() -> float | None:
+    folder = Path("/sys/fs/cgroup")
+    try:
+        most, used = ((folder / name).read_text(encoding="ascii").strip() for name in ("memory.max", "memory.current"))
+        return None if most == "max" else float(int(most) - int(used))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,101 @@
+"""What a clustering takes, counted from its steps: readings, operations, seconds and bytes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from coresift.clustering import (
+    MANY_CENTERS,
+    attempts,
+    passes,
+    sample_numbers,
+    sample_size,
+)
+from coresift.clustering.search import SCAN, TOGETHER
+from coresift.clustering.strata import HELD, share_centers
+from coresift.planning.calibration import Rates
+from coresift.rows import Rows
+from coresift.types import Ints
+
+# Steps that the few centers of a sample take to settle, as a rule.
+FEW_STEPS = 9
+# Centers that a row of a sample is compared with in all of those steps; to gather them takes as long as so many axes.
+SETTLING, GATHERING = 4500, 160
+# Bytes: what a thread works in, what is known of a row while it is assigned and once it is, what libraries take.
+A_THREAD, ASSIGNED, AFTER, LIBRARIES, TABLES = 19e6, 16.0, 113.0, 57e6, 60e6
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What clustering takes: readings of all rows, operations, seconds, and bytes at its largest."""
+
+    passes: int
+    arithmetic: float
+    seconds: float
+    memory: float
+
+
+NONE = Effort(0, 0.0, 0.0, 0.0)
+
+
+def effort(rows: Rows, k: int, rates: Rates, threads: int, n: int | None = None) -> Effort:
+    """Add up the steps of one clustering with k centers, of all rows or of n of them."""
+    n = rows.n if n is None else n
+    d, size = rows.d, sample_size(n, k)
+    arithmetic = 2.0 * k * d * (n * (passes(n, k) - 1) + 12.0 * size)
+    if k < MANY_CENTERS:
+        return Effort(passes(n, k), arithmetic, _few_seconds(n, k, size, rates), _few_memory(n, d, size, threads))
+    # To settle the centers of a sample, rows are compared with those around their own on the axes, many times.
+    settle = SETTLING * (rates.near + GATHERING) * rates.compare / (k * (d + SCAN))
+    seconds = rates.axes + size * (2 * rates.read + settle)
+    seconds += n * (2 * rates.read + rates.move - rates.compare + (0.0 if size == n else rates.search))
+    seconds += n * (2 * rates.read + rates.search + rates.measure)
+    held = 4.0 * sample_numbers(n, rates.near, k)
+    if rates.together:
+        numbers = 2 * (rates.together + 1) + (d if rates.copied else 0)
+        held += 4.0 * numbers * min(n, TOGETHER * rows.block_rows)
+    return Effort(passes(n, k), arithmetic, seconds, held + A_THREAD * threads / 2 + ASSIGNED * n)
+
+
+def effort_within(rows: Rows, sizes: Ints, k: int, rates: Rates, threads: int) -> Effort:
+    """Add up the classes as if centers were shared by size alone: how far they spread is not known yet."""
+    n, held = int(sizes.sum()), sizes * rows.d <= HELD
+    shares = share_centers(sizes.astype(np.float64), sizes, k)
+    each = [
+        effort(rows, share, _scaled(rates, share / k), threads, size)
+        for size, share in zip(sizes.tolist(), shares.tolist(), strict=True)
+    ]
+    readings = np.where(held, 1, [one.passes for one in each])
+    largest = max((one.memory for one, small in zip(each, held, strict=True) if not small), default=0.0)
+    numbers = 3.0 * min(HELD, int(sizes[held].sum()) * rows.d) + 3 * k * rows.d
+    return Effort(
+        passes=2 + math.ceil(float(sizes @ readings) / n),  # two to measure the classes
+        arithmetic=4.0 * n * rows.d + sum(one.arithmetic for one in each),
+        seconds=2 * n * rates.read + sum(one.seconds for one in each),
+        memory=4.0 * numbers + largest + A_THREAD * threads,
+    )
+
+
+def _few_seconds(n: int, k: int, size: int, rates: Rates) -> float:
+    tries = attempts(size, k)
+    # A step of the seeding looks at 2 + ln k candidates; it was timed with four.
+    seeding = tries * k * size * rates.seed * (3 + math.log(k)) / 5
+    seconds = 2 * size * rates.read + seeding + tries * FEW_STEPS * size * rates.move
+    if size < n:
+        seconds += n * (rates.read + rates.move)
+    return seconds + n * (rates.read + rates.compare) + n * (rates.read + rates.measure)
+
+
+def _few_memory(n: int, d: int, size: int, threads: int) -> float:
+    return 4.0 * size * d + A_THREAD * threads + ASSIGNED * n
+
+
+def _scaled(rates: Rates, part: float) -> Rates:
+    """Return the rates with a part of the centers."""
+    compare = rates.compare * part
+    return replace(
+        rates, compare=compare, move=rates.move - rates.compare + compare, search=rates.search * part, axes=0.0
+    )

@@ -1,0 +1,311 @@
+"""Something to look at: a selection as one HTML page that works offline."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.answers import AnswerFile
+from coresift.checks import InputError, real_vector, refuse
+from coresift.diagnosis import Diagnosis
+from coresift.engine import Engine
+from coresift.progress import Progress, choose
+from coresift.reporting.facts import Facts, Given, Shown, choose_shown, gather, plain
+from coresift.reporting.images import thumbnail
+from coresift.reporting.mapping import draw_map
+from coresift.reporting.page import LIMIT, as_page
+from coresift.reporting.reading import Lines
+from coresift.rows import Rows, open_rows
+from coresift.storage import check_target, write_bytes
+from coresift.types import Clustering, Floats, Ints, Selection
+
+__all__ = ["Facts", "facts_of", "report"]
+
+# Of a text so many characters are shown.
+LONGEST = 300
+# More images than this would not fit on any page.
+MOST_IMAGES = 6_000
+SUFFIXES = (".html", ".htm")
+
+
+def report(
+    selection: Selection,
+    path: str | os.PathLike[str],
+    *,
+    rows: Any = None,
+    clustering: Clustering | None = None,
+    losses: Any = None,
+    table: Any = None,
+    text: str | None = None,
+    image: Any = None,
+    label: str | None = None,
+    diagnosis: Diagnosis | str | os.PathLike[str] | None = None,
+    title: str | None = None,
+    facts: str | os.PathLike[str] | None = None,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+) -> Path:
+    """Write one HTML page that shows a selection; it works offline and loads nothing. Return its path.
+
+    Each part needs something to show it with; what is not given is left out, and the page says so.
+
+    rows: the rows that were selected from, for the map.
+    clustering: the clusters, for exact sizes and for their centers; without it they are estimated from the weights.
+    losses: of the selected rows, or of all (an array, or a file with row or id, and loss): total, mean, Hölder ratios.
+    table: a table with a line a row (Parquet, Arrow, CSV, JSON lines), by default that of `rows`; of it `text` and
+        `image` (encoded images; or an array of pixels, or a `.npy` file, instead of a name) are shown beside rows, and
+        `label` is a column of classes.
+    diagnosis: what `diagnose` returned, or a file that `coresift diagnose --json` wrote.
+    facts: another file, `.json`, for all that the page says.
+
+    >>> import numpy as np, tempfile, coresift as cs
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+    >>> picked = cs.select(rows, losses=np.abs(rows[:, 0]), budget=50)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cs.report(picked, folder + "/picked.html", rows=rows, losses=np.abs(rows[:, 0])).stat().st_size < 2_000_000
+    True
+    """
+    path = Path(path)
+    check_target(path, SUFFIXES, "a report")
+    if facts is not None:
+        check_target(Path(facts), (".json",), "a file of facts")
+    found = facts_of(
+        selection,
+        rows=rows,
+        clustering=clustering,
+        losses=losses,
+        table=table,
+        text=text,
+        image=image,
+        label=label,
+        diagnosis=diagnosis,
+        title=title,
+        engine=engine,
+        progress=progress,
+    )
+    write_bytes(as_page(found, LIMIT).encode(), path)
+    if facts is not None:
+        content = json.dumps(plain(found), indent=1, ensure_ascii=False, allow_nan=False)
+        write_bytes(content.encode("utf-8", "replace") + b"\n", Path(facts))
+    return path
+
+
+def facts_of(
+    selection: Selection,
+    *,
+    rows: Any = None,
+    clustering: Clustering | None = None,
+    losses: Any = None,
+    table: Any = None,
+    text: str | None = None,
+    image: Any = None,
+    label: str | None = None,
+    diagnosis: Diagnosis | str | os.PathLike[str] | None = None,
+    title: str | None = None,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+) -> Facts:
+    """Read what a report was given, and return all that the page will say."""
+    if not isinstance(selection, Selection):
+        refuse("selection", "a Selection", type(selection).__name__)
+    source = _Source(selection, None if rows is None else open_rows(rows), table)
+    _check(selection, source.rows, clustering)
+    shown, progress = choose_shown(selection, clustering), choose(progress)
+    own, every = _losses(selection, losses)
+    ids = np.concatenate([selection.ids[shown.places], shown.others])
+    points = None
+    if source.rows is not None and own is not None and every is None:
+        points = source.view.take(selection.ids)
+    given = Given(
+        clustering=clustering,
+        losses=own,
+        every_loss=every,
+        points=points,
+        center_losses=None if every is None or clustering is None else every[clustering.centers],
+        classes=None if label is None else (label, *source.lines("label").classes(label)),
+        verdict=_verdict(diagnosis),
+    )
+    picture = None if source.rows is None else draw_map(source.view, ids, engine, progress)
+    images = {} if image is None else _images(source, image, ids[:MOST_IMAGES])
+    return gather(
+        selection,
+        given,
+        shown,
+        title=title or f"{len(selection):,} of {selection.population:,} rows",
+        picture=picture,
+        texts={} if text is None else _texts(source.lines("text").cells(text, ids), ids),
+        images=images,
+        left_out=_left_out(selection, given, source, text=text, image=image, shown=shown),
+        sources=(_quoted(rows, "rows"), _quoted(losses, "losses")),
+        command_sources=(_said(rows, "ROWS"), _said(losses, "LOSSES"), "picked.parquet"),
+    )
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where rows and what is said about them come from."""
+
+    selection: Selection
+    rows: Rows | None
+    table: Any
+
+    @property
+    def view(self) -> Rows:
+        """The rows as they were clustered."""
+        assert self.rows is not None
+        return self.rows.normalized() if self.selection.recipe.get("normalize") == "True" else self.rows
+
+    def lines(self, argument: str) -> Lines:
+        """Return the table for this argument, or say that there is none."""
+        if self.table is not None:
+            return Lines.open(self.table, self.selection.n, self._names)
+        found = None if self.rows is None else Lines.of_rows(self.rows)
+        return found or refuse(argument, "given together with a table, or with rows that come from one", "neither")
+
+    def _names(self, ids: Ints) -> Any:
+        if self.rows is not None:
+            return self.rows.names(ids)
+        if self.selection.names is None:
+            return None
+        names = np.full(self.selection.n, None, object)
+        names[self.selection.ids] = list(self.selection.names)
+        return names[ids].tolist()
+
+
+def _check(selection: Selection, rows: Rows | None, clustering: Clustering | None) -> None:
+    if rows is not None and rows.n != selection.n:
+        refuse("rows", f"the {selection.n} rows that were selected from", f"{rows.n} rows")
+    if clustering is None:
+        return
+    if not isinstance(clustering, Clustering):
+        refuse("clustering", "a Clustering", type(clustering).__name__)
+    same = clustering.n == selection.n and np.array_equal(clustering.labels[selection.ids], selection.clusters)
+    if not same:
+        raise InputError("clustering must be the one that the selection was made with; this is another.")
+
+
+def _losses(selection: Selection, losses: Any) -> tuple[Floats | None, Floats | None]:
+    """Return the losses of the selected rows and, where they are known, of all rows."""
+    if losses is None:
+        known = selection.losses
+        return (known if len(selection) and np.isfinite(known).all() else None), None
+    if isinstance(losses, str | os.PathLike):
+        answers = AnswerFile(Path(losses))
+        answers.require("loss")
+        # The file with the answers of the pilot is what many have at hand: it is no mistake, and not enough.
+        if 0 < answers.known(selection.ids, selection.names).size < len(selection):
+            return None, None
+        found = answers.numbers("loss")(selection.ids, selection.names)
+        return real_vector("losses", found, len(selection)), None
+    values = np.asarray(losses)
+    if values.shape == (selection.n,):
+        every = real_vector("losses", values, selection.n)
+        return every[selection.ids], every
+    if values.shape != (len(selection),):
+        allowed = f"one number for each of {len(selection)} selected or of all {selection.n} rows, or a file"
+        refuse("losses", allowed, f"shape {values.shape}")
+    return real_vector("losses", values, len(selection)), None
+
+
+def _verdict(diagnosis: Any) -> tuple[str, str] | None:
+    if diagnosis is None:
+        return None
+    if isinstance(diagnosis, Diagnosis):
+        return diagnosis.verdict, diagnosis.reason
+    if not isinstance(diagnosis, str | os.PathLike):
+        refuse("diagnosis", "a Diagnosis, or a file that diagnose --json wrote", type(diagnosis).__name__)
+    if not Path(diagnosis).is_file():
+        raise InputError(f"There is no file {diagnosis}.")
+    try:
+        content = json.loads(Path(diagnosis).read_bytes())
+        return str(content["verdict"]), str(content["reason"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{diagnosis} must be a file that diagnose --json wrote; it has no verdict.") from error
+
+
+def _texts(cells: list[Any], ids: Ints) -> dict[int, str]:
+    return {row: _short(cell) for row, cell in zip(ids.tolist(), cells, strict=True) if cell is not None}
+
+
+def _short(cell: Any) -> str:
+    words = cell if isinstance(cell, str) else str(cell)
+    return words if len(words) <= LONGEST else words[: LONGEST - 1].rstrip() + "…"
+
+
+def _images(source: _Source, image: Any, ids: Ints) -> dict[int, str]:
+    if isinstance(image, str) and not image.endswith(".npy"):
+        cells: Any = source.lines("image").cells(image, ids)
+    else:
+        pixels = _pixels(image)
+        if len(pixels) != source.selection.n:
+            refuse("image", f"one picture for each of {source.selection.n} rows", f"{len(pixels)} of them")
+        cells = (pixels[row] for row in ids.tolist())
+    found = ((row, thumbnail(cell)) for row, cell in zip(ids.tolist(), cells, strict=True))
+    return {row: address for row, address in found if address is not None}
+
+
+def _pixels(image: Any) -> NDArray[Any]:
+    if isinstance(image, str | os.PathLike):
+        if not Path(image).is_file():
+            raise InputError(f"There is no file {image}.")
+        try:
+            image = np.load(image, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise InputError(f"The file {image} cannot be read: {str(error).rstrip('.')}.") from error
+    if not isinstance(image, np.ndarray) or image.ndim not in (3, 4):
+        refuse(
+            "image",
+            "a column's name, or pixels of n pictures: an array or .npy file of 3 or 4 axes",
+            type(image).__name__,
+        )
+    return image
+
+
+def _left_out(
+    selection: Selection, given: Given, source: _Source, *, text: str | None, image: Any, shown: Shown
+) -> list[tuple[str, str]]:
+    clustered = bool(len(selection)) and bool(selection.clusters.min() >= 0)
+    found = []
+    if source.rows is None:
+        found.append(("The map", "it needs the rows that were selected from (--rows, or rows=)."))
+    if given.losses is None:
+        known = int(np.isfinite(selection.losses).sum())
+        some = f"the losses of {known:,} of {len(selection):,} selected rows are known; " if known else ""
+        found.append(
+            ("The estimated loss, and losses against distances", f"{some}give all of them (--losses, or losses=).")
+        )
+    elif selection.weights is None:
+        found.append(("The estimated loss", "this method defines no weights."))
+    if not clustered:
+        found.append(("Clusters", "the method that made this selection has none."))
+    elif given.clustering is None:
+        found.append(
+            (
+                "Exact clusters with their centers",
+                "sizes are estimated; give what cluster wrote (--clusters, or clustering=).",
+            )
+        )
+    if given.verdict is None:
+        found.append(("The verdict of a diagnosis", "give what diagnose found (--diagnosis, or diagnosis=)."))
+    if text is None and image is None:
+        found.append(("Texts or images of the rows", "name a column of a table (--table, --text, --image)."))
+    if given.classes is None:
+        found.append(("Classes", "name a column of a table (--label, or label=)."))
+    if shown.places.size < len(selection):
+        rest = len(selection) - shown.places.size
+        found.append((f"{rest:,} rows", f"the page lists the {shown.places.size:,} with the largest weights."))
+    return found
+
+
+def _said(source: Any, otherwise: str) -> str:
+    return str(source) if isinstance(source, str | os.PathLike) else otherwise
+
+
+def _quoted(source: Any, otherwise: str) -> str:
+    return repr(str(source)) if isinstance(source, str | os.PathLike) else otherwise
