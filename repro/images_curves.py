@@ -46,6 +46,7 @@ def report(setting: Setting) -> Report:
             if budget != TABLE:
                 lines += [line(dataset, budget, methods, name) for name in ("loss", "gradient", "ours", "margin")]
     head = ["dataset", "budget", "method", "runs", "mean", "sd", "minus_uniform", "standard_error"]
+    there(lines)
     write_table(setting.out / "images-curves.csv", head, cells)
     return Report(tuple(lines), verdict(found), (plot(setting, found),), NOTES)
 
