@@ -213,14 +213,14 @@ cannot be). Differences are ours minus the paper's, or paired by run where a lin
 
 def _glance(experiment: Experiment, facts: dict[str, Any] | None) -> list[str]:
     if facts is None:
-        return [experiment.title, "", "", "0", "", "Not run yet."]
+        return [experiment.title, "", "", "0", "", "No report yet."]
     first = facts["lines"][0]
     return [first["what"], first["paper"], first["ours"], str(first["runs"]), first["difference"], facts["verdict"]]
 
 
 def _section(facts: dict[str, Any] | None, prefix: str) -> str:
     if facts is None:
-        return "Not run yet.\n"
+        return "No report yet.\n"
     rows = [["what", "paper", "ours", "runs", "difference"], ["---"] * 5]
     rows += [[one["what"], one["paper"], one["ours"], str(one["runs"]), one["difference"]] for one in facts["lines"]]
     text = f"**{facts['verdict']}**\n\n" + _markdown(rows)
