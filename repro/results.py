@@ -213,7 +213,7 @@ cannot be). Differences are ours minus the paper's, or paired by run where a lin
 
 def _glance(experiment: Experiment, facts: dict[str, Any] | None) -> list[str]:
     if facts is None:
-        return [experiment.title, "", "", "0", "", "No report yet."]
+        return [experiment.title, "", "", "", "", "No report yet."]
     first = facts["lines"][0]
     return [first["what"], first["paper"], first["ours"], str(first["runs"]), first["difference"], facts["verdict"]]
 

@@ -289,7 +289,7 @@ def test_the_readme_has_a_line_for_what_ran_and_says_what_did_not(tmp_path):
     write_report(some, experiment, experiment.report(some))
     text = write_readme(some, [experiment, replace(experiment, name="two")]).read_text()
     assert "| [`one`](#one) | a \\| b | .5 | .6 | 3 | +.1 | Yes. |" in text
-    assert "| [`two`](#two) | Title |  |  | 0 |  | No report yet. |" in text
+    assert "| [`two`](#two) | Title |  |  |  |  | No report yet. |" in text
     assert "![one](one.svg)" in text
 
 
