@@ -75,7 +75,7 @@ def effort_within(rows: Rows, sizes: Ints, k: int, rates: Rates, threads: int) -
         passes=2 + math.ceil(float(sizes @ readings) / n),  # two to measure the classes
         arithmetic=4.0 * n * rows.d + sum(one.arithmetic for one in each),
         seconds=2 * n * rates.read + sum(one.seconds for one in each),
-        memory=4.0 * numbers + largest + A_THREAD * threads,
+        memory=4.0 * numbers + max(largest, A_THREAD * threads),
     )
 
 
