@@ -1,0 +1,1 @@
+"""Every table and figure of the paper, one command each: `python -m repro NAME`; `--list` tells the names."""

@@ -1,0 +1,87 @@
+"""The command: `python -m repro NAME`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+from coresift.checks import CoresiftError
+from repro.data import home
+from repro.results import RESULTS, Experiment, Setting, write_readme, write_report
+
+NAMES = {
+    "holder-table": "repro.holder_table",
+    "loss-histogram": "repro.loss_histogram",
+    "images-table": "repro.images_table",
+    "images-curves": "repro.images_curves",
+    "runtimes": "repro.runtimes",
+    "regression": "repro.regression",
+    "translation": "repro.translation",
+    "translation-holder": "repro.translation_holder",
+    "translation-paper": "repro.translation_paper",
+}
+QUICK = Path(__file__).parent / ".quick"
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run one reproduction, or tell which there are."""
+    arguments = parser().parse_args(words)
+    if arguments.list or arguments.name is None:
+        show_list()
+        return 0
+    try:
+        experiment = load(arguments.name)
+        out = arguments.out or (QUICK if arguments.quick else RESULTS)
+        setting = Setting(home(arguments.data_home), out, arguments.quick, arguments.minutes, arguments.runs)
+        if not arguments.report:
+            experiment.run(setting)
+        report = experiment.report(setting)
+        write_report(setting, experiment, report)
+        path = write_readme(setting, [load(name) for name in NAMES])
+    except CoresiftError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return 2
+    for line in report.lines:
+        print(f"{line.what}: paper {line.paper}, ours {line.ours} ({line.runs} runs), {line.difference}")
+    print(f"{report.verdict}\nSee {path}.")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command's words."""
+    made = argparse.ArgumentParser("python -m repro", description="Reproduce a table or figure of the paper.")
+    made.add_argument("name", nargs="?", choices=list(NAMES), metavar="NAME", help="which; --list tells the names")
+    made.add_argument("--list", action="store_true", help="tell what there is and what it costs")
+    made.add_argument("--quick", action="store_true", help="a short version that shows that all of it works")
+    made.add_argument("--report", action="store_true", help="only write table, plot and README from the runs there are")
+    made.add_argument("--data-home", type=Path, help="folder of the data sets")
+    made.add_argument("--out", type=Path, help="folder for results; by default repro/results, or repro/.quick")
+    made.add_argument("--runs", type=count, help="how many runs, instead of the number of the study")
+    made.add_argument("--minutes", type=float, default=float("inf"), help="begin no run after that; the rest stays")
+    return made
+
+
+def count(word: str) -> int:
+    """Return a whole number above 0."""
+    if not word.isdigit() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0; got {word!r}")
+    return int(word)
+
+
+def load(name: str) -> Experiment:
+    """Return an experiment by its name; its libraries are loaded only now."""
+    found: Experiment = importlib.import_module(NAMES[name]).EXPERIMENT
+    return found
+
+
+def show_list() -> None:
+    """Print each name with the first paragraphs of its file."""
+    for name in NAMES:
+        experiment = load(name)
+        print(f"{name}\n  {experiment.title}.\n  {experiment.about}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,282 @@
+"""The paper's data sets: read from a folder that has them, or else downloaded from where they are published.
+
+A data set is looked for in `--data-home`, in the folder that `CORESIFT_DATA` names, in `../shared/data` beside the
+project and in the user's cache, in this order. What is found nowhere is downloaded into the cache, and refused unless
+its checksum is the published one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.checks import CoresiftError
+
+Arrays = dict[str, NDArray[Any]]
+Pairs = tuple[list[str], list[str]]
+
+CHUNK = 1 << 20
+PATIENCE = 60.0  # seconds without an answer
+
+
+class DataError(CoresiftError):
+    """Data that are not there, or not what they should be."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file of the official source and its checksum."""
+
+    url: str
+    md5: str
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where data are looked for, and where downloads are kept."""
+
+    folders: tuple[Path, ...]
+    cache: Path
+
+    def find(self, name: str) -> Path | None:
+        """Return the first folder that has one of this name."""
+        return next((folder / name for folder in (*self.folders, self.cache) if (folder / name).is_dir()), None)
+
+
+def home(folder: str | Path | None = None) -> Home:
+    """Return the places to look in, beginning with `folder`."""
+    named = [folder, os.environ.get("CORESIFT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    if folder is not None and not Path(folder).is_dir():
+        raise DataError(f"--data-home must be a folder; there is none at {folder}.")
+    return Home(tuple(Path(one) for one in named if one), Path(base) / "coresift" / "data")
+
+
+def images(name: str, where: Home, most: int | None = None) -> Arrays:
+    """Return X_train, y_train, X_test and y_test of "mnist", "fashion_mnist" or "cifar10": pixels as uint8.
+
+    most: how many of each at most, from the beginning.
+    """
+    found = _cifar(where, most) if name == "cifar10" else _mnist(name, where)
+    return {part: array[:most] for part, array in found.items()}
+
+
+# ------------------------------------------------------------------ MNIST and Fashion-MNIST
+
+PARTS = {
+    "X_train": "train-images-idx3-ubyte.gz",
+    "y_train": "train-labels-idx1-ubyte.gz",
+    "X_test": "t10k-images-idx3-ubyte.gz",
+    "y_test": "t10k-labels-idx1-ubyte.gz",
+}
+MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+SOURCES: dict[str, dict[str, Download]] = {
+    "mnist": {
+        "X_train": Download(MNIST + PARTS["X_train"], "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+        "y_train": Download(MNIST + PARTS["y_train"], "d53e105ee54ea40749a09fcbcd1e9432"),
+        "X_test": Download(MNIST + PARTS["X_test"], "9fb629c4189551a2d022fa330f9573f3"),
+        "y_test": Download(MNIST + PARTS["y_test"], "ec29112dd5afa0611ce80d1b7f02629c"),
+    },
+    "fashion_mnist": {
+        "X_train": Download(FASHION + PARTS["X_train"], "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+        "y_train": Download(FASHION + PARTS["y_train"], "25c81989df183df01b3e8a0aad5dffbe"),
+        "X_test": Download(FASHION + PARTS["X_test"], "bef4ecab320f06d8554ea6380940ec79"),
+        "y_test": Download(FASHION + PARTS["y_test"], "bb300cfdad3c16e7a12a480ee83cd310"),
+    },
+    "cifar10": {
+        "all": Download("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
+    },
+}
+
+
+def _mnist(name: str, where: Home) -> Arrays:
+    folder = where.find(name) or _make(where.cache / name, lambda aside: _download_mnist(name, aside))
+    with np.load(folder / f"{name}.npz", allow_pickle=False) as file:
+        return {part: file[part] for part in PARTS}
+
+
+def _download_mnist(name: str, folder: Path) -> None:
+    arrays = {part: read_idx(fetch(source)) for part, source in SOURCES[name].items()}
+    np.savez_compressed(folder / f"{name}.npz", **arrays)  # type: ignore[arg-type]
+
+
+def read_idx(packed: bytes) -> NDArray[np.uint8]:
+    """Return the array of a gzipped IDX file of bytes: two zeros, the type, the dimensions, each size, the numbers."""
+    raw = gzip.decompress(packed)
+    if len(raw) < 4 or raw[:3] != b"\0\0\x08":
+        raise DataError("An IDX file of bytes must begin with 0, 0, 8; this one does not.")
+    shape = np.frombuffer(raw, ">u4", raw[3], 4)
+    return np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(shape)
+
+
+# ------------------------------------------------------------------ CIFAR-10
+
+SHEETS = {"train": 20, "test": 4}
+SHEET = 2_500
+RECORD = 1 + 3 * 32 * 32  # a class, then the red, green and blue pixels
+
+
+def _cifar(where: Home, most: int | None) -> Arrays:
+    folder = where.find("cifar10") or _make(where.cache / "cifar10", _download_cifar)
+    if (folder / "cifar10.npz").exists():
+        with np.load(folder / "cifar10.npz", allow_pickle=False) as file:
+            return {part: file[part] for part in PARTS}
+    found = {}
+    for split, count in SHEETS.items():
+        needed = count if most is None else min(count, -(-most // SHEET))
+        found[f"X_{split}"] = np.concatenate([_sheet(folder / f"{split}_{i:02d}.webp") for i in range(needed)])
+        found[f"y_{split}"] = np.load(folder / f"{split}_labels.npy", allow_pickle=False)
+    return found
+
+
+def _sheet(path: Path) -> NDArray[np.uint8]:
+    """Return the 2,500 images that lie side by side in one."""
+    from PIL import Image  # noqa: PLC0415
+
+    with Image.open(path) as picture:
+        pixels = np.asarray(picture.convert("RGB"))
+    return pixels.reshape(50, 32, 50, 32, 3).transpose(0, 2, 1, 3, 4).reshape(-1, 32, 32, 3)
+
+
+def _download_cifar(folder: Path) -> None:
+    packed = fetch(SOURCES["cifar10"]["all"])
+    found: dict[str, list[NDArray[np.uint8]]] = {"train": [], "test": []}
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        members = {Path(member.name).name: member for member in archive.getmembers() if member.isfile()}
+        for file in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
+            content = archive.extractfile(members[file])
+            assert content is not None
+            records = np.frombuffer(content.read(), np.uint8).reshape(-1, RECORD)
+            found["test" if file.startswith("test") else "train"].append(records)
+    arrays: Arrays = {}
+    for split, parts in found.items():
+        records = np.concatenate(parts)
+        arrays[f"X_{split}"] = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        arrays[f"y_{split}"] = records[:, 0]
+    np.savez_compressed(folder / "cifar10.npz", **arrays)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------ gas sensors
+
+GAS = "https://archive.ics.uci.edu/static/public/270/gas+sensor+array+drift+dataset+at+different+concentrations.zip"
+# The archive has no published checksum, so its contents are compared: features of batches 1–6, 8 and 9 as float32.
+GAS_BATCHES = (1, 2, 3, 4, 5, 6, 8, 9)
+GAS_DIGEST = "7c93201c5c360a204bc9ca5d419046b1504fbd7ec22c3b0730a8933860bd434c"
+
+
+def gas(where: Home) -> Arrays:
+    """Return X (13,910 × 128), concentration (NaN where it is not known) and batch of the gas sensor data."""
+    folder = where.find("gas_drift") or _make(where.cache / "gas_drift", download_gas)
+    with np.load(folder / "gas_drift.npz", allow_pickle=False) as file:
+        return {part: file[part] for part in ("X", "concentration", "batch")}
+
+
+def download_gas(folder: Path, url: str = GAS, digest: str = GAS_DIGEST) -> None:
+    """Write the arrays of the archive at `url`, if their digest is the known one."""
+    arrays = read_gas(_read(url))
+    if gas_digest(arrays) != digest:
+        raise DataError(f"What {url} holds is not the gas sensor data that is known here; nothing was kept.")
+    np.savez_compressed(folder / "gas_drift.npz", **arrays)  # type: ignore[arg-type]
+
+
+def read_gas(packed: bytes) -> Arrays:
+    """Return the arrays of the archive: lines of "class;concentration 1:value … 128:value" in a file a batch."""
+    rows, concentration, batches = [], [], []
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        names = {Path(name).name: name for name in archive.namelist()}
+        for batch in range(1, 11):
+            for line in archive.read(names[f"batch{batch}.dat"]).decode().splitlines():
+                head, *cells = line.split()
+                concentration.append(float(head.split(";")[1]))
+                rows.append([float(cell.split(":")[1]) for cell in cells])
+                batches.append(batch)
+    return {
+        "X": np.array(rows, np.float32),
+        "concentration": np.array(concentration, np.float32),
+        "batch": np.array(batches, np.int8),
+    }
+
+
+def gas_digest(arrays: Arrays) -> str:
+    """Return a fingerprint of the features of those batches that are compared."""
+    some = np.isin(arrays["batch"], GAS_BATCHES)
+    return hashlib.sha256(np.ascontiguousarray(arrays["X"][some], "<f4").tobytes()).hexdigest()
+
+
+# ------------------------------------------------------------------ translation pairs
+
+
+def europarl(where: Home) -> Pairs:
+    """Return 200,000 English and German sentences of the European Parliament, each aligned with the other."""
+    return _pairs(where, "europarl_de_en", "europarl_de_en_200k.tsv.gz")
+
+
+def newstest(where: Home) -> Pairs:
+    """Return the 3,003 pairs of newstest2014."""
+    return _pairs(where, "newstest2014_de_en", "newstest2014.tsv.gz")
+
+
+def _pairs(where: Home, name: str, file: str) -> Pairs:
+    folder = where.find(name)
+    if folder is None:
+        raise DataError(
+            f"{name} has no official source: it is a selection of its own; put {file} into {name}/ of --data-home."
+        )
+    with gzip.open(folder / file, "rt", encoding="utf-8") as lines:
+        header, *cells = (line.rstrip("\n").split("\t") for line in lines)
+    en, de = header.index("en"), header.index("de")
+    return [cell[en] for cell in cells], [cell[de] for cell in cells]
+
+
+# ------------------------------------------------------------------ downloads
+
+
+def fetch(source: Download) -> bytes:
+    """Return a file of the source if its checksum is right."""
+    content = _read(source.url)
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != source.md5:
+        raise DataError(f"{source.url} must have the checksum {source.md5}; got {found}, so nothing was kept.")
+    return content
+
+
+def _read(url: str) -> bytes:
+    from coresift.progress import choose, stage  # noqa: PLC0415
+
+    parts: list[bytes] = []
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            total = int(answer.headers.get("Content-Length") or 0)
+            with stage(choose(None), f"downloading {url.rsplit('/', 1)[-1]}", total) as bar:
+                while part := answer.read(CHUNK):
+                    parts.append(part)
+                    bar.advance(len(part))
+    except (urllib.error.URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise DataError(
+            f"{url} cannot be read ({reason}); give a folder that has the data with --data-home or CORESIFT_DATA."
+        ) from error
+    return b"".join(parts)
+
+
+def _make(folder: Path, write: Callable[[Path], None]) -> Path:
+    """Fill a folder aside and give it its name when it is whole."""
+    aside = folder.with_name(folder.name + ".part")
+    aside.mkdir(parents=True, exist_ok=True)
+    write(aside)
+    aside.replace(folder)
+    return folder

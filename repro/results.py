@@ -1,0 +1,236 @@
+"""What a reproduction leaves: runs as JSON lines, a table, plots, and its part of the README."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.checks import InputError
+from coresift.progress import Progress, choose, stage
+from repro.data import Home
+
+Floats = NDArray[np.float64]
+Entry = dict[str, Any]
+Key = tuple[Any, ...]
+T = TypeVar("T")
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a reproduction is to run: where data lie, where results go, how much time there is."""
+
+    where: Home
+    out: Path = RESULTS
+    quick: bool = False
+    minutes: float = float("inf")
+    runs: int | None = None
+    begun: float = field(default_factory=time.monotonic)
+    progress: Progress = field(default_factory=lambda: choose(None))
+
+    def time_left(self) -> bool:
+        """Tell whether another run may begin."""
+        return time.monotonic() - self.begun < 60 * self.minutes
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number of the paper beside ours."""
+
+    what: str
+    paper: str
+    ours: str
+    runs: int
+    difference: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came out; the first line is the one that a glance should see."""
+
+    lines: tuple[Line, ...]
+    verdict: str
+    plots: tuple[str, ...] = ()
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper: `run` does the runs that are missing, `report` writes what they come to."""
+
+    name: str
+    title: str
+    about: str
+    run: Callable[[Setting], None]
+    report: Callable[[Setting], Report]
+
+
+# ------------------------------------------------------------------ runs
+
+
+class Journal:
+    """Runs kept as JSON lines, each as soon as it is done; a line that a kill tore does not count."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[Key, Entry]:
+        """Return the runs by their keys."""
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        found: dict[Key, Entry] = {}
+        for line in lines:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            found[tuple(entry["key"])] = entry
+        return found
+
+    def add(self, key: Key, entry: Entry) -> None:
+        """Keep a run."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        torn = self.path.exists() and self.path.read_bytes()[-1:] not in (b"", b"\n")
+        with self.path.open("a") as file:
+            file.write(("\n" if torn else "") + json.dumps({"key": list(key), **entry}) + "\n")
+
+    def fill(self, setting: Setting, what: str, keys: Sequence[Key], one_run: Callable[[Key], Entry]) -> None:
+        """Do those of the runs that are missing, in order, as long as there is time."""
+        done = self.read()
+        missing = [key for key in keys if key not in done]
+        with stage(setting.progress, what, len(missing)):
+            for key in missing:
+                if not setting.time_left():
+                    return
+                begun = time.process_time()
+                entry = one_run(key)
+                self.add(key, {**entry, "cpu_seconds": round(time.process_time() - begun, 2)})
+                setting.progress.advance(1)
+
+
+def there(found: T) -> T:
+    """Return what runs came to, if there are any."""
+    if not found:
+        raise InputError("There is no run to report yet; leave out --report, or give more --minutes.")
+    return found
+
+
+# ------------------------------------------------------------------ figures
+
+
+def standard_error(values: Floats) -> float:
+    """Return the standard error of a mean; of one value it is not known."""
+    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+
+
+def paired(values: Floats, base: Floats) -> tuple[float, float]:
+    """Return the mean difference of paired runs and its standard error."""
+    gaps = np.asarray(values) - np.asarray(base)
+    return float(gaps.mean()), standard_error(gaps)
+
+
+def write_table(path: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
+    """Write a CSV file, aside and then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".part")
+    with aside.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(head)
+        writer.writerows(lines)
+    aside.replace(path)
+
+
+def pyplot() -> Any:
+    """Return matplotlib's pyplot, drawing to files, the same bytes for the same figures."""
+    import matplotlib  # noqa: PLC0415
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "coresift"
+    from matplotlib import pyplot as plots  # noqa: PLC0415
+
+    return plots
+
+
+def save_plot(figure: Any, path: Path) -> str:
+    """Write a figure as SVG and as PNG, and return the name of the first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+    figure.savefig(path.with_suffix(".png"), dpi=110, metadata={"Software": None})
+    pyplot().close(figure)
+    return path.with_suffix(".svg").name
+
+
+# ------------------------------------------------------------------ the README
+
+
+def write_report(setting: Setting, experiment: Experiment, report: Report) -> None:
+    """Keep what came out, and make the README anew from all that is kept."""
+    setting.out.mkdir(parents=True, exist_ok=True)
+    kept = json.dumps(asdict(report), indent=1, ensure_ascii=False)
+    (setting.out / f"{experiment.name}.json").write_text(kept + "\n")
+
+
+def write_readme(setting: Setting, experiments: Sequence[Experiment]) -> Path:
+    """Write the page that shows the whole paper at a glance, in this order, from the results that are there."""
+    usual = setting.out == RESULTS
+    path = (setting.out.parent if usual else setting.out) / "README.md"
+    prefix = f"{setting.out.name}/" if usual else ""
+    text = ABOUT + "\n## At a glance\n\n"
+    rows = [["command", "what", "paper", "ours", "runs", "difference", "verdict"], ["---"] * 7]
+    sections = ""
+    for experiment in experiments:
+        file = setting.out / f"{experiment.name}.json"
+        facts = json.loads(file.read_text()) if file.exists() else None
+        rows.append([f"[`{experiment.name}`](#{experiment.name})", *_glance(experiment, facts)])
+        sections += f"\n## {experiment.name}\n\n{experiment.title}. {experiment.about}\n\n" + _section(facts, prefix)
+    path.write_text(text + _markdown(rows) + sections)
+    return path
+
+
+ABOUT = """# The paper's tables and figures, reproduced
+
+*Data-Efficient Learning via Clustering-Based Sensitivity Sampling: Foundation Models and Beyond* (ICML 2024). From the
+project's root, with `pip install -e ".[repro]"`:
+
+    python -m repro --list               what there is, and what each takes
+    python -m repro NAME                 one of them; a stopped one goes on where it was
+    python -m repro NAME --quick         a short version, into a folder of its own
+    python -m repro NAME --data-home DIR --runs N --minutes M
+
+This page is written by these commands, from the runs in `results/*.jsonl`. Data are looked for in `--data-home`, in
+`CORESIFT_DATA` and in the user's cache, else downloaded with a checksum (Europarl pairs, an alignment of their own,
+cannot be). Differences are ours minus the paper's, or paired by run where a line says so, ± one standard error.
+"""
+
+
+def _glance(experiment: Experiment, facts: dict[str, Any] | None) -> list[str]:
+    if facts is None:
+        return [experiment.title, "", "", "", "", "No report yet."]
+    first = facts["lines"][0]
+    return [first["what"], first["paper"], first["ours"], str(first["runs"]), first["difference"], facts["verdict"]]
+
+
+def _section(facts: dict[str, Any] | None, prefix: str) -> str:
+    if facts is None:
+        return "No report yet.\n"
+    rows = [["what", "paper", "ours", "runs", "difference"], ["---"] * 5]
+    rows += [[one["what"], one["paper"], one["ours"], str(one["runs"]), one["difference"]] for one in facts["lines"]]
+    text = f"**{facts['verdict']}**\n\n" + _markdown(rows)
+    if facts["notes"]:
+        text += f"\n{facts['notes'].strip()}\n"
+    for plot in facts["plots"]:
+        text += f"\n![{Path(plot).stem}]({prefix}{plot})\n"
+    return text
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in escaped)
