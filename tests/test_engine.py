@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -201,6 +203,27 @@ def test_engines_that_overlap_keep_one_thread_until_the_last_has_ended():
         first.__exit__(None, None, None)
         assert set(blas_threads()) == {1}
         second.__exit__(None, None, None)
+        assert set(blas_threads()) == {2}
+
+
+def test_any_thread_holds_linear_algebra_to_one_thread():
+    """A second thread in a product would wait for ever when another thread forks, as Ray does to start a node."""
+    from threadpoolctl import threadpool_limits
+
+    def inside() -> list[int]:
+        with Local(2).open(Progress()):
+            return blas_threads()
+
+    with threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(1) as other, ExitStack() as stack:
+        for _ in range(2):  # here and there in turn
+            assert set(inside()) == set(other.submit(inside).result()) == {1}
+            assert set(blas_threads()) == {2}
+        stack.enter_context(Local(2).open(Progress()))
+        there = Local(2).open(Progress())
+        other.submit(there.__enter__).result()
+        stack.close()  # the first one in is not the last one out
+        assert set(blas_threads()) == {1}
+        other.submit(there.__exit__, None, None, None).result()
         assert set(blas_threads()) == {2}
 
 

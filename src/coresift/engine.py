@@ -20,7 +20,7 @@ from itertools import chain, islice
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from coresift.checks import whole
 from coresift.progress import Progress, stage
@@ -287,6 +287,7 @@ class _SingleThreadedBlas:
             if self._open == 0:
                 if self._imported != len(sys.modules):  # to look for the libraries takes milliseconds
                     self._libraries, self._imported = ThreadpoolController(), len(sys.modules)
+                _take_control()
                 self._limits = self._libraries.limit(limits=1, user_api="blas")
             self._open += 1
 
@@ -294,7 +295,16 @@ class _SingleThreadedBlas:
         with self._lock:
             self._open -= 1
             if self._open == 0:
+                _take_control()
                 self._limits.restore_original_limits()
+                _take_control()
+
+
+def _take_control() -> None:
+    """Let this thread set the limit, whichever set it last: threadpoolctl 3.8 silently ignores all threads but one."""
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
 
 
 SINGLE_THREADED = _SingleThreadedBlas()

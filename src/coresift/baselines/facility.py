@@ -90,6 +90,8 @@ class _Search:
         self._gains = np.zeros(len(points))
         self._pairs: Pairs | None = None
         self._count, self._look = 0, 1
+        # Candidates whose bounds are above those of all others, and the largest of the others' when that was so.
+        self._ahead, self._behind = np.zeros(0, np.int64), -np.inf
 
     def begin(self, given: Ints) -> list[int]:
         """Take the given rows as chosen, or else the one nearest to all; return what was chosen."""
@@ -127,12 +129,17 @@ class _Search:
         if self._count >= self._look:
             self._look = FARTHER * self._count
             self._gains = self._pairs.measure_all()
+            self._ahead = np.zeros(0, np.int64)
         while True:
-            ids, bound = self._largest(MEASURED)
+            if not self._ahead.size or self._gains[self._ahead].max() < self._behind:
+                self._ahead, self._behind = self._largest(AT_HAND)
+            ids, bound = self._largest(MEASURED, self._ahead)
             gains = self._gains[ids] = self._pairs.measure(ids) if ids.size else np.zeros(0)
+            bound = max(bound, self._behind)
             if ids.size and gains.max() >= max(bound, TINY):
                 best = int(ids[gains.argmax()])
                 self._free[best] = False
+                self._ahead = self._ahead[self._ahead != best]
                 self._pairs.choose(best)
                 self._count += 1
                 return [best]
@@ -149,13 +156,15 @@ class _Search:
                 self._gains, self._look = self._pairs.measure_all(), FARTHER * max(self._count, FARTHER)
         return self._pairs is not None
 
-    def _largest(self, count: int) -> tuple[Ints, float]:
-        """Return the `count` candidates with the largest bounds, and the largest bound of the others."""
-        gains, others = np.where(self._free, self._gains, -np.inf), len(self._gains) - count - 1
+    def _largest(self, count: int, ids: Ints | None = None) -> tuple[Ints, float]:
+        """Return the `count` candidates (of these, all free) with the largest bounds, and the others' largest bound."""
+        ids = np.flatnonzero(self._free) if ids is None else ids
+        others = ids.size - count - 1
         if others < 0:
-            return np.flatnonzero(self._free), -np.inf
+            return ids, -np.inf
+        gains = self._gains[ids]
         best = np.argpartition(gains, others)[others:]
-        return np.sort(best[1:][self._free[best[1:]]]), float(gains[best[0]])
+        return np.sort(ids[best[1:]]), float(gains[best[0]])
 
     def _approach(self, one: int) -> tuple[Ints, Singles]:
         """Let one more row be chosen; return the rows that came closer, and how far away they were."""
