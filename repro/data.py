@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import html
 import io
 import os
+import re
 import tarfile
 import urllib.error
 import urllib.request
@@ -99,6 +101,9 @@ SOURCES: dict[str, dict[str, Download]] = {
     },
     "cifar10": {
         "all": Download("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
+    },
+    "newstest2014": {  # the checksum is the one that sacreBLEU has for it
+        "all": Download("https://statmt.org/wmt14/test-full.tgz", "a8cd784e006feb32ac6f3d9ec7eb389a"),
     },
 }
 
@@ -220,26 +225,49 @@ def gas_digest(arrays: Arrays) -> str:
 # ------------------------------------------------------------------ translation pairs
 
 
+def newstest(where: Home) -> Pairs:
+    """Return the 3,003 English and German sentences of newstest2014."""
+    folder = where.find("newstest2014_de_en") or _make(where.cache / "newstest2014_de_en", _download_newstest)
+    return read_pairs(folder / "newstest2014.tsv.gz")
+
+
 def europarl(where: Home) -> Pairs:
     """Return 200,000 English and German sentences of the European Parliament, each aligned with the other."""
-    return _pairs(where, "europarl_de_en", "europarl_de_en_200k.tsv.gz")
-
-
-def newstest(where: Home) -> Pairs:
-    """Return the 3,003 pairs of newstest2014."""
-    return _pairs(where, "newstest2014_de_en", "newstest2014.tsv.gz")
-
-
-def _pairs(where: Home, name: str, file: str) -> Pairs:
+    name, file = "europarl_de_en", "europarl_de_en_200k.tsv.gz"
     folder = where.find(name)
     if folder is None:
         raise DataError(
-            f"{name} has no official source: it is a selection of its own; put {file} into {name}/ of --data-home."
+            f"{name} has no official source: it is a selection of its own; put {file} (columns en and de) into {name}/ "
+            "of --data-home."
         )
-    with gzip.open(folder / file, "rt", encoding="utf-8") as lines:
+    return read_pairs(folder / file)
+
+
+def read_pairs(path: Path) -> Pairs:
+    """Return both sides of a gzipped table with the columns en and de."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
         header, *cells = (line.rstrip("\n").split("\t") for line in lines)
     en, de = header.index("en"), header.index("de")
     return [cell[en] for cell in cells], [cell[de] for cell in cells]
+
+
+def _download_newstest(folder: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(fetch(SOURCES["newstest2014"]["all"]))) as archive:
+        members = {Path(member.name).name: member for member in archive.getmembers() if member.isfile()}
+        sides = []
+        for file in ("newstest2014-deen-src.en.sgm", "newstest2014-deen-ref.de.sgm"):
+            content = archive.extractfile(members[file])
+            assert content is not None
+            sides.append(read_segments(content.read().decode()))
+    with gzip.open(folder / "newstest2014.tsv.gz", "wt", encoding="utf-8", newline="\n") as out:
+        for pair in zip(["en", *sides[0]], ["de", *sides[1]], strict=True):
+            out.write("\t".join(pair) + "\n")
+
+
+def read_segments(markup: str) -> list[str]:
+    """Return the sentences of an SGM file: what stands between <seg …> and </seg>."""
+    found = re.findall(r"<seg[^>]*>(.*?)</seg>", markup, re.DOTALL)
+    return [" ".join(html.unescape(text).split()) for text in found]
 
 
 # ------------------------------------------------------------------ downloads

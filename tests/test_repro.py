@@ -131,6 +131,24 @@ def test_the_archive_of_colored_images(server, tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.concatenate([found["y_train"], found["y_test"]]), labels)
 
 
+def test_the_archive_of_news_sentences(server, tmp_path, monkeypatch):
+    folder, url, _ = server
+    sides = {"src.en": "<doc>\n<seg id=\"1\">A &amp; B\tC</seg>\n<seg id=\"2\"> Two </seg>\n</doc>"}
+    sides["ref.de"] = '<seg id="1">Ä und „B“</seg> <seg id="2">Zwei</seg>'
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for side, markup in sides.items():
+            member = tarfile.TarInfo(f"test-full/newstest2014-deen-{side}.sgm")
+            member.size = len(markup.encode())
+            archive.addfile(member, io.BytesIO(markup.encode()))
+    (folder / "all.tgz").write_bytes(packed.getvalue())
+    source = data.Download(url + "all.tgz", hashlib.md5(packed.getvalue()).hexdigest())
+    monkeypatch.setitem(data.SOURCES, "newstest2014", {"all": source})
+    where = data.Home((), tmp_path / "cache")
+    assert data.newstest(where) == (["A & B C", "Two"], ["Ä und „B“", "Zwei"])
+    assert data.newstest(where) == (["A & B C", "Two"], ["Ä und „B“", "Zwei"])  # from the cache
+
+
 def test_the_archive_of_gas_sensors(server, tmp_path):
     folder, url, _ = server
     rng = np.random.default_rng(2)
