@@ -133,7 +133,7 @@ def test_the_archive_of_colored_images(server, tmp_path, monkeypatch):
 
 def test_the_archive_of_news_sentences(server, tmp_path, monkeypatch):
     folder, url, _ = server
-    sides = {"src.en": "<doc>\n<seg id=\"1\">A &amp; B\tC</seg>\n<seg id=\"2\"> Two </seg>\n</doc>"}
+    sides = {"src.en": '<doc>\n<seg id="1">A &amp; B\tC</seg>\n<seg id="2"> Two </seg>\n</doc>'}
     sides["ref.de"] = '<seg id="1">Ä und „B“</seg> <seg id="2">Zwei</seg>'
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:

@@ -235,8 +235,8 @@ def _losses(facts: Facts) -> str:
         parts.append(
             "<p>If clusters say something about the loss, rows near their center have losses like the center's. Each "
             "dot is a selected row; the line is the mean loss of all rows at that distance, by the weights.</p>"
-            f"<figure class='narrow'>{scatter(by_distance)}<figcaption>Loss against the distance to the center of the cluster"
-            "</figcaption></figure>"
+            f"<figure class='narrow'>{scatter(by_distance)}"
+            "<figcaption>Loss against the distance to the center of the cluster</figcaption></figure>"
         )
     if smooth is not None:
         heads = "".join(f"<th scope='col' class='number'>{one} %</th>" for one in PERCENTILES)
