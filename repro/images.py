@@ -23,7 +23,7 @@ from torch import nn
 import coresift as cs
 from coresift.models import classifier_loss, gradient_norms, image_recipe, last_layer
 from repro.data import Arrays, images
-from repro.networks import Images, accuracy, probabilities, train
+from repro.networks import AT_ONCE, Images, accuracy, train
 from repro.results import Entry, Floats, Journal, Key, Setting
 
 Ints = NDArray[np.int64]
@@ -76,7 +76,7 @@ class Task:
     @cached_property
     def rows(self) -> cs.Rows:
         """What goes into its last layer."""
-        return last_layer(self.network, self.images.pixels, batch=2048, progress=False)
+        return last_layer(self.network, self.images.pixels, batch=AT_ONCE, progress=False)
 
     @cached_property
     def clustering(self) -> cs.Clustering:
@@ -86,7 +86,9 @@ class Task:
     @cached_property
     def probabilities(self) -> Floats:
         """What it thinks of every row."""
-        return probabilities(self.network, self.images)
+        last = [layer for layer in self.network.modules() if isinstance(layer, nn.Linear)][-1]
+        with torch.no_grad():
+            return last(torch.from_numpy(self.rows.take(np.arange(len(self.images))))).softmax(1).double().numpy()
 
     def recipe(self, gradient: bool = False, **options: Any) -> Ints:
         """Return the rows that the library's recipe would train on."""

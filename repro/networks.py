@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 EPOCHS, BATCH, RATE, TINY = 10, 32, 1e-3, 1e-7
 HIDDEN, CLASSES = 128, 10
 CHANNELS, WIDTHS = (16, 32, 64), (128, 64)
-AT_ONCE = 2048
+AT_ONCE = 128
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Images:
     def of(cls, pixels: NDArray[np.uint8], classes: NDArray[Any]) -> Images:
         """Return gray images as rows of pixels, and colored ones channel by channel."""
         scaled = torch.from_numpy(pixels.astype(np.float32) / 255.0)
-        scaled = scaled.reshape(len(pixels), -1) if pixels.ndim == 3 else scaled.permute(0, 3, 1, 2).contiguous()
+        # Colored images stay as they lie, a pixel's channels side by side: convolutions are twice as fast on that.
+        scaled = scaled.reshape(len(pixels), -1) if pixels.ndim == 3 else scaled.permute(0, 3, 1, 2)
         return cls(scaled, torch.from_numpy(classes.astype(np.int64)))
 
     def __len__(self) -> int:
@@ -112,7 +113,7 @@ class ConvNetwork(nn.Module):
         """Return the logits."""
         values = images
         for layer in self.convolutions:
-            values = max_pool2d(relu(layer(values)), 2)
+            values = relu(max_pool2d(layer(values), 2))  # the same as the other way round, on a quarter of the numbers
         values = values.flatten(1)
         for layer in self.dense[:-1]:
             values = relu(layer(values))
@@ -121,7 +122,7 @@ class ConvNetwork(nn.Module):
 
 def conv_network(seed: int) -> nn.Module:
     """Return the network for colored images."""
-    return begin(ConvNetwork(), seed)
+    return begin(ConvNetwork(), seed).to(memory_format=torch.channels_last)
 
 
 def begin(network: nn.Module, seed: int) -> nn.Module:
