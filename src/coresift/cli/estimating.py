@@ -23,6 +23,8 @@ from coresift.cli.flags import (
 from coresift.cli.showing import show, show_warning, speaking, tell
 from coresift.reporting.facts import plain
 
+ALL_ROWS = "takes the numbers of all selected rows, not only of those that were asked first."
+
 
 @app.command()
 @speaking
@@ -43,7 +45,7 @@ def estimate(
     """
     picked = load_selection(selection)
     answers, estimator = AnswerFile(values), estimating(picked.n, predictions, method)
-    with explaining("An estimate takes the numbers of all selected rows, not only of those that were asked first."):
+    with explaining(f"An estimate {ALL_ROWS}"):
         vectors = {name: numbers_of(answers, name, picked) for name in column or ["loss"]}
     labels = None if group is None else answers.labels(group)(picked.ids, picked.names)
     found = cs.estimate(picked, vectors, groups=labels, confidence=confidence, method=estimator)
@@ -85,9 +87,11 @@ def certify(
     Example: coresift certify picked.parquet --losses losses.csv
     """
     picked = load_selection(selection)
+    with explaining(f"A certificate {ALL_ROWS}"):
+        found = numbers_of(AnswerFile(losses), "loss", picked)
     certificate = cs.certify(
         picked,
-        numbers_of(AnswerFile(losses), "loss", picked),
+        found,
         upper=upper,
         clustering=None if clusters is None else load_clusters(str(clusters)),
         holder=holder,

@@ -64,11 +64,15 @@ class Plan:
             ("memory", f"about {self.memory / 1e6:,.0f} MB"),
             ("readings of all rows", f"{self.passes}"),
             ("clusters", f"{self.clusters:,}"),
-            ("arithmetic", f"{self.arithmetic / 1e9:,.1f} billion operations at most"),
+            ("arithmetic", f"{_billions(self.arithmetic)} billion operations at most"),
         ]
 
     def _repr_html_(self) -> str:
         return card(f"To select {self.budget:,} of {self.rows:,} rows of {self.dimension:,} numbers", self.lines())
+
+
+def _billions(count: float) -> str:
+    return f"{count / 1e9:,.0f}" if count >= 1e12 else f"{count / 1e9:.3g}"
 
 
 def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[Options]) -> Plan:

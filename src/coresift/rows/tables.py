@@ -251,9 +251,10 @@ def _layout(schema: pa.Schema, column: str | None, id_column: str | None, target
     numeric = tuple(field.name for field in schema if _is_number(field.type) and field.name not in others)
     if not numeric:
         found = ", ".join(f"{field.name!r} ({field.type})" for field in schema) or "none"
-        refuse(
-            "rows", "a table with a column of embeddings (lists of numbers) or columns of numbers", f"columns {found}"
-        )
+        wanted = "a table with a column of embeddings (lists of numbers) or columns of numbers"
+        texts = any(_is_text(field.type) for field in schema)
+        hint = "; to embed a column of texts, see coresift embed --help" if texts else ""
+        refuse("rows", wanted, f"columns {found}{hint}")
     return Layout(numeric, False, id_name, target)
 
 
@@ -313,6 +314,12 @@ def _is_number(kind: pa.DataType | None) -> bool:
     import pyarrow.types as kinds
 
     return kind is not None and bool(kinds.is_floating(kind) or kinds.is_integer(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind))
 
 
 def _is_id(kind: pa.DataType) -> bool:
