@@ -10,7 +10,19 @@ budget from 500 to 8,000 on MNIST and Fashion-MNIST, 10 on CIFAR-10; those at 2,
 from __future__ import annotations
 
 from repro.images import BUDGETS, DATASETS, NAMES, QUICK_BUDGET, TABLE, accuracies, quicker, study
-from repro.results import Experiment, Floats, Line, Report, Setting, paired, pyplot, save_plot, there, write_table
+from repro.results import (
+    Experiment,
+    Floats,
+    Line,
+    Report,
+    Setting,
+    degree,
+    paired,
+    pyplot,
+    save_plot,
+    there,
+    write_table,
+)
 
 RUNS = {"mnist": 30, "fashion_mnist": 30, "cifar10": 10}
 STYLES = {
@@ -65,16 +77,17 @@ def line(dataset: str, budget: int, methods: dict[str, Floats], name: str) -> Li
 
 def verdict(found: dict[str, dict[int, dict[str, Floats]]]) -> str:
     """Say at which budgets Algorithm 1 beats uniform by more than two standard errors."""
-    parts = []
+    parts, held = [], []
     for dataset, budgets in found.items():
         words = []
         for method in ("loss", "gradient"):
             gaps = {budget: paired(of[method], of["uniform"]) for budget, of in budgets.items()}
             better = [f"{budget:,}" for budget, (gap, error) in gaps.items() if gap > 2 * error]
             worse = [f"{budget:,}" for budget, (gap, error) in gaps.items() if gap < -2 * error]
+            held += [gap > 2 * error for gap, error in gaps.values()]
             words.append(f"{method} beats uniform at {listed(better)} and loses to it at {listed(worse)}")
         parts.append(f"{DATASETS[dataset]} ({', '.join(f'{budget:,}' for budget in budgets)} rows): {'; '.join(words)}")
-    return ". ".join(parts) + "."
+    return f"{degree(held)} (Algorithm 1 above uniform). {'. '.join(parts)}."
 
 
 def listed(words: list[str]) -> str:

@@ -131,6 +131,11 @@ def standard_error(values: Floats) -> float:
     return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
 
 
+def degree(held: Sequence[bool]) -> str:
+    """Return whether what the paper says held everywhere, in parts or nowhere."""
+    return "Reproduced" if all(held) else "Partly reproduced" if any(held) else "Not reproduced"
+
+
 def paired(values: Floats, base: Floats) -> tuple[float, float]:
     """Return the mean difference of paired runs and its standard error."""
     gaps = np.asarray(values) - np.asarray(base)

@@ -22,6 +22,7 @@ from repro.results import (
     Line,
     Report,
     Setting,
+    degree,
     paired,
     pyplot,
     save_plot,
@@ -71,7 +72,7 @@ def reported(setting: Setting, name: str) -> Report:
     """Write what the runs of this name come to."""
     found = there(Journal(setting.out / f"{name}.jsonl").read())
     sets = [name for name, values in next(iter(found.values())).items() if isinstance(values, dict)]
-    lines, cells, words = [], [], []
+    lines, cells, words, held = [], [], [], []
     for test in sets:
         for (method, encoder), values in gathered(found, test).items():
             gap, error = against_random(found, test, method, encoder)
@@ -87,13 +88,16 @@ def reported(setting: Setting, name: str) -> Report:
                 cells.append([test, method, encoder, measure, len(values), mean, gap[place], error[place]])
             if method == "sensitivity" and np.isfinite(error[0]):
                 sure = "better" if gap[0] > 2 * error[0] else "worse" if gap[0] < -2 * error[0] else "no different"
+                held.append(sure == "better")
                 words.append(f"{test}, {encoder}: sensitivity {sure} than random ({gap[0]:+.4f} ± {error[0]:.4f})")
     write_table(
         setting.out / f"{name}.csv",
         ["test", "method", "embedding", "measure", "runs", "mean", "minus_random", "standard_error"],
         cells,
     )
-    verdict = "Next-token accuracy. " + ". ".join(words) + "." if words else "Too few runs for a verdict."
+    verdict = f"{degree(held)} (sensitivity above random in next-token accuracy). {'. '.join(words)}."
+    if not held:
+        verdict = "Too few runs for a verdict."
     return Report(tuple(lines), verdict, (plot(setting, found, sets, name),), NOTES)
 
 
