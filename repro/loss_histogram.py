@@ -2,11 +2,10 @@
 
     python -m repro loss-histogram
 
-Cost: not measured, by estimate hours, most of them for the model that is made first (`translation` uses the same). The
-paper shows |ℓ(e) − ℓ(random)| against |ℓ(e) − ℓ(c_e)| for T5 losses on WMT pairs, clustered by BERT embeddings, as a
-plot, and says that the second are much smaller on average. Here: 20,000 Europarl pairs that a small T5 was not trained
-on, with MiniLM and with static embeddings (`seq2seq.py` says what is smaller than the paper's), a center for every ten
-pairs.
+Cost: not measured; most of it for the model that is made first (`translation` uses the same). The paper shows |ℓ(e) −
+ℓ(random)| against |ℓ(e) − ℓ(c_e)| for T5 losses on WMT pairs, clustered by BERT embeddings, as a plot, and says that
+the second are much smaller on average. Here: 20,000 Europarl pairs that a small T5 was not trained on, with MiniLM
+and with static embeddings (`seq2seq.py` says what is smaller than the paper's), a center for every ten pairs.
 """
 
 from __future__ import annotations
