@@ -44,7 +44,7 @@ def report(setting: Setting) -> Report:
             cells.append([dataset, method, paper, values.size, values.mean(), spread, gap, error])
     head = ["dataset", "method", "paper", "runs", "mean", "sd", "minus_uniform", "standard_error"]
     write_table(setting.out / "images-table.csv", head, cells)
-    return Report(tuple(lines), verdict(found), (plot(setting, found),), NOTES)
+    return Report(tuple(lines), verdict(found), (plot(setting, found),), NOTES, "MNIST, Algorithm 1, loss")
 
 
 NOTES = """Differences are to uniform, paired by run (± one standard error); for uniform itself, to the paper's mean.

@@ -55,12 +55,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """What came out; the first line is the one that a glance should see."""
+    """What came out; a glance sees the line whose name begins with `glance`, or the first."""
 
     lines: tuple[Line, ...]
     verdict: str
     plots: tuple[str, ...] = ()
     notes: str = ""
+    glance: str = ""
 
 
 @dataclass(frozen=True)
@@ -189,12 +190,12 @@ def write_readme(setting: Setting, experiments: Sequence[Experiment]) -> Path:
     path = (setting.out.parent if usual else setting.out) / "README.md"
     prefix = f"{setting.out.name}/" if usual else ""
     text = ABOUT + "\n## At a glance\n\n"
-    rows = [["command", "what", "paper", "ours", "runs", "difference", "verdict"], ["---"] * 7]
+    rows = [["command", "what", "paper", "ours", "runs", "difference", "verdict", "plot"], ["---"] * 8]
     sections = ""
     for experiment in experiments:
         file = setting.out / f"{experiment.name}.json"
         facts = json.loads(file.read_text()) if file.exists() else None
-        rows.append([f"[`{experiment.name}`](#{experiment.name})", *_glance(experiment, facts)])
+        rows.append([f"[`{experiment.name}`](#{experiment.name})", *_glance(experiment, facts, prefix)])
         sections += f"\n## {experiment.name}\n\n{experiment.title}. {experiment.about}\n\n" + _section(facts, prefix)
     path.write_text(text + _markdown(rows) + sections)
     return path
@@ -216,11 +217,14 @@ cannot be). Differences are ours minus the paper's, or paired by run where a lin
 """
 
 
-def _glance(experiment: Experiment, facts: dict[str, Any] | None) -> list[str]:
+def _glance(experiment: Experiment, facts: dict[str, Any] | None, prefix: str) -> list[str]:
     if facts is None:
-        return [experiment.title, "", "", "", "", "No report yet."]
-    first = facts["lines"][0]
-    return [first["what"], first["paper"], first["ours"], str(first["runs"]), first["difference"], facts["verdict"]]
+        return [experiment.title, "", "", "", "", "No report yet.", ""]
+    lines = facts["lines"]
+    seen = next((one for one in lines if one["what"].startswith(facts["glance"])), lines[0])
+    plots = "".join(f'<img src="{prefix}{plot}" width="220" alt="{experiment.title}">' for plot in facts["plots"])
+    verdict = facts["verdict"]
+    return [seen["what"], seen["paper"], seen["ours"], str(seen["runs"]), seen["difference"], verdict, plots]
 
 
 def _section(facts: dict[str, Any] | None, prefix: str) -> str:

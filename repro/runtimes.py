@@ -93,7 +93,7 @@ def report(setting: Setting) -> Report:
             if name != "k-center":
                 shown += f"; {seconds[name] - seconds['clustering']:.2f} s beside the clustering"
             lines.append(Line(what, "plot only", f"{seconds[name]:.2f} s", entry["times"], shown))
-    return Report(tuple(lines), verdict(found), (plot(setting, found),))
+    return Report(tuple(lines), verdict(found), (plot(setting, found),), glance="MNIST, 8,000 rows")
 
 
 def verdict(found: dict[Key, Entry]) -> str:
