@@ -110,10 +110,11 @@ def plot(setting: Setting, found: dict[str, dict[str, Floats]]) -> str:
                 panel.plot(PAPER[name][place] - PAPER["uniform"][place], height, "o", mfc="none", color="tab:red")
         panel.axvline(0, color="black", linewidth=0.8)
         panel.set_yticks(range(len(names)), [NAMES[name] for name in names])
-        panel.invert_yaxis()
+        panel.locator_params(axis="x", nbins=5)
         panel.set_title(f"{DATASETS[dataset]}, {methods['uniform'].size} runs")
         panel.set_xlabel("accuracy minus uniform's")
         panel.grid(alpha=0.25)
+    panels[0][0].invert_yaxis()  # of all, as they share it
     panels[0][0].plot([], [], "o", mfc="none", color="tab:red", label="the paper")
     panels[0][0].legend(frameon=False, loc="best")
     return save_plot(figure, setting.out / "images-table")
