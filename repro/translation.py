@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from repro.plans import QUICK, SMALL, Plan
 from repro.results import (
     Entry,
     Experiment,
@@ -30,7 +31,7 @@ from repro.results import (
     there,
     write_table,
 )
-from repro.seq2seq import QUICK, SMALL, Plan, Study
+from repro.seq2seq import Study
 
 METHODS = {
     "random": "random",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from repro.plans import QUICK, SMALL
 from repro.results import (
     Experiment,
     Floats,
@@ -26,7 +27,7 @@ from repro.results import (
     there,
     write_table,
 )
-from repro.seq2seq import QUICK, SMALL, Study
+from repro.seq2seq import Study
 
 HOLDERS = (0.05, 0.1, 0.5, 5.0, 50.0, 500.0)
 MEASURES = ("accuracy", "bleu")

@@ -17,8 +17,10 @@ from pathlib import Path
 import torch
 
 from repro import translation
+from repro.plans import PAPER, QUICK, Plan
 from repro.results import Experiment, Report, Setting
-from repro.seq2seq import PAPER, QUICK, Plan, Study, made_model, made_tokenizer, save
+from repro.seq2seq import Study
+from repro.t5 import made_model, made_tokenizer, save
 
 
 def run(setting: Setting) -> None:

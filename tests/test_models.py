@@ -28,9 +28,10 @@ from coresift import models
 from coresift.checks import CoresiftError, InputError
 from coresift.demo import load_demo
 from coresift.models.corpus import open_corpus
-from coresift.models.embedding import Texts, embed_items
+from coresift.models.embedding import embed_items
 from coresift.models.encoders import evaluating
 from coresift.models.gradients import NORMS
+from coresift.models.items import Texts
 from coresift.models.loading import choose_device, find_model, load_encoder, load_sentence_encoder
 from coresift.models.losses import RowValues
 

@@ -22,10 +22,12 @@ from parts import combinations
 import coresift as cs
 from coresift.progress import Progress
 from coresift.reporting import facts_of
-from coresift.reporting.facts import examples_of, plain, weighted_percentiles
+from coresift.reporting.facts import plain
+from coresift.reporting.gathering import examples_of, weighted_percentiles
 from coresift.reporting.images import png, thumbnail
 from coresift.reporting.mapping import HEIGHT, WIDTH, draw_map, shades
-from coresift.reporting.page import as_page, number
+from coresift.reporting.page import as_page
+from coresift.reporting.sections import number
 
 N = 1_500
 RNG = np.random.default_rng(0)

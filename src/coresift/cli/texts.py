@@ -98,7 +98,8 @@ def select_texts(
 
 def _embedded(corpus: Any, sources: TextSources, folder: Path, engine: cs.Local | cs.Ray) -> tuple[cs.Rows, str]:
     """Return the embeddings of these texts by this model, made or found."""
-    from coresift.models.embedding import Texts, embed_items, facts_of, text_encoder
+    from coresift.models.embedding import embed_items, facts_of, text_encoder
+    from coresift.models.items import Texts
 
     encoder = text_encoder(str(sources.embed_model), {"max_length": sources.max_length}, sources.device, engine)
     texts = Texts(corpus, sources.text)

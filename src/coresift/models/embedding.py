@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from coresift.checks import InputError, refuse, whole
 from coresift.engine import Engine
-from coresift.models.corpus import Corpus, open_corpus
+from coresift.models.corpus import open_corpus
 from coresift.models.encoders import Encoder, ModuleEncoder, TextEncoder, evaluating, last_linear
+from coresift.models.items import Items, Source, Texts, Window
 from coresift.models.spread import SpreadEncoder, spread_texts
 from coresift.oracle.journal import Lines
 from coresift.progress import Progress, choose, stage
@@ -29,7 +30,7 @@ from coresift.remote import Ray
 from coresift.rows import Rows, open_rows
 from coresift.rows.embedded import FORMAT, IDS, MANIFEST, NamedRows, read_manifest
 from coresift.storage import write_bytes, write_table
-from coresift.types import Ints, digest
+from coresift.types import Ints
 
 SHARD = 65_536
 BATCH = 64
@@ -117,113 +118,6 @@ def last_layer(
     encoder = ModuleEncoder(model, layer=layer or last_linear(model), collate=collate)
     with evaluating(model, device):
         return embed_items(Items(dataset), encoder, out, batch=batch, dtype=dtype, progress=progress)
-
-
-class Window(Protocol):
-    """Some consecutive items: how long each is, and those at some places."""
-
-    sizes: Ints
-
-    def pick(self, places: Ints) -> Sequence[Any]:
-        """Return the items at these places of the window."""
-
-
-class Source(Protocol):
-    """Items to encode, window by window; `facts` tell them from others."""
-
-    n: int
-    what: str
-
-    def facts(self) -> Mapping[str, str]:
-        """Return what tells these items from others."""
-
-    def windows(self, size: int) -> Iterator[Window]:
-        """Yield all items in order, `size` at a time."""
-
-    def names(self, ids: Ints) -> list[Any] | None:
-        """Return the own ids of rows, if there are any."""
-
-    @property
-    def id_name(self) -> str | None:
-        """The name of the column of own ids."""
-
-
-class Texts:
-    """The texts of a column of a table."""
-
-    what = "embedding texts"
-
-    def __init__(self, corpus: Corpus, column: str) -> None:
-        corpus.require_texts("text", column)
-        self.n, self._corpus, self._column = corpus.n, corpus, column
-        self._facts: dict[str, str] = {}
-
-    def facts(self) -> Mapping[str, str]:
-        """Return what tells these items from others."""
-        if not self._facts:
-            names = self._corpus.names(np.arange(self.n))
-            ids = "row numbers" if names is None else digest(np.frombuffer(repr(names).encode(), np.uint8))
-            self._facts = {"texts": self._corpus.digest(self._column), "ids": ids}
-        return self._facts
-
-    def windows(self, size: int) -> Iterator[Window]:
-        """Yield all items in order, `size` at a time."""
-        return map(_TextWindow, self._corpus.windows(self._column, size))
-
-    def names(self, ids: Ints) -> list[Any] | None:
-        """Return the own ids of rows, if there are any."""
-        return self._corpus.names(ids)
-
-    @property
-    def id_name(self) -> str | None:
-        """The name of the column of own ids."""
-        return self._corpus.id_name
-
-
-class _TextWindow:
-    def __init__(self, texts: list[str]) -> None:
-        self._texts, self.sizes = texts, np.fromiter(map(len, texts), np.int64, len(texts))
-
-    def pick(self, places: Ints) -> Sequence[str]:
-        return [self._texts[place] for place in places]
-
-
-class Items:
-    """The inputs of a torch module: a tensor, an array, or a data set."""
-
-    what = "embedding rows"
-    id_name = None
-
-    def __init__(self, dataset: Any) -> None:
-        if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")) or isinstance(dataset, str | Path):
-            refuse("dataset", "a tensor, an array or a data set with a length", type(dataset).__name__)
-        self._dataset = torch.as_tensor(dataset) if isinstance(dataset, np.ndarray) else dataset
-        self.n = len(dataset)
-        if self.n == 0:
-            refuse("dataset", "one of at least one item", "an empty one")
-
-    def facts(self) -> Mapping[str, str]:
-        """Return what tells these items from others."""
-        spread = np.unique(np.linspace(0, self.n - 1, min(self.n, 64)).astype(np.int64))
-        leaves = [leaf for place in spread for leaf in _leaves(self._dataset[int(place)])]
-        return {"items": f"{self.n} {digest(*leaves)}"}
-
-    def windows(self, size: int) -> Iterator[Window]:
-        """Yield all items in order, `size` at a time."""
-        for start in range(0, self.n, size):
-            yield _ItemWindow(self._dataset, start, min(size, self.n - start))
-
-    def names(self, ids: Ints) -> list[Any] | None:
-        """Return the own ids of rows, if there are any."""
-        return None
-
-
-class _ItemWindow:
-    def __init__(self, dataset: Any, start: int, count: int) -> None:
-        self._dataset, self._start, self.sizes = dataset, start, np.zeros(count, np.int64)
-
-    def pick(self, places: Ints) -> Sequence[Any]:
-        return [self._dataset[self._start + int(place)] for place in places]
 
 
 def embed_items(
@@ -403,18 +297,6 @@ class _UnitLength:
         vectors = self._inner.encode(items)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors / np.where(lengths == 0, 1, lengths)
-
-
-def _leaves(item: Any) -> Iterator[NDArray[Any]]:
-    if isinstance(item, Mapping):
-        item = list(item.values())
-    if isinstance(item, list | tuple):
-        for one in item:
-            yield from _leaves(one)
-    elif isinstance(item, torch.Tensor):
-        yield item.detach().cpu().numpy()
-    else:
-        yield np.frombuffer(repr(item).encode(), np.uint8)
 
 
 def _check_same(folder: Path, facts: Mapping[str, str]) -> None:

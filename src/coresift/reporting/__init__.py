@@ -16,7 +16,8 @@ from coresift.checks import InputError, real_vector, refuse
 from coresift.diagnosis import Diagnosis
 from coresift.engine import Engine
 from coresift.progress import Progress, choose
-from coresift.reporting.facts import Facts, Given, Shown, choose_shown, gather, plain
+from coresift.reporting.facts import Facts, plain
+from coresift.reporting.gathering import Given, Shown, choose_shown, gather
 from coresift.reporting.images import thumbnail
 from coresift.reporting.mapping import draw_map
 from coresift.reporting.page import LIMIT, as_page

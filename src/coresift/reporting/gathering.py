@@ -1,0 +1,336 @@
+"""The first half of a report: what was read becomes facts. No markup here, and nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.estimation import effective_size, estimate
+from coresift.reporting.facts import (
+    PERCENTILES,
+    Clusters,
+    Coverage,
+    Facts,
+    Histogram,
+    LossByDistance,
+    Row,
+    Smoothness,
+    Weights,
+)
+from coresift.reporting.mapping import Map, shades
+from coresift.reporting.reproducing import as_code, as_command
+from coresift.types import ORIGINS, Clustering, Floats, Ints, Selection
+from coresift.version import __version__
+
+# A page lists at most so many rows, those with the largest weights.
+MOST_LISTED = 50_000
+BINS = 32
+# Rows of a cluster that are shown though they were not selected.
+EXAMPLES = 3
+MOST_EXAMPLES = 30_000
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a report was given besides the selection, read and in the order of the selection's rows.
+
+    `losses` are those of the selected rows; `every_loss` those of all n, where they are known. `points` are the
+    selected rows themselves.
+    """
+
+    clustering: Clustering | None = None
+    losses: Floats | None = None
+    every_loss: Floats | None = None
+    points: NDArray[np.float32] | None = None
+    center_losses: Floats | None = None
+    classes: tuple[str, list[str], Ints] | None = None
+    verdict: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Rows that are shown: the `places` in the selection that are listed, and the numbers of `others` beside them."""
+
+    places: Ints
+    others: Ints
+
+
+def gather(
+    selection: Selection,
+    given: Given,
+    shown: Shown,
+    *,
+    title: str,
+    picture: Map | None = None,
+    texts: dict[int, str] | None = None,
+    images: dict[int, str] | None = None,
+    left_out: Sequence[tuple[str, str]] = (),
+    sources: tuple[str, str] = ("rows", "losses"),
+    command_sources: tuple[str, str, str] = ("ROWS", "LOSSES", "picked.parquet"),
+) -> Facts:
+    """Put together what the page says; a pure function of what was read."""
+    found = estimate(selection, given.losses) if given.losses is not None and selection.weights is not None else None
+    smoothness, scatter = _smoothness(selection, given), _loss_by_distance(selection, given)
+    return Facts(
+        title=title,
+        version=__version__,
+        rows=selection.n,
+        population=selection.population,
+        selected=len(selection),
+        asked=selection.ledger.asked,
+        seed=selection.seed,
+        estimate=found,
+        truth=None if given.every_loss is None or selection.population < selection.n else float(given.every_loss.sum()),
+        verdict=given.verdict[0] if given.verdict else None,
+        reason=given.verdict[1] if given.verdict else None,
+        weights=_weights(selection),
+        listed=_rows(selection, given, shown.places),
+        map=None if picture is None else _picture(picture, shown),
+        clusters=_clusters(selection, given, shown),
+        smoothness=smoothness,
+        loss_by_distance=scatter,
+        coverage=_coverage(selection, given),
+        texts=texts or {},
+        images=images or {},
+        origins={name: int((selection.origin == code).sum()) for code, name in enumerate(ORIGINS)},
+        ledger=selection.ledger.entries,
+        recipe=dict(selection.recipe),
+        code=as_code(selection, *sources),
+        command=as_command(selection, *command_sources),
+        left_out=tuple(left_out),
+    )
+
+
+def choose_shown(selection: Selection, clustering: Clustering | None) -> Shown:
+    """Return which rows a page lists: the largest weights, the centers, and a few others of each cluster."""
+    if selection.weights is None:
+        places = np.argsort(selection.order, kind="stable")
+    else:
+        places = np.lexsort([selection.ids, -selection.weights])
+    places = places[:MOST_LISTED]
+    if clustering is None:
+        return Shown(places, np.zeros(0, np.int64))
+    others = np.concatenate([clustering.centers, examples_of(clustering, selection.ids).ravel()])
+    return Shown(places, np.setdiff1d(others[others >= 0], selection.ids[places]))
+
+
+def examples_of(clustering: Clustering, selected: Ints) -> Ints:
+    """Return for each cluster a few rows that were not selected, spread over their distances; −1 where there are none.
+
+    They are shown, not measured: so many clusters that nobody looks at all of them have none.
+    """
+    k = clustering.k
+    if k * EXAMPLES > MOST_EXAMPLES:
+        return np.full((k, 0), -1)
+    free = np.ones(clustering.n, np.bool_)
+    free[selected] = free[clustering.centers] = False
+    ids = np.flatnonzero(free)
+    ids = ids[np.lexsort([clustering.distances[ids], clustering.labels[ids]])]
+    counts = np.bincount(clustering.labels[ids], minlength=k)
+    starts = np.cumsum(counts) - counts
+    wanted = np.minimum(counts, EXAMPLES)[:, None]
+    turn = np.arange(EXAMPLES)
+    within = ((turn + 0.5) * counts[:, None] / np.maximum(wanted, 1)).astype(np.int64)
+    picked = np.where(turn < wanted, starts[:, None] + within, -1)
+    return np.where(picked >= 0, np.append(ids, -1)[picked], -1)
+
+
+def _rows(selection: Selection, given: Given, places: Ints) -> tuple[Row, ...]:
+    weights = [None] * places.size if selection.weights is None else selection.weights[places].tolist()
+    losses = selection.losses if given.losses is None else given.losses
+    names: list[str | None] = [None] * places.size
+    if selection.names is not None:
+        names = [_name(selection.names[place]) for place in places.tolist()]
+    columns = zip(
+        selection.ids[places].tolist(),
+        names,
+        weights,
+        selection.inclusion[places].tolist(),
+        [None if number < 0 else number for number in selection.clusters[places].tolist()],
+        selection.distances[places].astype(np.float64).tolist(),
+        [ORIGINS[code] for code in selection.origin[places].tolist()],
+        [loss if np.isfinite(loss) else None for loss in losses[places].tolist()],
+        strict=True,
+    )
+    return tuple(Row(*cells) for cells in columns)
+
+
+def _name(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _weights(selection: Selection) -> Weights | None:
+    weights = selection.weights
+    if weights is None or not weights.size:
+        return None
+    carried = np.cumsum(np.sort(weights)[::-1])
+    return Weights(
+        least=float(weights.min()),
+        median=float(np.median(weights)),
+        largest=float(weights.max()),
+        total=float(weights.sum()),
+        effective=effective_size(selection),
+        half=int(np.searchsorted(carried, carried[-1] / 2)) + 1,
+        histogram=histogram(weights),
+        inclusion=histogram(selection.inclusion),
+    )
+
+
+def histogram(values: Floats) -> Histogram:
+    """Count values in equal steps of their logarithm, or in plain ones where they span little or touch zero."""
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return Histogram((low, high), (values.size,))
+    if low > 0 and high / low > 20:
+        edges = np.geomspace(low, high, BINS + 1)
+        edges[0], edges[-1] = low, high
+    else:
+        edges = np.linspace(low, high, BINS + 1)
+    counts, _ = np.histogram(values, edges)
+    return Histogram(tuple(edges.tolist()), tuple(counts.tolist()))
+
+
+def _picture(picture: Map, shown: Shown) -> dict[str, Any]:
+    count = shown.places.size
+    return {
+        "captured": picture.captured,
+        "counts": picture.counts,
+        "shades": shades(picture.counts),
+        "x": picture.x[:count],
+        "y": picture.y[:count],
+        "other_rows": shown.others,
+        "other_x": picture.x[count:],
+        "other_y": picture.y[count:],
+    }
+
+
+def _clusters(selection: Selection, given: Given, shown: Shown) -> Clusters | None:
+    labels, clustering = selection.clusters.astype(np.int64), given.clustering
+    if not labels.size or labels.min() < 0 or (clustering is None and selection.weights is None):
+        return None
+    k = labels.max() + 1 if clustering is None else clustering.k
+    counts = np.bincount(labels, minlength=k)
+    if clustering is not None:
+        size = clustering.sizes.astype(np.float64)
+        cost = np.bincount(clustering.labels, clustering.powers, k).astype(np.float64)
+        representative, examples = clustering.centers, examples_of(clustering, selection.ids)
+    else:
+        assert selection.weights is not None
+        size = np.bincount(labels, selection.weights, k).astype(np.float64)
+        powers = selection.distances.astype(np.float64) ** selection.z
+        cost = np.bincount(labels, selection.weights * powers, k).astype(np.float64)
+        representative, examples = nearest_selected(selection, k), np.full((k, 0), -1)
+    loss = total = None
+    if given.losses is not None and selection.weights is not None:
+        by_cluster = np.bincount(labels, selection.weights * given.losses, k)
+        weight = np.bincount(labels, selection.weights, k)
+        loss = np.divide(by_cluster, weight, out=np.full(k, np.nan), where=weight > 0)
+        total = by_cluster / (float(by_cluster.sum()) or 1.0)
+    there = np.flatnonzero((counts > 0) | (size > 0))
+    return Clusters(
+        exact=clustering is not None,
+        number=tuple(there.tolist()),
+        size=tuple(size[there].tolist()),
+        cost=tuple(cost[there].tolist()),
+        selected=tuple(counts[there].tolist()),
+        share=tuple((counts[there] / len(selection)).tolist()),
+        loss=None if loss is None else tuple(loss[there].tolist()),
+        total=None if total is None else tuple(total[there].tolist()),
+        representative=tuple(representative[there].tolist()),
+        examples=tuple(tuple(row for row in line if row >= 0) for line in examples[there].tolist()),
+    )
+
+
+def nearest_selected(selection: Selection, k: int) -> Ints:
+    """Return for each cluster the selected row nearest to its center, −1 where none was selected."""
+    order = np.lexsort([selection.distances, selection.clusters])
+    present, first = np.unique(selection.clusters[order], return_index=True)
+    found = np.full(k, -1, np.int64)
+    found[present] = selection.ids[order[first]]
+    return found
+
+
+def _smoothness(selection: Selection, given: Given) -> Smoothness | None:
+    if given.losses is None or not len(selection) or selection.clusters.min() < 0:
+        return None
+    weights = np.ones(len(selection)) if selection.weights is None else selection.weights
+    if given.center_losses is not None:
+        reference, away = given.center_losses[selection.clusters], selection.distances.astype(np.float64)
+    elif given.points is not None:
+        nearest = nearest_selected(selection, int(selection.clusters.max()) + 1)
+        place = np.searchsorted(selection.ids, nearest[selection.clusters])
+        reference = given.losses[place]
+        away = np.sqrt(((given.points - given.points[place]).astype(np.float64) ** 2).sum(axis=1))
+    else:
+        return None
+    apart = away > 0
+    if not apart.any():
+        return None
+    ratios = np.abs(given.losses - reference)[apart] / away[apart] ** selection.z
+    found = weighted_percentiles(ratios, weights[apart], PERCENTILES)
+    return Smoothness(selection.z, found, int(apart.sum()), given.center_losses is not None)
+
+
+def weighted_percentiles(values: Floats, weights: Floats, percentiles: Sequence[float]) -> tuple[float, ...]:
+    """Return the least values that at least this percentage of all weight does not exceed."""
+    order = np.argsort(values, kind="stable")
+    carried = np.cumsum(weights[order])
+    wanted = np.array(percentiles) / 100 * carried[-1] * (1 - 1e-12)
+    return tuple(values[order][np.minimum(np.searchsorted(carried, wanted), values.size - 1)].tolist())
+
+
+def _loss_by_distance(selection: Selection, given: Given) -> LossByDistance | None:
+    if given.losses is None or selection.weights is None or not selection.distances.any():
+        return None
+    distance = selection.distances.astype(np.float64)
+    order = np.argsort(distance, kind="stable")
+    groups = np.array_split(order, min(12, max(1, order.size // 10)))
+    weights = selection.weights
+    middles = [float(np.average(distance[some], weights=weights[some])) for some in groups]
+    means = [float(np.average(given.losses[some], weights=weights[some])) for some in groups]
+    drawn = order[np.unique(np.linspace(0, order.size - 1, min(order.size, 1500)).astype(np.int64))]
+    return LossByDistance(
+        tuple(distance[drawn].tolist()), tuple(given.losses[drawn].tolist()), tuple(middles), tuple(means)
+    )
+
+
+def _coverage(selection: Selection, given: Given) -> Coverage | None:
+    if given.classes is None:
+        return None
+    column, names, codes = given.classes
+    chosen = codes[selection.ids]
+    inside = chosen >= 0
+    count = len(names)
+    rows = np.bincount(codes[codes >= 0], minlength=count)
+    selected = np.bincount(chosen[inside], minlength=count)
+    estimated = None
+    if selection.weights is not None:
+        estimated = np.bincount(chosen[inside], selection.weights[inside], count)
+    size = len(selection)
+    missed = _missed(rows, selection.n, size)
+    order = np.lexsort([np.array(names), -rows])
+    return Coverage(
+        column=column,
+        names=tuple(names[place] for place in order),
+        rows=tuple(rows[order].tolist()),
+        selected=tuple(selected[order].tolist()),
+        estimated=None if estimated is None else tuple(estimated[order].tolist()),
+        by_uniform=tuple((rows[order] * (size / selection.n)).tolist()),
+        covered=int(np.count_nonzero(selected)),
+        uniform_covers=float((1 - missed).sum()),
+    )
+
+
+def _missed(rows: Ints, n: int, size: int) -> Floats:
+    """Return the probability that a uniform sample without replacement has no row of a class: C(n−m, s) / C(n, s)."""
+    from scipy.special import gammaln
+
+    left = n - rows
+    possible = left >= size
+    some = np.where(possible, left, size)
+    log = gammaln(some + 1) - gammaln(some - size + 1) - gammaln(n + 1) + gammaln(n - size + 1)
+    return np.where(possible, np.exp(np.minimum(log, 0.0)), 0.0)

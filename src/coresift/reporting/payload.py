@@ -1,0 +1,124 @@
+"""What a report's script gets, as JSON: rows, map, clusters, classes, and as many texts and images as fit."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from coresift.reporting.facts import Facts, plain
+from coresift.reporting.sections import HEAVIEST, NOTHING
+
+
+def data_of(facts: Facts) -> dict[str, Any]:
+    """Return what the script needs; columns of numbers as bytes, so that they take little room."""
+    listed = facts.listed
+    data: dict[str, Any] = {
+        "n": facts.rows,
+        "weighted": facts.weights is not None,
+        "rows": {
+            "row": _packed([row.row for row in listed], "<f8"),
+            "cluster": _packed([-1 if row.cluster is None else row.cluster for row in listed], "<i4"),
+            "weight": _packed([1.0 if row.weight is None else row.weight for row in listed], "<f4"),
+            "distance": _packed([row.distance for row in listed], "<f4"),
+            "loss": _packed([np.nan if row.loss is None else row.loss for row in listed], "<f4"),
+            "origin": _packed([ORIGIN_CODES[row.origin] for row in listed], "<u1"),
+        },
+        "origins": list(ORIGIN_CODES),
+        "losses": any(row.loss is not None for row in listed),
+    }
+    if any(row.name is not None for row in listed):
+        data["names"] = [None if row.name is None else NOTHING.sub("\ufffd", row.name[:200]) for row in listed]
+    if facts.map is not None:
+        data["map"] = _map_data(facts.map)
+    if facts.clusters is not None:
+        data["clusters"] = _cluster_data(facts)
+    if facts.coverage is not None:
+        found = facts.coverage
+        data["classes"] = {
+            "name": [NOTHING.sub("\ufffd", name[:200]) for name in found.names],
+            "rows": found.rows,
+            "selected": found.selected,
+            "uniform": [_short(value) for value in found.by_uniform],
+        }
+        if found.estimated is not None:
+            data["classes"]["estimated"] = [_short(value) for value in found.estimated]
+    return data
+
+
+ORIGIN_CODES = {"given": 0, "center": 1, "pilot": 2, "drawn": 3}
+
+
+def _map_data(found: dict[str, Any]) -> dict[str, Any]:
+    height, width = found["shades"].shape
+    places = {name: _packed(np.round(65_535 * found[name]), "<u2") for name in ("x", "y", "other_x", "other_y")}
+    other = _packed(found["other_rows"], "<f8")
+    return {
+        "width": width,
+        "height": height,
+        "shades": _packed(found["shades"].ravel(), "<u1"),
+        "other": other,
+        **places,
+    }
+
+
+def _cluster_data(facts: Facts) -> dict[str, Any]:
+    found = facts.clusters
+    assert found is not None
+    columns: dict[str, Any] = {
+        name: [_short(value) for value in getattr(found, name)] for name in ("size", "cost", "share")
+    }
+    columns |= {"number": found.number, "selected": found.selected, "exact": found.exact}
+    columns |= {"representative": found.representative, "examples": found.examples}
+    for name in ("loss", "total"):
+        values = getattr(found, name)
+        if values is not None:
+            columns[name] = [_short(value) for value in values]
+    return columns
+
+
+def _short(value: float) -> float | None:
+    return float(f"{value:.5g}") if np.isfinite(value) else None
+
+
+def _packed(values: Any, kind: str) -> str:
+    return base64.b64encode(np.asarray(values, kind).tobytes()).decode()
+
+
+def fitting_words(facts: Facts, room: int) -> tuple[dict[str, str], dict[str, str], bool]:
+    """Return the texts and images that fit, by row number, those of the largest weights and of centers first."""
+    listed = [row.row for row in facts.listed]
+    centers = list(facts.clusters.representative) if facts.clusters else []
+    order = dict.fromkeys([*listed[:HEAVIEST], *_interleaved(listed[HEAVIEST:], centers)])
+    order |= dict.fromkeys([*facts.texts, *facts.images])
+    texts: dict[str, str] = {}
+    images: dict[str, str] = {}
+    for row in order:
+        for source, taken in ((facts.texts, texts), (facts.images, images)):
+            if row not in source:
+                continue
+            value = NOTHING.sub("\ufffd", source[row])
+            room -= len(safe_json(value).encode()) + len(str(row)) + 4
+            if room < 0:
+                return texts, images, False
+            taken[str(row)] = value
+    return texts, images, True
+
+
+def _interleaved(one: Sequence[int], other: Sequence[int]) -> list[int]:
+    """Take four of one, then one of the other: whoever opens a cluster finds words there too."""
+    found: list[int] = []
+    for turn in range(max(-(-len(one) // 4), len(other))):
+        found += [*one[4 * turn : 4 * turn + 4], *other[turn : turn + 1]]
+    return found
+
+
+def safe_json(value: Any) -> str:
+    """Return JSON that is safe inside a script element, whatever stands in it."""
+    found = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        found = found.replace(character, f"\\u{ord(character):04x}")
+    return found
