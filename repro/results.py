@@ -66,13 +66,17 @@ class Report:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the paper: `run` does the runs that are missing, `report` writes what they come to."""
+    """A table or figure of the paper: `run` does the runs that are missing, `report` writes what they come to.
+
+    Where there is no report, the README says what `unrun` does.
+    """
 
     name: str
     title: str
     about: str
     run: Callable[[Setting], None]
     report: Callable[[Setting], Report]
+    unrun: str = "No report yet."
 
 
 # ------------------------------------------------------------------ runs
@@ -196,7 +200,8 @@ def write_readme(setting: Setting, experiments: Sequence[Experiment]) -> Path:
         file = setting.out / f"{experiment.name}.json"
         facts = json.loads(file.read_text()) if file.exists() else None
         rows.append([f"[`{experiment.name}`](#{experiment.name})", *_glance(experiment, facts, prefix)])
-        sections += f"\n## {experiment.name}\n\n{experiment.title}. {experiment.about}\n\n" + _section(facts, prefix)
+        sections += f"\n## {experiment.name}\n\n{experiment.title}. {experiment.about}\n\n"
+        sections += _section(facts, prefix) if facts is not None else f"{experiment.unrun}\n"
     path.write_text(text + _markdown(rows) + sections)
     return path
 
@@ -219,7 +224,7 @@ cannot be). Differences are ours minus the paper's, or paired by run where a lin
 
 def _glance(experiment: Experiment, facts: dict[str, Any] | None, prefix: str) -> list[str]:
     if facts is None:
-        return [experiment.title, "", "", "", "", "No report yet.", ""]
+        return [experiment.title, "", "", "", "", experiment.unrun, ""]
     lines = facts["lines"]
     seen = next((one for one in lines if one["what"].startswith(facts["glance"])), lines[0])
     plots = "".join(f'<img src="{prefix}{plot}" width="220" alt="{experiment.title}">' for plot in facts["plots"])
@@ -227,9 +232,7 @@ def _glance(experiment: Experiment, facts: dict[str, Any] | None, prefix: str) -
     return [seen["what"], seen["paper"], seen["ours"], str(seen["runs"]), seen["difference"], verdict, plots]
 
 
-def _section(facts: dict[str, Any] | None, prefix: str) -> str:
-    if facts is None:
-        return "No report yet.\n"
+def _section(facts: dict[str, Any], prefix: str) -> str:
     rows = [["what", "paper", "ours", "runs", "difference"], ["---"] * 5]
     rows += [[one["what"], one["paper"], one["ours"], str(one["runs"]), one["difference"]] for one in facts["lines"]]
     text = f"**{facts['verdict']}**\n\n" + _markdown(rows)

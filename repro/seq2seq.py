@@ -28,6 +28,9 @@ class Study:
     """Pairs, a model to fine-tune, embeddings, and the selections and fine-tunings that are compared."""
 
     def __init__(self, setting: Setting, plan: Plan) -> None:
+        from transformers.utils import logging  # noqa: PLC0415
+
+        logging.disable_progress_bar()  # there is a bar of ours; a second one would tear it
         self.setting, self.plan = setting, plan
         self.work = setting.out / ".work" / plan.name
         self.work.mkdir(parents=True, exist_ok=True)

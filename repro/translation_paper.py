@@ -62,7 +62,8 @@ def report(setting: Setting) -> Report:
 EXPERIMENT = Experiment(
     "translation-paper",
     "Fine-tuning T5-Small on 45,000 of 4.6 million WMT pairs, as the paper does",
-    "For a machine with a GPU and a network; it was run here with tiny models only (`--quick`).",
+    "For a machine with a GPU and a network.",
     run,
     report,
+    "Not run at its size, which takes a GPU; `--quick` runs all of it with tiny models.",
 )

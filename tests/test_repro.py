@@ -24,10 +24,12 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from repro import __main__ as command
-from repro import data, results
+from repro import data, results, translation_holder
 from repro.images import METHODS, Split, Task
 from repro.networks import BATCH, RATE, TINY, Images, conv_network, dense_network, orders, train, train_dense
+from repro.plans import QUICK
 from repro.results import RESULTS, Experiment, Journal, Line, Report, Setting, paired, write_readme, write_report
+from repro.seq2seq import Study
 
 torch.set_num_threads(1)
 
@@ -328,6 +330,21 @@ def test_the_quick_version_writes_everything_and_goes_on(name, data_home, tmp_pa
     monkeypatch.setattr(Journal, "add", lambda *_: pytest.fail("a run was done again"))
     assert command.main(words) == 0
     assert {path: path.read_bytes() for path in tmp_path.glob("*.jsonl")} == runs
+
+
+def test_a_run_that_another_study_has_is_the_same_run(data_home, tmp_path, monkeypatch):
+    monkeypatch.setattr(translation_holder, "HOLDERS", (QUICK.holder,))
+    words = ["translation-holder", "--quick", "--data-home", str(data_home), "--out", str(tmp_path)]
+    journal, encoder = Journal(tmp_path / "translation-holder.jsonl"), next(iter(QUICK.encoders))
+    assert command.main(words) == 0
+    mine = journal.read()[QUICK.holder, 0]["tests"]
+    journal.path.unlink()
+
+    study = Study(Setting(data.home(data_home), tmp_path, quick=True), QUICK)
+    Journal(tmp_path / "translation.jsonl").add(("sensitivity", encoder, 0), study.one_run("sensitivity", encoder, 0))
+    monkeypatch.setattr(Study, "one_run", lambda *_: pytest.fail("it was done again"))
+    assert command.main(words) == 0
+    assert journal.read()[QUICK.holder, 0]["tests"] == mine
 
 
 def test_the_list_names_every_reproduction(capsys):
