@@ -2,9 +2,10 @@
 
     python -m repro images-curves
 
-Cost: not measured; a run grows with the budget, and one of 2,000 images takes 13 CPU seconds on MNIST. The paper plots
-means with bands of one standard deviation over 100 runs and gives no numbers but those at 2,000. Here: 30 runs a
-budget from 500 to 8,000 on MNIST and Fashion-MNIST, 10 on CIFAR-10; those at 2,000 are the runs of `images-table`.
+Cost: a run takes 3 to 27 CPU seconds on MNIST and Fashion-MNIST and 38 to 300 on CIFAR-10, growing with the budget:
+two and a half CPU hours beside those at 2,000, which are the runs of `images-table`. The paper plots means with bands
+of one standard deviation over 100 runs and gives no numbers but those at 2,000. Here: 30 runs a budget from 500 to
+8,000 on MNIST and Fashion-MNIST, 10 on CIFAR-10.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def plot(setting: Setting, found: dict[str, dict[int, dict[str, Floats]]]) -> st
 EXPERIMENT = Experiment(
     "images-curves",
     "Test accuracy against the number of training images",
-    "The same protocol at 500 to 8,000 images. Cost: 13 CPU seconds a run of 2,000 on MNIST.",
+    "The same protocol at 500 to 8,000 images. Cost: two and a half CPU hours beside the table's.",
     run,
     report,
 )

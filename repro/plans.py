@@ -3,8 +3,12 @@
 The paper fine-tunes T5-Small (batches of 128, a constant rate of 0.001, dropout 0.1) on 45,000 of 4,592,289
 English–German pairs. `PAPER` is that, for a machine with a GPU and a network. `SMALL` is the same study at the size of
 two cores: 200,000 Europarl pairs, a small T5 that is first trained on a random tenth of them, 2,000 pairs selected
-from the rest. `QUICK` is the path of either with tiny models. The optimizer is Adafactor, T5's own; the paper names
-none.
+from the rest. `QUICK` is the path of either with tiny models.
+
+The optimizer is Adafactor with steps relative to a parameter's size, T5's own; the paper names none. The small model's
+first training, which the paper has no counterpart of, is by Adam with small batches: of the ways that were tried it
+came farthest in a minute. It is without dropout, and so is its fine-tuning: with the paper's 0.1, a random 2,000 pairs
+made the loss of held-out pairs worse (4.240 to 4.254 in an epoch; 4.226 without).
 """
 
 from __future__ import annotations
@@ -41,6 +45,8 @@ class Plan:
     shape: dict[str, int] = field(default_factory=dict)  # of the model that is made here
     words: int = 4_000
     base_epochs: int = 6
+    base_batch: int = 32
+    base_rate: float = 5e-3
 
 
 PAPER = Plan(
@@ -56,7 +62,8 @@ SMALL = Plan(
     budget=2_000,
     centers=200,
     encoders={"MiniLM": "minilm", "static": "static"},
-    epochs=3,
+    dropout=0.0,
+    epochs=2,
     tokens=40,
     held=1_000,
     translated=300,

@@ -17,7 +17,7 @@ from coresift.models import embed, fine_tuning_recipe, text_loss
 from repro.data import europarl, newstest
 from repro.plans import Ints, Plan, Table, taken
 from repro.results import Entry, Floats, Setting
-from repro.t5 import judge, load_model, made_model, made_tokenizer, save, train
+from repro.t5 import judge, load_model, made_model, made_tokenizer, save, train, train_first
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
@@ -66,7 +66,7 @@ class Study:
         news = dict(zip(("en", "de"), newstest(self.setting.where), strict=True))
         return {
             "held-out": taken(self.pairs, self.parts[0]),
-            "newstest2014": taken(news, np.arange(min(len(news["en"]), 3 * self.plan.held))),
+            "newstest2014": taken(news, np.arange(self.plan.held)),
         }
 
     # -------------------------------------------------------------- the model
@@ -149,7 +149,7 @@ class Study:
         table = self.pool if method == "nothing" else taken(self.pool, self.select(method, encoder, seed, holder))
         model, tokenizer = self.load()
         if method != "nothing":
-            train(model, tokenizer, table, self.plan, seed, self.plan.epochs, self.setting)
+            train(model, tokenizer, table, self.plan, seed, self.setting)
         return {name: judge(model, tokenizer, test, self.plan) for name, test in self.tests.items()}
 
 
@@ -206,9 +206,9 @@ def make_base(study: Study, folder: Path) -> None:
         tokenizer = made_tokenizer(table, plan.words)
         model = made_model(plan, len(tokenizer))
         save(model, tokenizer, at, 0)
-    model, tokenizer = load_model(str(at), plan.dropout)
+    model, tokenizer = load_model(str(at), dropout=0.0)
     for epoch in range(int((at / "epochs").read_text()), plan.base_epochs):
-        train(model, tokenizer, table, plan, 1000 + epoch, 1, study.setting)
+        train_first(model, tokenizer, table, plan, epoch, study.setting)
         save(model, tokenizer, at, epoch + 1)
     (at / "done").touch()
     at.replace(folder)

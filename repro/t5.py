@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,24 +74,44 @@ def made_model(plan: Plan, words: int) -> Any:
 # ------------------------------------------------------------------ training and judging
 
 
-def train(model: Any, tokenizer: Any, table: Table, plan: Plan, seed: int, epochs: int, setting: Setting) -> None:
+def train(model: Any, tokenizer: Any, table: Table, plan: Plan, seed: int, setting: Setting) -> None:
     """Fine-tune on all pairs of a table, without weights."""
     from transformers.optimization import Adafactor  # noqa: PLC0415
 
-    torch.manual_seed(seed)
-    rng = np.random.default_rng([seed, 3])
-    optimizer = Adafactor(model.parameters(), lr=plan.rate, scale_parameter=False, relative_step=False)
-    count = len(table["en"])
+    optimizer = Adafactor(model.parameters(), lr=plan.rate, scale_parameter=True, relative_step=False)
+    with stage(setting.progress, "fine-tuning", plan.epochs * len(table["en"])):
+        for epoch in range(plan.epochs):
+            one_epoch(model, tokenizer, table, plan, [seed, 3, epoch], setting, optimizer.step)
+
+
+def train_first(model: Any, tokenizer: Any, table: Table, plan: Plan, epoch: int, setting: Setting) -> None:
+    """Train a model from nothing for one of its epochs: small batches, and a rate that falls to fine-tuning's."""
+    rate = np.linspace(plan.base_rate, plan.rate, plan.base_epochs)[epoch]
+    adam = torch.optim.Adam(model.parameters(), lr=float(rate), betas=(0.9, 0.98))
+    warm = torch.optim.lr_scheduler.LinearLR(adam, 0.01, total_iters=100)  # Adam begins anew with each epoch
+
+    def step() -> None:
+        adam.step()
+        warm.step()
+
+    with stage(setting.progress, f"first model, epoch {epoch + 1} of {plan.base_epochs}", len(table["en"])):
+        one_epoch(model, tokenizer, table, replace(plan, batch=plan.base_batch), [1000, 3, epoch], setting, step)
+
+
+def one_epoch(
+    model: Any, tokenizer: Any, table: Table, plan: Plan, seed: list[int], setting: Setting, step: Callable[[], None]
+) -> None:
+    """Go through the pairs once, in a random order."""
+    rng = np.random.default_rng(seed)
+    torch.manual_seed(int(rng.integers(2**62)))
+    order = rng.permutation(len(table["en"]))
     model.train()
-    with stage(setting.progress, "fine-tuning", epochs * count):
-        for _ in range(epochs):
-            order = rng.permutation(count)
-            for start in range(0, count, plan.batch):
-                batch = batched(tokenizer, taken(table, order[start : start + plan.batch]), plan)
-                optimizer.zero_grad()
-                model(**batch).loss.backward()
-                optimizer.step()
-                setting.progress.advance(len(batch["labels"]))
+    for start in range(0, len(order), plan.batch):
+        batch = batched(tokenizer, taken(table, order[start : start + plan.batch]), plan)
+        model.zero_grad()
+        model(**batch).loss.backward()
+        step()
+        setting.progress.advance(len(batch["labels"]))
     model.eval()
 
 
