@@ -44,7 +44,8 @@ METHODS = {
     "ours": "coresift's default",
 }
 ALIKE = ("random", "nothing")  # the embedding makes no difference to these
-MEASURES = ("accuracy", "bleu")
+TITLES = {"accuracy": "next-token accuracy", "bleu": "BLEU"}
+MEASURES = tuple(TITLES)
 
 
 def run(setting: Setting) -> None:
@@ -77,22 +78,25 @@ def reported(setting: Setting, name: str) -> Report:
     sets = [name for name, values in next(iter(found.values())).items() if isinstance(values, dict)]
     lines, cells, words, held = [], [], [], []
     for test in sets:
-        for (method, encoder), values in gathered(found, test).items():
+        every = gathered(found, test)
+        for (method, encoder), values in every.items():
             gap, error = against_random(found, test, method, encoder)
             for place, measure in enumerate(MEASURES):
-                shown = f"{gap[place]:+.4f} ± {error[place]:.4f} to random"
+                shown = f"{gap[place]:+.4f} ± {error[place]:.4f} to random" if method != "random" else ""
                 what = f"{test}, {METHODS.get(method, 'before fine-tuning')}"
                 what += "" if method in ALIKE else f", {encoder}"
                 paper = (
                     {"random": ".59", "sensitivity": ".60"}.get(method, "plot only") if measure == "accuracy" else ""
                 )
                 mean = values[:, place].mean()
-                lines.append(Line(f"{what}, {measure}", paper, f"{mean:.4f}", len(values), shown))
+                lines.append(Line(f"{what}, {TITLES[measure]}", paper, f"{mean:.4f}", len(values), shown))
                 cells.append([test, method, encoder, measure, len(values), mean, gap[place], error[place]])
             if method == "sensitivity" and np.isfinite(error[0]):
                 sure = "better" if gap[0] > 2 * error[0] else "worse" if gap[0] < -2 * error[0] else "no different"
                 held.append(sure == "better")
                 words.append(f"{test}, {encoder}: sensitivity {sure} than random ({gap[0]:+.4f} ± {error[0]:.4f})")
+        gained = gain_of_random(every)
+        words.append(f"{test}: fine-tuning on random pairs gains {gained:+.4f} itself")
     write_table(
         setting.out / f"{name}.csv",
         ["test", "method", "embedding", "measure", "runs", "mean", "minus_random", "standard_error"],
@@ -101,7 +105,7 @@ def reported(setting: Setting, name: str) -> Report:
     verdict = f"{degree(held)} (sensitivity above random in next-token accuracy). {'. '.join(words)}."
     if not held:
         verdict = "Too few runs for a verdict."
-    return Report(tuple(lines), verdict, (plot(setting, found, sets, name),), NOTES)
+    return Report(tuple(lines), verdict, (plot(setting, found, sets, name),), NOTES, f"{sets[0]}, sensitivity")
 
 
 NOTES = """Differences are to random, paired by seed, ± one standard error. Accuracy is that of the next token with the
@@ -117,6 +121,15 @@ def gathered(found: dict[Key, Entry], test: str) -> dict[tuple[str, str], Floats
     for (method, encoder, _), entry in sorted(found.items(), key=lambda item: item[0][2]):
         made.setdefault((method, encoder), []).append([entry[test][measure] for measure in MEASURES])
     return {key: np.array(values) for key, values in made.items()}
+
+
+def gain_of_random(every: dict[tuple[str, str], Floats]) -> float:
+    """Return how much better a model is after fine-tuning on random pairs, in accuracy."""
+    after, before = (
+        np.concatenate([values[:, 0] for (name, _), values in every.items() if name == method] or [np.full(1, np.nan)])
+        for method in ("random", "nothing")
+    )
+    return float(after.mean() - before.mean())
 
 
 def against_random(found: dict[Key, Entry], test: str, method: str, encoder: str) -> tuple[list[float], list[float]]:
@@ -139,7 +152,7 @@ def plot(setting: Setting, found: dict[Key, Entry], sets: list[str], name: str) 
     figure, panels = plots.subplots(len(sets), 2, figsize=(11, 3.6 * len(sets)), layout="constrained", squeeze=False)
     for line, test in zip(panels, sets, strict=True):
         every = gathered(found, test)
-        shown = [key for key in every if key[0] != "nothing"]
+        shown = sorted((key for key in every if key[0] != "nothing"), key=lambda key: key[0] != "random")
         for place, (panel, measure) in enumerate(zip(line, MEASURES, strict=True)):
             for height, key in enumerate(shown):
                 values = every[key][:, place]
@@ -148,7 +161,8 @@ def plot(setting: Setting, found: dict[Key, Entry], sets: list[str], name: str) 
             labels = [METHODS[key[0]] + ("" if key[0] in ALIKE else f", {key[1]}") for key in shown]
             panel.set_yticks(range(len(shown)), labels, fontsize=8)
             panel.invert_yaxis()
-            panel.set_title(f"{test}: {measure}")
+            panel.locator_params(axis="x", nbins=5)
+            panel.set_title(f"{test}: {TITLES[measure]}")
             panel.grid(alpha=0.25)
     return save_plot(figure, setting.out / name)
 

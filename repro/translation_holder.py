@@ -31,9 +31,9 @@ from repro.results import (
     write_table,
 )
 from repro.seq2seq import Study
+from repro.translation import MEASURES, TITLES
 
 HOLDERS = (0.05, 0.1, 0.5, 5.0, 50.0, 500.0)
-MEASURES = ("accuracy", "bleu")
 
 
 def run(setting: Setting) -> None:
@@ -68,7 +68,9 @@ def report(setting: Setting) -> Report:
             gap, error = paired(values[:both, place], base[:both, place])
             mean = float(values[:, place].mean())
             shown = f"{gap:+.4f} ± {error:.4f} to the least λ"
-            lines.append(Line(f"{test}, λ = {holder:g}, {measure}", "plot only", f"{mean:.4f}", len(values), shown))
+            lines.append(
+                Line(f"{test}, λ = {holder:g}, {TITLES[measure]}", "plot only", f"{mean:.4f}", len(values), shown)
+            )
             cells.append([test, holder, measure, len(values), mean, gap, error])
     head = ["test", "holder", "measure", "runs", "mean", "minus_least", "standard_error"]
     write_table(setting.out / "translation-holder.csv", head, cells)
@@ -114,7 +116,7 @@ def plot(setting: Setting, found: dict[tuple[str, float], Floats]) -> str:
             panel.errorbar(holders, [one.mean() for one in values], yerr=errors, marker="o", capsize=3, label=test)
         panel.set_xscale("log")
         panel.set_xlabel("λ")
-        panel.set_ylabel(measure)
+        panel.set_ylabel(TITLES[measure])
         panel.legend(frameon=False)
         panel.grid(alpha=0.25)
     return save_plot(figure, setting.out / "translation-holder")
