@@ -180,18 +180,27 @@ def pick(clusters="plain", budget=BUDGET, seed=SEED, losses=True, exclude=(), **
 
 def told(selection, exclude=()):
     """Return a selection's arrays, its ledger, and the estimates of the stored values."""
-    found = {name: np.asarray(getattr(selection, name)) for name in SELECTED}
-    found |= ledger(selection.ledger)
+    found = columns(selection) | ledger(selection.ledger)
+    if not isinstance(selection, cs.WeightedSelection):
+        return found
     if selection.least_inclusion:
         found["least_inclusion"] = np.asarray(selection.least_inclusion)
     if selection.holder.size:
         found["holder"] = selection.holder
-    if selection.weights is None:
-        return found
     return found | {"weights": selection.weights, "estimates": estimates(selection, exclude)}
 
 
 SELECTED = ("ids", "multiplicity", "inclusion", "share", "phase", "order")
+
+
+def columns(selection, *more):
+    """Return the columns of a selection; rows without weights were chosen once, with certainty."""
+    if isinstance(selection, cs.WeightedSelection):
+        return {name: np.asarray(getattr(selection, name)) for name in (*SELECTED, *more)}
+    chosen = {name: np.asarray(getattr(selection, name)) for name in ("ids", "order", *more)}
+    ones = np.ones(len(selection))
+    phase = np.where(selection.origin == 0, 0, 2).astype(np.uint8)
+    return chosen | {"multiplicity": ones.astype(np.int64), "inclusion": ones, "share": 0 * ones, "phase": phase}
 
 
 def ledger(entries):
@@ -229,8 +238,8 @@ def everything(**options):
 
 
 def exact(selection):
-    found = {name: np.asarray(getattr(selection, name)) for name in (*SELECTED, "clusters", "distances")}
-    if selection.weights is None:
+    found = columns(selection, "clusters", "distances")
+    if not isinstance(selection, cs.WeightedSelection):
         return found
     total = cs.estimate(selection, demo().losses[selection.ids]).total
     return found | {"weights": selection.weights, "estimate": interval(total)}

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from coresift.checks import refuse, share
 from coresift.inclusion import FLAT, deal, fixed_size_inclusion, spread
 from coresift.order import snake
-from coresift.types import Clustering, Floats, Frame, Ints, PilotPlan, Strategy
+from coresift.types import Clustering, Floats, Frame, Ints, Moments, PhaseSample, Pilot, PilotPlan
+from coresift.variance import within_clusters
 
-
-class PilotStrategy(Protocol):
-    """A way to choose the rows that are asked first."""
-
-    def size(self, clusters: int, budget: int) -> int:
-        """Return how many rows will be asked."""
-        ...
-
-    def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
-        """Plan the first draw from the frame's open rows; `budget` rows are to come out of both draws."""
-        ...
+__all__ = ["Centers", "Pilot", "Representatives"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Centers(Strategy):
+class Centers(Pilot):
     """Ask the centers, as the paper does.
 
     With keep=False only the draws come out (Algorithm 1); with keep=True the centers come out too, with weight
@@ -35,6 +26,7 @@ class Centers(Strategy):
     """
 
     keep: bool = False
+    asks_centers: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.keep, bool):
@@ -50,13 +42,17 @@ class Centers(Strategy):
         inclusion[_stand_ins(clustering, frame)] = 1.0
         return PilotPlan(inclusion, np.zeros(frame.n), np.arange(frame.n), keep=self.keep, origin="center")
 
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return zeros: the centers are certain."""
+        return Moments()
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Representatives(Strategy):
+class Representatives(Pilot):
     """Ask a spread-out random part of the budget, and keep it (our default).
 
-    `part` of the budget, and at least one row a cluster, is dealt to the clusters in whole numbers near
-    (1 − balance)·size/n + balance/k, so that small clusters are heard too; inside a cluster all rows have the
+    `part` of the budget, and at least one row per cluster, is dealt to the clusters in whole numbers near
+    (1 − balance)·size/n + balance/k, so that small clusters are sampled too; inside a cluster all rows have the
     same π₁. A row's share is α = π₁(1−π)/(π₁(1−π) + π₀·b²) with π = π₁ + π₀: π₀ is what the rest of the budget
     would give it from distances alone, and b ≥ 1 is how many times smaller than the average its cluster is. For
     equal probabilities this is the split of least variance; b keeps the few pilot rows of a small cluster from
@@ -65,13 +61,14 @@ class Representatives(Strategy):
 
     part: float = 0.2
     balance: float = 0.4
+    variance_note: ClassVar[str] = "variance inside the clusters for the pilot"
 
     def __post_init__(self) -> None:
         share("part", self.part)
         share("balance", self.balance, ends=True)
 
     def size(self, clusters: int, budget: int) -> int:
-        """Return the first part of the budget, one row a cluster if half of the budget allows it."""
+        """Return the first part of the budget, one row per cluster if half of the budget allows it."""
         return max(round(self.part * budget), min(clusters, budget // 2))
 
     def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
@@ -87,19 +84,17 @@ class Representatives(Strategy):
         chance = now * (1 - np.minimum(now + later, 1.0))
         # Where nothing comes later, the first draw carries the row alone.
         carried = np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
-        return PilotPlan(now, carried, snake(clustering), keep=True, origin="pilot")
+        return PilotPlan(now, carried, snake(clustering), keep=True, origin="pilot", tour=True)
+
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return those of a stratified draw."""
+        return within_clusters(sample)
 
     def _wishes(self, members: Ints, first: int) -> Floats:
         occupied = members > 0
         even = occupied / max(int(np.count_nonzero(occupied)), 1)
         wishes: Floats = first * ((1 - self.balance) * members / max(int(members.sum()), 1) + self.balance * even)
         return wishes
-
-
-def nobody(frame: Frame) -> PilotPlan:
-    """Return the plan that asks nobody."""
-    nothing = np.zeros(frame.n)
-    return PilotPlan(nothing, nothing, np.arange(frame.n), keep=False, origin="pilot")
 
 
 def _stand_ins(clustering: Clustering, frame: Frame) -> Ints:

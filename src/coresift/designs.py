@@ -1,44 +1,26 @@
-"""How rows are drawn once their sizes are known: inclusion probabilities, the draw, and nothing else.
+"""How rows are drawn once their sizes are known: inclusion probabilities, the draw, and how much its totals vary.
 
-A row's weight is multiplicity / inclusion under every design, so totals are unbiased for all of them. The
-designs use their generator only through `random(count)`: tests enumerate them by enumerating those numbers.
+A row's weight is multiplicity / inclusion under every design, so totals are unbiased for all of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from coresift.inclusion import CERTAIN, fixed_size_inclusion
-from coresift.types import Floats, Ints, Strategy
+from coresift.types import Design, Floats, Ints, Moments, PhaseSample, Uniforms
+from coresift.variance import by_neighbors, independent_draws, independent_rows, spread_terms
 
+__all__ = ["Design", "Independent", "Pivotal", "Poisson", "Systematic"]
 
-class Uniforms(Protocol):
-    """A source of uniform numbers; numpy's Generator is one."""
-
-    def random(self, size: int) -> Floats:
-        """Return `size` numbers in [0, 1)."""
-        ...
-
-
-class Design(Protocol):
-    """A way to draw rows with given sizes."""
-
-    distinct: ClassVar[bool]
-
-    def inclusion(self, sizes: Floats, count: int) -> Floats:
-        """Return each row's inclusion probability (expected count, where a row can come twice)."""
-        ...
-
-    def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
-        """Return positions in the order drawn, and how often each came."""
-        ...
+NEIGHBORS = "differences from the neighbors in draw order"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Independent(Strategy):
+class Independent(Design):
     """Draws with replacement, p ∝ sizes (the paper's Algorithm 1); repeats are merged.
 
     >>> Independent().inclusion(np.array([1.0, 3.0]), 8)
@@ -46,6 +28,8 @@ class Independent(Strategy):
     """
 
     distinct: ClassVar[bool] = False
+    independent: ClassVar[bool] = True
+    variance_note: ClassVar[str] = "sample variance of the draws"
 
     def inclusion(self, sizes: Floats, count: int) -> Floats:
         """Return s·p, the expected count of each row in s draws."""
@@ -59,16 +43,24 @@ class Independent(Strategy):
         hits = _hit(cumulative, spots)
         return np.unique(hits, return_counts=True)
 
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return those of independent draws."""
+        return independent_draws(sample)
+
+    def expected_terms(self, expanded: Floats, inclusion: Floats, left: Floats, strata: Ints) -> Floats:
+        """Return the squared differences from the mean of all draws: order does not matter."""
+        return spread_terms(expanded, left * inclusion, np.zeros_like(strata))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Systematic(Strategy):
+class Systematic(Design):
     """A fixed number of distinct rows at even steps along the sorted order, from one random start.
 
     >>> Systematic().draw(np.array([0.5, 0.5, 0.5, 0.5]), np.random.default_rng(1))[0].size
     2
     """
 
-    distinct: ClassVar[bool] = True
+    variance_note: ClassVar[str] = NEIGHBORS
 
     def inclusion(self, sizes: Floats, count: int) -> Floats:
         """Return π = min(1, c·size) with Σ π = count."""
@@ -80,13 +72,21 @@ class Systematic(Strategy):
         steps = uniforms.random(1)[0] + np.arange(round(cumulative[-1]))
         return _merge(certain, open_rows[_hit(cumulative, steps)])
 
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return those of a sorted draw."""
+        return by_neighbors(sample)
+
+    def expected_terms(self, expanded: Floats, inclusion: Floats, left: Floats, strata: Ints) -> Floats:
+        """Return the squared differences from the neighbors' mean."""
+        return spread_terms(expanded, left * inclusion * (1 - inclusion), strata)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Pivotal(Strategy):
+class Pivotal(Design):
     """A fixed number of distinct rows by duels between neighbors in the sorted order (ordered pivotal method).
 
     Neighbors seldom come out together, as with `Systematic`, but there is enough chance left for an honest
-    variance. The sequence of duels is carried out once a unit step of Σ π instead of once a row: inside a step
+    variance. The sequence of duels is carried out once per unit step of Σ π instead of once per row: inside a step
     the survivor is a row drawn ∝ π, and the row that crosses the step's end duels with it (Deville and Tillé
     1998; Chauvet 2012 has the equivalence).
 
@@ -94,7 +94,7 @@ class Pivotal(Strategy):
     2
     """
 
-    distinct: ClassVar[bool] = True
+    variance_note: ClassVar[str] = NEIGHBORS
 
     def inclusion(self, sizes: Floats, count: int) -> Floats:
         """Return π = min(1, c·size) with Σ π = count."""
@@ -109,25 +109,38 @@ class Pivotal(Strategy):
         numbers = uniforms.random(2 * count)
         return _merge(certain, open_rows[_duel(cumulative, count, numbers[:count], numbers[count:])])
 
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return those of a sorted draw."""
+        return by_neighbors(sample)
+
+    def expected_terms(self, expanded: Floats, inclusion: Floats, left: Floats, strata: Ints) -> Floats:
+        """Return the squared differences from the neighbors' mean."""
+        return spread_terms(expanded, left * inclusion * (1 - inclusion), strata)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Poisson(Strategy):
-    """Every row decides alone: distinct rows, a random number of them, `count` on average.
+class Poisson(Design):
+    """Every row is included independently: distinct rows, a random number of them, `count` on average.
 
     >>> Poisson().inclusion(np.array([1.0, 1.0]), 1)
     array([0.5, 0.5])
     """
 
-    distinct: ClassVar[bool] = True
+    fixed_size: ClassVar[bool] = False
+    variance_note: ClassVar[str] = "Poisson variance"
 
     def inclusion(self, sizes: Floats, count: int) -> Floats:
         """Return π = min(1, c·size) with Σ π = count."""
         return fixed_size_inclusion(sizes, count)
 
     def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
-        """Toss one coin a row."""
+        """Toss one coin per row."""
         drawn = np.flatnonzero(uniforms.random(inclusion.size) < inclusion)
         return drawn, np.ones(drawn.size, np.int64)
+
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return those of rows that are included independently."""
+        return independent_rows(sample)
 
 
 def _split(inclusion: Floats) -> tuple[Ints, Ints, Floats]:
@@ -155,7 +168,7 @@ def _duel(cumulative: Floats, count: int, places: Floats, tosses: Floats) -> Int
     crossing = np.searchsorted(cumulative, borders, side="left")
     before = np.where(crossing > 0, cumulative[crossing - 1], 0.0)
     crossing_inclusion = cumulative[crossing] - before
-    # Inside step i: `carried` of it belongs to whoever survived the last border, rows up to `filled` share the rest.
+    # Inside step i: `carried` of it belongs to the last border's survivor, rows up to `filled` share the rest.
     carried = np.concatenate([[0.0], cumulative[crossing] - borders])
     filled = np.concatenate([before - (borders - 1), [1.0]])
     spot = places * filled
