@@ -162,7 +162,7 @@ def test_other_models_columns_and_parts_work_too(run, corpus, folders):  # noqa:
     asked = ~np.isnan(picked.losses)
     twin = models.gradient_norms(models.text_loss(folders / "gpt2", EN))(picked.ids[asked])
     assert np.allclose(picked.losses[asked], twin, rtol=1e-3)
-    assert "2 classes" in picked.recipe["strata"]
+    assert "2 classes" in picked.provenance.lines()["strata"]
     losses = {"id": [f"pair {row}" for row in range(N)], "loss": np.arange(N) / 7}
     pa.csv.write_csv(pa.table(losses), "losses.csv")
     succeeded(run(*encoder, "--losses", "losses.csv", "--paper", "0.1", "--clusters", 5))
