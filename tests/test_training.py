@@ -16,7 +16,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
-from test_models import sentences, tiny_bert, tiny_gpt2, tiny_t5, words_tokenizer
+from tiny_models import sentences, tiny_bert, tiny_gpt2, tiny_t5, words_tokenizer
 
 import coresift as cs
 from coresift import models
