@@ -37,6 +37,10 @@ class MaxCostError(LossError):
     answers: NDArray[Any] = np.zeros(0)
 
 
+class _NoAnswerError(Exception):
+    """A row that has no answer after the last try; its text is the first half of the sentence."""
+
+
 class Meter:
     """What an oracle has spent: every row that is sent counts, since a bad reply or a late one is billed as well.
 
@@ -68,7 +72,7 @@ class Meter:
     def meet(self, journal: Journal) -> None:
         """Count what earlier processes have spent on a state file."""
         with self._lock:
-            before = max(journal.sent, journal.count) - self._noted.get(journal.path, 0)
+            before = journal.sent - self._noted.get(journal.path, 0)
             self._before[journal.path] = max(before, self._before.get(journal.path, 0))
 
     def take(self, count: int, journal: Journal | None) -> int:
@@ -157,11 +161,18 @@ class Asker:
         """Ask for these rows, in batches of their order; a failure comes after what is under way was kept."""
         batches = [ids[start : start + self._batch] for start in range(0, ids.size, self._batch)]
         stop = threading.Event()
-        if min(self._concurrency, len(batches)) > 1:
-            self._together(batches, keep, stop)
+        try:
+            if min(self._concurrency, len(batches)) > 1:
+                self._together(batches, keep, stop)
+                return
+            for batch in batches:
+                self._ask(batch, keep, stop)
+        except _NoAnswerError as failure:
+            error = LossError(f"{failure} {self._safe()}")  # only now, when everything that came is kept
+            cause = failure.__cause__
+        else:
             return
-        for batch in batches:
-            self._ask(batch, keep, stop)
+        raise error from cause
 
     def _together(self, batches: list[Ints], keep: Keep, stop: threading.Event) -> None:
         """Let several threads take one batch after the other."""
@@ -207,9 +218,9 @@ class Asker:
             left = np.concatenate([bad, left[sending.size :]])
             failures += failure is not None
             if failure is not None and failures == self._tries:
-                raise failure from failure.__cause__
+                raise failure
 
-    def _try(self, sending: Ints, keep: Keep) -> tuple[Ints, LossError | None]:
+    def _try(self, sending: Ints, keep: Keep) -> tuple[Ints, _NoAnswerError | None]:
         """Call the source once; return the rows that got no answer, and the sentence on them."""
         try:
             values = self._reader(sending, self._timeout)
@@ -225,12 +236,12 @@ class Asker:
         answer = answers[bad[0]] if self._question.numeric else "something else"
         refusal = self._question.refusal(None, sending[bad[0]], answer)
         count = f"({bad.size} of {sending.size} rows are like that{again})"
-        return sending[bad], LossError(f"{refusal} {count}. {self._safe()}")
+        return sending[bad], _NoAnswerError(f"{refusal} {count}.")
 
-    def _raised(self, sending: Ints, cause: BaseException | None) -> LossError:
-        error = LossError(
-            f"The callable for {self._question.plural} failed {_times(self._tries)} on {_rows(sending)}: "
-            f"{told(cause)}. {self._safe()}"
+    def _raised(self, sending: Ints, cause: BaseException | None) -> _NoAnswerError:
+        tries = _times(self._tries)
+        error = _NoAnswerError(
+            f"The callable for {self._question.plural} failed {tries} on {_rows(sending)}: {told(cause)}."
         )
         error.__cause__ = None if holds_secret(cause) else cause  # a traceback would show it
         return error
