@@ -753,8 +753,10 @@ def test_killed_at_random_moments_a_run_goes_on_and_asks_nothing_answered_again(
     for turn in range(8):
         run = start(killed)
         if turn:  # the first kill comes anywhere in the start of the process
-            run.stdout.readline()
-        time.sleep(moments.uniform(0, 0.15))
+            goal = len(batches(killed)) + moments.randint(1, 25)
+            while len(batches(killed)) < goal and run.poll() is None:
+                time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.008 if turn else 0.15))
         os.kill(run.pid, signal.SIGKILL)
         kills += run.wait() == -signal.SIGKILL
         run.stdout.close()

@@ -470,7 +470,10 @@ def kept(folder):
 def kill_while_it_asks(folder, money, moments):
     child = serve(folder, money)
     assert child.stdout.readline() == "ready\n"
-    time.sleep(moments.uniform(0, 0.12))
+    goal = len(billed(folder)) + moments.randint(0, 60)
+    while len(billed(folder)) < goal and child.poll() is None:
+        time.sleep(0.002)
+    time.sleep(moments.uniform(0, 0.02))
     os.kill(child.pid, signal.SIGKILL)
     child.stdout.close()
     return child.wait() == -signal.SIGKILL

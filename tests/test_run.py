@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import coresift as cs
-from coresift.arguments import settle
 from coresift.checks import InputError, LossError
-from coresift.oracle import CLASS, LABEL, LOSS, MaxCostError, Oracle, Request, Tally
+from coresift.oracle import CLASS, LABEL, LOSS, MaxCostError, Oracle, Request
 from coresift.oracle.run import Run
-from coresift.pipeline import finish, prepare
 from coresift.progress import Progress
+from coresift.recipes import settle
+from coresift.selection import prepare, steps
+from coresift.types import Ledger
 
 N = 15
 FINGERPRINT = {"rows": "a1", "seed": "0"}
@@ -38,12 +39,13 @@ def worth(answer):
 
 def job():
     """Three rounds; what each asks depends on every answer before it."""
-    total, tally = 0, Tally()
+    total, requests = 0, []
     for number in range(1, 4):
         ids = [(total + step * number) % N for step in range(4)]
-        answers = yield tally.note(Request(ids, f"step {number}", number))
+        requests.append(Request(np.array(ids), f"step {number}", number))
+        answers = yield requests[-1]
         total += sum(worth(answer) * place for place, answer in enumerate(answers.tolist(), start=1))
-    return total, tally.ledger
+    return total, Ledger.of(requests)
 
 
 def twin(job, known):
@@ -51,6 +53,7 @@ def twin(job, known):
     generator, asked = job(), []
     request = next(generator)
     while True:
+        request = Request(np.asarray(request.ids), request.reason, request.round)
         asked += [row for row in request.ids.tolist() if row not in asked]
         waiting = [row for row in dict.fromkeys(request.ids.tolist()) if row not in known]
         if waiting:
@@ -339,39 +342,30 @@ def test_a_job_without_a_result_so_far_is_one_sentence_and_can_go_on():
 # A real job
 
 
-def selecting(rows, losses=None, **options):
-    """The flow of `select` as a job."""
-    settled = settle(rows, 40, 3, asking=True, **options)
-
-    def steps():
-        prepared, tally = prepare(settled, None, Progress()), Tally()
-        answers = yield tally.note(Request(prepared.pilot.ids, "pilot"))
-        probed = yield tally.note(Request(prepared.probed, "holder"))
-        return finish(prepared, answers, tally.ledger, probed=probed)
-
-    return steps, settled.rows
+def selecting(rows, **options):
+    """The flow of `select` as a job, the clustering included."""
+    job = settle(rows, 40, 3, asking=True, **options)
+    return lambda: steps(prepare(job, None, Progress())), job.rows
 
 
 @pytest.mark.parametrize("options", [{}, {"score": cs.Sensitivity(holder="robust"), "pilot": cs.Centers(keep=False)}])
 def test_select_in_steps_gives_the_bytes_of_select_at_once(tmp_path, options):
     rows = np.random.default_rng(0).normal(size=(600, 4)).astype(np.float32)
     expected = cs.save(cs.select(rows, loss, 40, 3, **options), tmp_path / "once.parquet").read_bytes()
-    steps, opened = selecting(rows, **options)
+    flow, opened = selecting(rows, **options)
     fingerprint = {"rows": opened.fingerprint()}
     chance = random.Random(0)
     for _ in range(200):
-        with Run(steps, opened.n, fingerprint=fingerprint, state=tmp_path / "state") as run:
+        with Run(flow, opened.n, fingerprint=fingerprint, state=tmp_path / "state") as run:
             if run.finished:
                 break
             some = chance.sample(run.ask().tolist(), chance.randint(1, len(run.ask())))
             run.tell(some, loss(np.array(some)))
-    assert (
-        cs.save(run_result(steps, opened, fingerprint, tmp_path), tmp_path / "steps.parquet").read_bytes() == expected
-    )
+    assert cs.save(run_result(flow, opened, fingerprint, tmp_path), tmp_path / "steps.parquet").read_bytes() == expected
 
 
-def run_result(steps, opened, fingerprint, folder):
-    with Run(steps, opened.n, fingerprint=fingerprint, state=folder / "state") as run:
+def run_result(flow, opened, fingerprint, folder):
+    with Run(flow, opened.n, fingerprint=fingerprint, state=folder / "state") as run:
         return run.result
 
 
@@ -409,13 +403,20 @@ def telling(folder):
     return subprocess.Popen([sys.executable, "-c", TELLING], cwd=folder, stdout=subprocess.PIPE, text=True)
 
 
+def lines_of(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
 def kill_often(folder, kills, seed):
     """Kill runs at random moments; return how many were told before each kill, as far as the teller knows."""
     moments, done = random.Random(seed), 0
     while done < kills and not (folder / "end").exists():
         child = telling(folder)
         child.stdout.readline()
-        time.sleep(moments.uniform(0, 0.06))
+        goal = lines_of(folder / "told") + moments.randint(0, 15)
+        while lines_of(folder / "told") < goal and child.poll() is None:
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.005))
         os.kill(child.pid, signal.SIGKILL)
         child.stdout.close()
         done += child.wait() == -signal.SIGKILL

@@ -15,13 +15,13 @@ from coresift.checks import InputError, positive, refuse, whole
 from coresift.oracle.asking import MaxCostError, Meter, Pace
 from coresift.oracle.journal import Journal
 from coresift.oracle.questions import CLASS, LABEL, LOSS, Question
-from coresift.oracle.requests import Job, Request, Tally
+from coresift.oracle.requests import Job
 from coresift.oracle.session import Fetcher, Session
 from coresift.oracle.sources import Names, Opening, source_of
 from coresift.oracle.store import Answers, Cache
 from coresift.progress import Progress
 from coresift.redaction import redact
-from coresift.types import Ints
+from coresift.types import Ints, Request
 
 __all__ = [
     "CLASS",
@@ -34,7 +34,6 @@ __all__ = [
     "Request",
     "Session",
     "Source",
-    "Tally",
     "as_oracle",
 ]
 

@@ -1,109 +1,53 @@
-"""Drives a job from request to request with the answers that there are."""
+"""Drive a job to its end: a job yields requests for answers and returns its result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
-import numpy as np
-
-from coresift.checks import LossError, row_numbers
-from coresift.oracle.asking import MaxCostError
-from coresift.oracle.requests import Job, Request, Tally
-from coresift.oracle.store import Answers
-from coresift.types import Ints
+from coresift.checks import InputError
+from coresift.oracle import LOSS, Oracle, Question
+from coresift.oracle.requests import Job
+from coresift.oracle.run import Run
+from coresift.progress import Progress
+from coresift.rows import Rows
 
 R = TypeVar("R")
 
 
-class Driver(Generic[R]):
-    """Runs a job up to the first row that has no answer, and from the start again where that is needed.
+def answer(
+    steps: Job[R],
+    oracle: Oracle | None,
+    rows: Rows,
+    fingerprint: Callable[[], Mapping[str, str]],
+    limit: int,
+    progress: Progress,
+    question: Question = LOSS,
+) -> R:
+    """Answer every request of a job from the oracle, and return the job's result.
 
     Args:
-        job: Begins the job.
-        answers: The answers that there are; the job goes on when more have come.
-        n: How many rows there are.
-        limit: The most distinct rows that the job may ask.
+        steps: The job.
+        oracle: Who answers; None where the job asks nothing.
+        rows: The rows that the requests number.
+        fingerprint: What the run depends on, by part; called only when something is asked.
+        limit: The most distinct rows that may be asked.
+        progress: Where progress shows.
+        question: What is asked, losses or labels.
 
-    Attributes:
-        tally: What the job has asked so far.
-        returned: The job's result, in a tuple; empty before its end.
-
-    Example:
-        >>> from coresift.oracle.questions import LOSS
-        >>> def job():
-        ...     return (yield Request([4, 9], "pilot")).tolist()
-        >>> answers = Answers(LOSS)
-        >>> driver = Driver(job, answers, n=50, limit=50)
-        >>> driver.pending()
-        array([4, 9])
-        >>> answers.keep([9, 4], [3.0, 2.0])
-        >>> driver.pending(), driver.returned
-        (array([], dtype=int64), ([2.0, 3.0],))
+    Returns:
+        The result; if the oracle's `max_cost` is reached, the result so far of a job that can give one.
     """
-
-    def __init__(self, job: Callable[[], Job[R]], answers: Answers, n: int, limit: int) -> None:
-        self._job, self._answers, self._n, self._limit = job, answers, n, limit
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget how far the job has come; it runs again when it is needed, with the answers that there are."""
-        self._generator: Job[R] | None = None
-        self._request: Request | None = None
-        self.tally = Tally()
-        self.returned: tuple[R] | tuple[()] = ()
-
-    def pending(self) -> Ints:
-        """Run the job as far as it can go, and return the rows that it waits for; none at its end."""
-        if not self.returned and self._generator is None:
-            self.restart()
-            self._generator = self._job()
-            self._step(next)
-        while self._request is not None:
-            missing = self._answers.missing(self._request.ids)
-            if missing.size:
-                return missing
-            self._send(self._answers.get(self._request.ids))
-        return np.zeros(0, np.int64)
-
-    def stop(self, error: MaxCostError) -> R:
-        """Let the job give the result so far; if it cannot, raise the error. The job can be run again."""
-        request, generator = self._request, self._generator
-        if request is None or generator is None:
-            raise error
-        known = request.ids[~np.isin(request.ids, self._answers.missing(request.ids))]
-        error.ids, error.answers = known, self._answers.get(known)
-        self.restart()
-        try:
-            generator.throw(error)
-        except StopIteration as end:
-            result: R = end.value
-            return result
-        generator.close()
-        raise error
-
-    def close(self) -> None:
-        """End the job where it is."""
-        if self._generator is not None:
-            self._generator.close()
-        self.restart()
-
-    def _send(self, answers: Any) -> None:
-        self._step(lambda generator: generator.send(answers))
-
-    def _step(self, step: Callable[[Job[R]], Request]) -> None:
-        """Let the job take one step; if it fails, the next call runs it from the start."""
-        generator, self._generator, self._request = self._generator, None, None
-        assert generator is not None
-        try:
-            request = step(generator)
-        except StopIteration as end:
-            self.returned = (end.value,)
-            return
-        row_numbers("ids", np.unique(request.ids), self._n)
-        if self.tally.ledger.asked + self.tally.new(request.ids).size > self._limit:
-            raise LossError(
-                f"The job asks for more than {self._limit} rows, which was to be the most; "
-                "this is a defect of coresift, please report it."
-            )
-        self._generator, self._request = generator, self.tally.note(request)
+    with Run(
+        lambda: steps,
+        rows.n,
+        question=question,
+        fingerprint=fingerprint,
+        names=rows.names,
+        oracle=oracle,
+        limit=limit,
+        progress=progress,
+    ) as run:
+        if oracle is None and (pending := run.ask().size):
+            raise InputError(f"{question.argument} must be given: {pending} rows are to be asked.")
+        return run.complete()

@@ -1,40 +1,15 @@
-"""What a job asks: rows, why, and in which round; and the count of it."""
+"""What a job is, and the count of what it asks."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from coresift.types import Ints, Ledger
+from coresift.types import Ints, Ledger, Request
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """Rows whose answers a job needs before it goes on.
-
-    Attributes:
-        ids: Row numbers; a row may come more than once, and also if an earlier request had it.
-        reason: Why, in a word or two, for the ledger.
-        round: The number of the round, from 1.
-
-    Example:
-        >>> Request([3, 7], "pilot").ids
-        array([3, 7])
-    """
-
-    ids: Ints
-    reason: str
-    round: int = 1
-
-    def __post_init__(self) -> None:
-        ids = np.array(self.ids, np.int64)
-        ids.setflags(write=False)
-        object.__setattr__(self, "ids", ids)
 
 
 # A job yields requests, gets the answers in the order of their ids, and returns its result. It depends on its
@@ -45,15 +20,13 @@ Job: TypeAlias = Generator[Request, Any, R]
 class Tally:
     """Counts the distinct rows that a job asks, by round and reason.
 
-    A job that puts a ledger into its result writes `answers = yield tally.note(Request(…))`.
-
     Attributes:
         ledger: The count.
         last: The last request, or None.
 
     Example:
         >>> tally = Tally()
-        >>> _ = tally.note(Request([3, 7, 3], "pilot")), tally.note(Request([7, 9], "check", 2))
+        >>> _ = tally.note(Request(np.array([3, 7, 3]), "pilot")), tally.note(Request(np.array([7, 9]), "check", 2))
         >>> tally.ledger
         Ledger(entries=((1, 'pilot', 2), (2, 'check', 1)))
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,12 +15,11 @@ import numpy as np
 from coresift.checks import InputError, LossError, refuse, whole
 from coresift.oracle import Oracle, Source, as_oracle
 from coresift.oracle.asking import MaxCostError
-from coresift.oracle.driving import Driver
-from coresift.oracle.journal import Journal
+from coresift.oracle.book import Book
 from coresift.oracle.questions import LOSS, Question
 from coresift.oracle.requests import Job
 from coresift.oracle.sources import Names
-from coresift.oracle.store import Answers
+from coresift.oracle.stepping import Driver
 from coresift.progress import Progress
 from coresift.types import Ints, Ledger
 
@@ -63,7 +61,8 @@ class Run(Generic[R]):
         n: How many rows there are.
         question: What is asked about them.
         fingerprint: What the run depends on, by part, such as the digests of the rows and of the arguments; a state
-            file is good for one fingerprint.
+            file is good for one fingerprint. A function is called when the job has asked for the first time, and only
+            then is the state file opened.
         name: What the answers are called, by default as the oracle says.
         names: The table's own ids of the rows with these numbers, or None if it has none.
         oracle: What `complete` asks, in any form that an `Oracle` takes.
@@ -95,7 +94,7 @@ class Run(Generic[R]):
         n: int,
         *,
         question: Question = LOSS,
-        fingerprint: Mapping[str, str] | None = None,
+        fingerprint: Mapping[str, str] | Callable[[], Mapping[str, str]] | None = None,
         name: str | None = None,
         names: Names | None = None,
         oracle: Source | Oracle = None,
@@ -105,29 +104,12 @@ class Run(Generic[R]):
         progress: Progress | None = None,
     ) -> None:
         self._n, self._question, self._names = whole("n", n, least=0), question, names
-        self._fingerprint, self._progress = dict(fingerprint or {}), progress or Progress()
-        self._oracle = as_oracle(oracle, question)
-        self._lock, self._stack = threading.RLock(), ExitStack()
-        self._answers = self._open(state, name, arguments)
-        self._driver = Driver(job, self._answers, self._n, self._n if limit is None else limit)
-        weakref.finalize(self, self._stack.close)  # for a run that nobody closes
+        self._progress, self._oracle = progress or Progress(), as_oracle(oracle, question)
+        self._lock = threading.RLock()
+        self._book = Book(self._n, question, fingerprint, self._oracle, state, name, arguments)
+        self._driver = Driver(job, self._book.open, self._n, self._n if limit is None else limit)
         self._stopped: tuple[R] | tuple[()] = ()  # the result so far of a run that max_cost has stopped
-
-    def _open(self, state: str | Path | None, name: str | None, arguments: Mapping[str, Any] | None) -> Answers:
-        if state is None:
-            if self._oracle is None:
-                return Answers(self._question)
-            return self._stack.enter_context(self._oracle.answers(self._n, self._fingerprint, self._question))
-        if not isinstance(state, (str, Path)):
-            refuse("state", "the path of a file", repr(state))
-        if self._oracle is not None and self._oracle.journal is not None:
-            raise InputError("state and the oracle's journal are two files for the same answers; give one of them.")
-        name = name or (self._question.column if self._oracle is None else self._oracle.name)
-        journal = Journal(Path(state), name, self._fingerprint, self._n, question=self._question, arguments=arguments)
-        self._stack.callback(journal.close)
-        if self._oracle is not None:
-            self._oracle.meet(journal)
-        return Answers(self._question, journal)
+        weakref.finalize(self, self._book.close)  # for a run that nobody closes
 
     # What a user does
 
@@ -166,7 +148,7 @@ class Run(Generic[R]):
             told = self._question.check(answers, rows, source="answers", names=list(ids) if as_ids else None).tolist()
             fresh, changed = self._sort(rows.tolist(), told, pending, correct)
             both = changed | fresh
-            self._answers.keep(list(both), list(both.values()), correct=bool(changed))
+            self._book.open().keep(list(both), list(both.values()), correct=bool(changed))
             if changed:
                 self._driver.close()
                 self._stopped = ()
@@ -190,8 +172,10 @@ class Run(Generic[R]):
             oracle = self._oracle if source is None else as_oracle(source, self._question)
             if oracle is None:
                 raise InputError(f"complete needs {self._question.allowed}, or an Oracle; got nothing.")
-            arguments = (self._n, self._fingerprint, self._names, self._question, self._answers, self._progress)
-            with oracle.fetcher(*arguments) as fetcher:
+            answers = self._book.open()
+            with oracle.fetcher(
+                self._n, self._book.fingerprint, self._names, self._question, answers, self._progress
+            ) as fetcher:
                 self._oracle = oracle
                 try:
                     while (ids := self._driver.pending()).size:
@@ -257,7 +241,7 @@ class Run(Generic[R]):
         """Close the state file, which ends its lock; everything told is in it."""
         with self._lock:
             self._driver.close()
-            self._stack.close()
+            self._book.close()
 
     def __enter__(self) -> Run[R]:
         return self
@@ -268,7 +252,7 @@ class Run(Generic[R]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"Run({len(self._answers.values)} answers{', finished' if self._driver.returned else ''})"
+        return f"Run({self._book.count} answers{', finished' if self._driver.returned else ''})"
 
     # What is told
 
@@ -305,7 +289,7 @@ class Run(Generic[R]):
         """Return the answers that are new and those that replace others, or refuse all of them."""
         fresh: dict[int, Any] = {}
         changed: dict[int, Any] = {}
-        known = self._answers.values
+        known = self._book.open().values
         for row, answer in zip(rows, answers, strict=True):
             if row not in known and row not in pending:
                 raise InputError(f"ids must be rows that were asked and are not answered yet; row {row} is not.")

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from coresift.checks import LossError, row_numbers
 from coresift.oracle.asking import Asker, Meter, Pace
 from coresift.oracle.questions import Question
-from coresift.oracle.requests import Request, Tally
+from coresift.oracle.requests import Tally
 from coresift.oracle.sources import Reader
 from coresift.oracle.store import Answers, Cache
 from coresift.progress import Progress, stage
-from coresift.types import Ints, Ledger
+from coresift.types import Ints, Ledger, Request
 
 if TYPE_CHECKING:
     from coresift.oracle import Oracle
@@ -114,7 +114,7 @@ class Session:
 
     def ask(self, ids: Ints, *, round: int, reason: str) -> Any:
         """Return the answers of the rows with these numbers, in their order; a row may come more than once."""
-        request = Request(ids, reason, round)
+        request = Request(np.asarray(ids, np.int64), reason, round)
         row_numbers("ids", np.unique(request.ids), self._n)
         total = self.ledger.asked + self._tally.new(request.ids).size
         if total > self._limit:

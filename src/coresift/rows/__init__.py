@@ -13,12 +13,13 @@ import numpy as np
 from coresift.checks import refuse
 from coresift.rows.arrays import rows_of_array, rows_of_arrays, rows_of_npy
 from coresift.rows.base import Block, Rows, Stretch, first_bad_row, refuse_bad_row
+from coresift.rows.checking import check_clustered
 from coresift.rows.embedded import MANIFEST, rows_of_embeddings
 from coresift.rows.places import PlacedArray, find_places, is_uri
 from coresift.rows.sources import ArrowPart, DatasetPart, MemoryPart, ParquetPart
 from coresift.rows.tables import Part, rows_of_tables
 
-__all__ = ["Block", "Rows", "Stretch", "first_bad_row", "open_parts", "open_rows", "refuse_bad_row"]
+__all__ = ["Block", "Rows", "Stretch", "check_clustered", "first_bad_row", "open_parts", "open_rows", "refuse_bad_row"]
 
 PARTS: dict[str, type[ArrowPart] | type[ParquetPart]] = {
     ".parquet": ParquetPart,
