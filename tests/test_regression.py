@@ -297,9 +297,9 @@ def test_a_journal_keeps_labels_and_a_stopped_run_goes_on(tmp_path):
         return first(ids)
 
     journal = tmp_path / "journal"
-    with pytest.raises(cs.LossError, match=r"The callable for labels failed .* answers are safe in the journal"):
+    with pytest.raises(cs.LossError, match=r"The callable for labels failed .* answers are safe in the state file"):
         cs.select_regression(A, cs.Oracle(failing, journal=journal, batch=7, retries=0), 40)
-    assert any(loss < 0 for line in journal.read_text().splitlines()[1:] for loss in json.loads(line)["losses"])
+    assert any(loss < 0 for line in journal.read_text().splitlines()[1:] for loss in json.loads(line)["answers"])
     second = Labels(b)
     found = cs.select_regression(A, cs.Oracle(second, journal=journal, batch=7), 40)
     assert found == cs.select_regression(A, b, 40)
