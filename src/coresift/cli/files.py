@@ -14,7 +14,8 @@ from coresift.answers import AnswerFile, MissingRowsError
 from coresift.checks import InputError
 from coresift.cli.showing import tell
 from coresift.estimation import effective_size
-from coresift.storage import SELECTION_SUFFIXES, check_target, write_table
+from coresift.storage import SELECTION_SUFFIXES
+from coresift.tables.writing import check_target, write_table
 
 
 def check_out(out: Path, what: str, *sources: str | Path | None, flag: str = "--out") -> None:

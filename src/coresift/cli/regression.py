@@ -27,7 +27,7 @@ from coresift.cli.flags import (
 )
 from coresift.cli.showing import show_facts, speaking, tell
 from coresift.regression import RegressionOptions
-from coresift.storage import write_table
+from coresift.tables.writing import write_table
 
 
 @app.command()

@@ -14,7 +14,8 @@ from coresift.checks import InputError
 from coresift.cli.embedding import set_threads
 from coresift.cli.files import describe
 from coresift.cli.showing import show_facts
-from coresift.storage import SELECTION_SUFFIXES, check_target
+from coresift.storage import SELECTION_SUFFIXES
+from coresift.tables.writing import check_target
 from coresift.types import digest
 
 

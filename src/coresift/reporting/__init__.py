@@ -23,7 +23,7 @@ from coresift.reporting.mapping import draw_map
 from coresift.reporting.page import LIMIT, as_page
 from coresift.reporting.reading import Lines
 from coresift.rows import Rows, open_rows
-from coresift.storage import check_target, write_bytes
+from coresift.tables.writing import check_target, write_bytes
 from coresift.types import Clustering, Floats, Ints, Selection
 
 __all__ = ["Facts", "facts_of", "report"]

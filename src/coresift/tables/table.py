@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, refuse
-from coresift.tables.parts import Part, bounds_of, by_part
+from coresift.tables.parts import Part, bounds_of, by_part, reading
 from coresift.tables.values import is_nested, is_text, names_of, numbers_in, text_of
 from coresift.types import Floats, Ints
 
@@ -47,7 +47,7 @@ class Table:
                 allowed = f"files with the same columns ({self.listed()})"
                 refuse(argument, allowed, f"{part.name} with {listed(part.schema.names)}")
         if id_column is not None:
-            self.require(id_column, "id_column")
+            self.require("id_column", id_column)
             if is_nested(self.type_of(id_column)):
                 allowed = "a column of whole numbers or texts"
                 refuse("id_column", allowed, f"{id_column!r} of type {self.type_of(id_column)}")
@@ -67,14 +67,14 @@ class Table:
         """Return the type of a column in the first of the tables."""
         return self.schema.field(column).type
 
-    def require(self, column: str, argument: str | None = None) -> None:
+    def require(self, argument: str, column: str) -> None:
         """Refuse a column that is not there."""
         if column not in self.columns:
-            refuse(argument or self.argument, f"one of the columns {self.listed()}", repr(column))
+            refuse(argument, f"one of the columns {self.listed()}", repr(column))
 
-    def require_texts(self, column: str, argument: str) -> None:
+    def require_texts(self, argument: str, column: str) -> None:
         """Refuse a column that is not there or has no texts in it."""
-        self.require(column, argument)
+        self.require(argument, column)
         if not is_text(self.type_of(column)):
             refuse(argument, "a column of texts", f"{column!r} of type {self.type_of(column)}")
 
@@ -97,7 +97,13 @@ class Table:
 
     def numbers(self, column: str, ids: ArrayLike) -> Floats:
         """Return a column's numbers for some rows, in the order asked, NaN where there is none."""
-        return np.array(self._in_order(column, ids, lambda array: numbers_in(array).tolist()), np.float64)
+        numbers = np.asarray(ids, np.int64)
+        order = np.argsort(numbers, kind="stable")
+        result = np.empty(numbers.size)
+        with reading(f"The column {column}"):
+            found = [numbers_in(batch.column(0)) for batch in self.pick([column], numbers[order])]
+        result[order] = np.concatenate([np.zeros(0), *found])
+        return result
 
     def take(self, ids: ArrayLike) -> pa.Table:
         """Return whole rows by number, in the order asked."""
@@ -167,7 +173,7 @@ class Table:
     def _encoded(self, column: str, argument: str, convert: Any) -> Any:
         import pyarrow as pa
 
-        self.require(column, argument)
+        self.require(argument, column)
         if is_nested(self.type_of(column)):
             allowed = "a column of texts or whole numbers"
             refuse(argument, allowed, f"{column!r} of type {self.type_of(column)}")

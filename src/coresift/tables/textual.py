@@ -77,7 +77,7 @@ def read_jsonl(path: Path | Place) -> pa.Table:
         if len(tables) == 1:
             return tables[0]
         schema = _common([table.schema for table in tables])
-        return pa.concat_tables([_fitted(table, schema) for table in tables])
+        return pa.concat_tables([fitted(table, schema) for table in tables])
 
 
 def split_note(table: pa.Table) -> tuple[bytes | None, pa.Table]:
@@ -178,6 +178,8 @@ def _array(values: list[Any]) -> pa.Array:
 
     try:
         return pa.array(values)
+    except OverflowError:
+        return pa.array(values, pa.uint64())
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         if not any(isinstance(value, str) for value in values) or any(
             isinstance(value, list | dict) for value in values
@@ -208,7 +210,8 @@ def _common(schemas: list[pa.Schema]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the columns of a schema, in its types; one that the table lacks is all nulls."""
     import pyarrow as pa
 
     columns = [

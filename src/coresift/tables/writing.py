@@ -31,7 +31,7 @@ import numpy as np
 
 from coresift.checks import CoresiftError, InputError, refuse
 from coresift.tables.parts import first_line, open_input
-from coresift.tables.textual import FORMULA, NOTE, read_csv, read_jsonl, split_note
+from coresift.tables.textual import FORMULA, NOTE, fitted, read_csv, read_jsonl, split_note
 from coresift.tables.values import base64_of, is_nested, is_text, plain, text_of
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def open_noted(path: Path) -> Iterator[tuple[bytes | None, Callable[[pa.Schema],
             yield (file.schema_arrow.metadata or {}).get(NOTE.encode()), lambda schema: file.read(columns=schema.names)
         return
     note, table = split_note(read_csv(path) if path.suffix == ".csv" else read_jsonl(path))
-    yield note, lambda schema: table.select(schema.names).cast(schema)
+    yield note, lambda schema: fitted(table, schema)
 
 
 def _sweep(folder: Path) -> None:
