@@ -20,6 +20,7 @@ from coresift.checks import InputError, loss_vector
 from coresift.regression import RegressionOptions
 from coresift.score import ESTIMATES
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES
+from coresift.tables.npy import map_npy
 
 PILOTS = (cs.Centers, cs.Representatives)
 SCORES = (cs.Learned, cs.Mixture, cs.Distance, cs.Sensitivity)
@@ -316,10 +317,7 @@ def _predictions(path: Path, rows: int) -> Any:
         return AnswerFile(path).numbers("loss")(np.arange(rows), None)
     if not path.is_file():
         raise InputError(f"There is no file {path}.")
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"The file {path} cannot be read: {str(error).rstrip('.')}.") from error
+    return map_npy(path)
 
 
 def parse_clusters(text: str) -> int | cs.Clustering:

@@ -122,6 +122,7 @@ def _ask_labels(
 def _write_fit(path: Path, fit: cs.Fit, columns: tuple[str, ...] | None) -> None:
     import pyarrow as pa
 
-    names = columns or tuple(str(place) for place in range(fit.coefficients.size))
+    size = fit.coefficients.size
+    names = columns if columns and len(columns) == size else tuple(str(place) for place in range(size))
     table = {"column": ["intercept", *names], "coefficient": [fit.intercept, *fit.coefficients]}
     write_table(pa.table(table), path)

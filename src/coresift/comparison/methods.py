@@ -28,6 +28,7 @@ from coresift.pipeline import select
 from coresift.progress import Progress
 from coresift.rows import Rows
 from coresift.score import Distance, Learned, Mixture, Proxy, Sensitivity
+from coresift.tables.npy import map_npy
 from coresift.types import Clustering, Selection
 
 Runner: TypeAlias = Callable[[Rows, Any, int, int, Engine], Selection]
@@ -302,7 +303,7 @@ def _is_file(value: Any) -> bool:
 
 
 def _opened(value: Any) -> Any:
-    return np.load(value, mmap_mode="r", allow_pickle=False) if _is_file(value) else value
+    return map_npy(value) if _is_file(value) else value
 
 
 # ------------------------------------------------------------------ functions that go to another process

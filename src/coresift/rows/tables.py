@@ -114,6 +114,8 @@ class TableRows(Rows):
 
     def labels(self, column: str) -> NDArray[Any]:
         """Return the values of a column, one per row; each distinct one is held once."""
+        if column not in self._table.columns:
+            refuse("strata", f"one label per row, or one of the columns {self._table.listed()}", repr(column))
         return self._table.labels(column)
 
     def targets(self, ids: ArrayLike) -> Floats:
