@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.answers import AnswerFile
-from coresift.checks import loss_vector, refuse
+from coresift.checks import loss_vector, refuse, unusable
 from coresift.types import Floats, Ints
 
 Names: TypeAlias = Callable[[Ints], Sequence[Any] | None]
@@ -66,6 +66,8 @@ def source_of(source: Any, question: Question = LOSS) -> Opening:
         if not Path(source).is_file():
             refuse(question.argument, question.allowed, f"{str(source)!r}, which is not a file")
         return Filed(Path(source))
+    if unusable(source):
+        refuse(question.argument, question.allowed, unusable(source))
     try:
         array = np.asarray(source)
     except Exception:  # lists of unequal length, or an object that refuses to become an array

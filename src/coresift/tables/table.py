@@ -112,7 +112,7 @@ class Table:
         numbers = np.asarray(ids, np.int64)
         order = np.argsort(numbers, kind="stable")
         batches = [pa.Table.from_batches([batch]) for batch in self.pick(self.columns, numbers[order])]
-        whole = pa.concat_tables([self.schema.empty_table(), *batches], promote_options="permissive")
+        whole = pa.concat_tables([pa.Table.from_batches([], self.schema), *batches], promote_options="permissive")
         back = np.empty(order.size, np.int64)
         back[order] = np.arange(order.size)
         taken = whole if np.array_equal(back, np.arange(back.size)) else whole.take(pa.array(back))
@@ -195,9 +195,9 @@ def _texts_of(names: Sequence[Any], argument: str) -> pa.Array:
     import pyarrow as pa
 
     try:
-        asked = text_of(pa.array(list(names)))
+        asked = text_of(pa.array([str(name) if isinstance(name, int | np.integer) else name for name in names]))
     except (pa.ArrowException, TypeError) as error:
-        raise InputError(f"{argument} must be a list of ids, whole numbers or texts; got a mixture.") from error
+        raise InputError(f"{argument} must be a list of ids, whole numbers or texts; got others.") from error
     if asked.null_count:
         refuse(argument, "ids", "None")
     if asked.unique().__len__() < len(asked):

@@ -66,9 +66,11 @@ def check_writable(schema: pa.Schema, path: str | Path) -> None:
     >>> import pyarrow as pa
     >>> check_writable(pa.schema([("when", pa.timestamp("s"))]), "picked.csv")
     """
+    import pyarrow as pa
+
     path = Path(path)
     check_suffix(path, TABLE_SUFFIXES, "a table")
-    _writer(schema.empty_table(), path, None)(io.BytesIO())
+    _writer(pa.Table.from_batches([], schema), path, None)(io.BytesIO())
 
 
 def write_table(table: pa.Table, path: str | Path, *, note: bytes | None = None) -> None:
@@ -160,7 +162,7 @@ def _by_chunk(column: pa.ChunkedArray, prepare: Callable[[pa.Array], pa.Array]) 
     import pyarrow as pa
 
     chunks = [prepare(plain(chunk)) for chunk in column.chunks]
-    return pa.chunked_array(chunks or [prepare(plain(pa.array([], column.type)))])
+    return pa.chunked_array(chunks or [prepare(plain(pa.nulls(0, column.type)))])
 
 
 def _for_parquet(array: pa.Array) -> pa.Array:
