@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import duckdb
 import numpy as np
 import pandas as pd
@@ -84,7 +86,7 @@ MATRICES = {
     "torch, gradient": lambda: torch.tensor(ROWS, requires_grad=True),
     "torch, transposed": lambda: torch.tensor(ROWS.T.copy()).T,
     "torch, bfloat16": lambda: torch.tensor(ROWS).bfloat16(),
-    "lists": lambda: ROWS.tolist(),
+    "lists": ROWS.tolist,
     "tuple of arrays": lambda: tuple(ROWS),
     "csr": lambda: scipy.sparse.csr_matrix(ROWS),
     "csc": lambda: scipy.sparse.csc_matrix(ROWS),
@@ -206,8 +208,7 @@ def test_columns_that_cannot_be_chosen_are_told(options, says):
 )
 def test_what_cannot_be_rows_is_one_sentence(source, says):
     with pytest.raises(InputError, match=says) as error:
-        for _, block in open_rows(source).blocks():
-            block()
+        open_rows(source).fingerprint()
     assert "\n" not in str(error.value)
     assert str(error.value).endswith(".")
 
@@ -254,7 +255,7 @@ def test_standardized_rows_do_not_depend_on_where_files_end(cuts):
     whole = open_rows({name: array[:, place] for place, name in enumerate("abc")}, standardize=True)
     table = pa.table({name: array[:, place] for place, name in enumerate("abc")})
     bounds = [0, *sorted(cuts), 40_000]
-    pieces = [table.slice(start, stop - start) for start, stop in zip(bounds, bounds[1:], strict=False)]
+    pieces = [table.slice(start, stop - start) for start, stop in itertools.pairwise(bounds)]
     rows = open_rows(pa.concat_tables(pieces), standardize=True)
     assert rows.fingerprint() == whole.fingerprint()
 

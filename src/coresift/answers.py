@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from coresift.checks import InputError
 from coresift.tables import Table, open_table
 from coresift.tables.parts import reading
-from coresift.tables.values import numbers_in, text_of, whole_numbers_in
+from coresift.tables.values import numbers_in, text_of, text_of_names, whole_numbers_in
 from coresift.types import Ints
 
 LookUp: TypeAlias = Callable[[Ints, Sequence[Any] | None], NDArray[Any]]
@@ -97,9 +97,7 @@ class AnswerFile:
         return text_of(pa.array(rows, mask=rows < 0))
 
     def _asked(self, rows: Ints, names: Sequence[Any] | None) -> Any:
-        import pyarrow as pa
-
-        return text_of(pa.array(rows if names is None or self.key == "row" else list(names)))
+        return text_of_names(rows if names is None or self.key == "row" else names)  # type: ignore[arg-type]
 
     def _distinct(self, column: str, values: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
         """Return the distinct ids as text, and the value of each."""

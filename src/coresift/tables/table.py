@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, refuse
 from coresift.tables.parts import Part, bounds_of, by_part, reading
-from coresift.tables.values import is_nested, is_text, names_of, numbers_in, text_of
+from coresift.tables.values import is_nested, is_text, names_of, numbers_in, text_of, text_of_names
 from coresift.types import Floats, Ints
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Table:
 
     def labels(self, column: str, argument: str = "strata") -> NDArray[Any]:
         """Return the values of a column of classes, one per row; each distinct one is held once."""
-        encoded = self._encoded(column, argument, lambda values: values)
+        encoded = self._encoded(column, argument, _labels_in)
         distinct = np.empty(len(encoded.dictionary) + 1, object)  # where the place is null, so is the value
         distinct[:-1] = encoded.dictionary.to_pylist()
         places: Ints = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
@@ -186,6 +186,13 @@ class Table:
         return values.unify_dictionaries().combine_chunks()
 
 
+def _labels_in(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values that Python can tell apart: it has no nanoseconds, so times become texts."""
+    import pyarrow.types as kinds
+
+    return text_of(values) if kinds.is_temporal(values.type) else values
+
+
 def listed(names: Sequence[str]) -> str:
     """Return names for a sentence."""
     return ", ".join(repr(name) for name in names)
@@ -195,7 +202,7 @@ def _texts_of(names: Sequence[Any], argument: str) -> pa.Array:
     import pyarrow as pa
 
     try:
-        asked = text_of(pa.array([str(name) if isinstance(name, int | np.integer) else name for name in names]))
+        asked = text_of_names(names)
     except (pa.ArrowException, TypeError) as error:
         raise InputError(f"{argument} must be a list of ids, whole numbers or texts; got others.") from error
     if asked.null_count:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +123,7 @@ def text_of(array: pa.Array) -> pa.Array:
     (['7', None, '8'], ['YWI='])
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.types as kinds
 
     if isinstance(array, pa.ChunkedArray):
@@ -140,7 +141,19 @@ def text_of(array: pa.Array) -> pa.Array:
     if kinds.is_floating(kind):
         with suppress(pa.ArrowInvalid):  # fractions stay what they are
             array = array.cast(pa.int64())
-    return array.cast(pa.large_string())
+    texts = array.cast(pa.large_string())
+    if kinds.is_time(kind) or kinds.is_timestamp(kind):
+        # Whatever the unit, a fraction of a second has no zeros at its end: files change the unit.
+        texts = pc.replace_substring_regex(texts, r"(\.[0-9]*?)0+($|[^0-9])", r"\1\2")
+        texts = pc.replace_substring_regex(texts, r"\.($|[^0-9])", r"\1")
+    return texts
+
+
+def text_of_names(names: Sequence[Any]) -> pa.Array:
+    """Return ids that someone gave, whole numbers, texts or both, as texts."""
+    import pyarrow as pa
+
+    return text_of(pa.array([str(name) if isinstance(name, int | np.integer) else name for name in names]))
 
 
 def names_of(array: pa.Array) -> list[Any]:

@@ -189,8 +189,8 @@ def _for_csv(array: pa.Array) -> pa.Array:
     if is_nested(kind):
         texts = [None if value is None else _dump(value) for value in _for_json(array)]
         return pa.array(texts, pa.large_string())
-    odd = hasattr(kind, "storage_type") or "binary" in str(kind) or kinds.is_interval(kind)
-    if odd or kinds.is_dictionary(kind):
+    timed = kinds.is_time(kind) or kinds.is_timestamp(kind) or kinds.is_interval(kind)
+    if timed or kinds.is_dictionary(kind) or hasattr(kind, "storage_type") or "binary" in str(kind):
         array = text_of(array)
     return pc.replace_substring_regex(array, FORMULA, r"'\1") if is_text(array.type) else array
 
@@ -241,8 +241,10 @@ def _jsonable(value: Any) -> Any:
         return value
     if isinstance(value, dict):
         return {str(name): _jsonable(item) for name, item in value.items()}
-    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+    if isinstance(value, list):
         return [_jsonable(item) for item in value]
+    if type(value) is tuple:  # an entry of a map
+        return {"key": _jsonable(value[0]), "value": _jsonable(value[1])}
     return base64_of(value) if isinstance(value, bytes) else str(value)
 
 
