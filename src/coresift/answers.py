@@ -97,7 +97,9 @@ class AnswerFile:
         return text_of(pa.array(rows, mask=rows < 0))
 
     def _asked(self, rows: Ints, names: Sequence[Any] | None) -> Any:
-        return text_of_names(rows if names is None or self.key == "row" else names)  # type: ignore[arg-type]
+        import pyarrow as pa
+
+        return text_of(pa.array(rows)) if names is None or self.key == "row" else text_of_names(names)
 
     def _distinct(self, column: str, values: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
         """Return the distinct ids as text, and the value of each."""
