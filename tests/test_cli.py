@@ -152,9 +152,7 @@ def test_the_module_runs_too(tmp_path):
 
 
 def test_a_refusal_in_a_real_process(data):
-    assert refused(run_process("select", "none.npy", "--budget", 5, folder=data)) == (
-        "rows must be files that exist; got none.npy."
-    )
+    assert refused(run_process("select", "none.npy", "--budget", 5, folder=data)) == ("There is no file none.npy.")
 
 
 def test_a_warning_in_a_real_process_is_one_line_and_no_failure(data):
@@ -607,7 +605,7 @@ REFUSALS = {
         ("diagnose", "rows.npy", "--budget", 400, "--losses", "losses.csv"),
         "budget must be below the number of rows, 400, so that there is a choice; got 400.",
     ),
-    "no such rows": (("select", "none.npy", "--budget", 5), "rows must be files that exist; got none.npy."),
+    "no such rows": (("select", "none.npy", "--budget", 5), "There is no file none.npy."),
     "no rows at all": (("select", "--budget", 5), "Missing argument 'ROWS'."),
     "unknown verb": (("choose",), "No such command 'choose'."),
     "unknown option": ((*SELECT, "--bugdet", 5), "No such option: --bugdet"),
@@ -626,7 +624,7 @@ REFUSALS = {
     "no losses": ((*SELECT, "--losses", "none.csv"), "losses must be .* got 'none.csv', which is not a file."),
     "no loss column": ((*SELECT, "--losses", "ids.csv"), "ids.csv must have the column loss; it has row."),
     "no row column": ((*SELECT, "--losses", "bare.csv"), r"bare.csv must have the column id \(or row\); it has loss."),
-    "losses of no known kind": ((*SELECT, "--losses", "rows.npy"), "A file of answers must end in .*; got rows.npy."),
+    "losses of no known kind": ((*SELECT, "--losses", "rows.npy"), "A file of answers must be .*; got rows.npy."),
     "budget 0": (("select", "rows.npy", "--budget", 0), "budget must be a whole number of at least 1; got 0."),
     "no budget": (("select", "rows.npy"), "budget must say how many rows to select; got none."),
     "negative seed": ((*SELECT, "--seed", -1), "seed must be a whole number of at least 0; got -1."),
@@ -674,8 +672,8 @@ REFUSALS = {
     "given rows beyond the last": ((*SELECT, "--given", "beyond.txt"), "given must be row numbers from 0 to 399; .*"),
     "no given rows": ((*SELECT, "--given", "none.txt"), "There is no file none.txt."),
     "unknown column": ((*SELECT, "--column", "x"), "column must be left out where there are no columns"),
-    "damaged rows": (("select", "damaged.npy", "--budget", 5), "rows must be readable .npy files of numbers; got .*"),
-    "pickled rows": (("select", "pickled.npy", "--budget", 5), "rows must be readable .npy files of numbers; got .*"),
+    "damaged rows": (("select", "damaged.npy", "--budget", 5), "The file damaged.npy cannot be read: .*"),
+    "pickled rows": (("select", "pickled.npy", "--budget", 5), "The file pickled.npy cannot be read: it has Python .*"),
     "out of no kind": ((*SELECT, "--out", "x.txt"), "The name of a selection must be .* .jsonl; got x.txt."),
     "report of no kind": (
         ("report", "made.parquet", "--out", "x.pdf"),
@@ -692,7 +690,7 @@ REFUSALS = {
     "report of a clustering": (("report", "made.npz"), r"made\.npz must be a selection; it is a clustering\."),
     "report without a column": (
         ("report", "made.parquet", "--rows", "rows.parquet", "--label", "kind"),
-        r"The column must be one of id, embedding; got kind\.",
+        r"The column must be one of the columns 'id', 'embedding'; got 'kind'\.",
     ),
     "report with another's diagnosis": (
         ("report", "made.parquet", "--diagnosis", "lines.txt"),
@@ -767,13 +765,13 @@ REFUSALS = {
     ),
     "estimate of a plain table": (
         ("estimate", "rows.parquet", "--values", "losses.csv"),
-        r"rows.parquet is a Parquet file, but not a selection of coresift \(it has no manifest\).",
+        r"rows.parquet is a .parquet file, but not a selection of coresift \(it has no manifest\).",
     ),
     "estimate of a plain CSV": (
         ("estimate", "losses.csv", "--values", "losses.csv"),
-        "losses.csv must have its manifest losses.csv.manifest.json beside it; there is none.",
+        r"losses.csv is a .csv file, but not a selection of coresift \(it has no manifest\).",
     ),
-    "values of no kind": (("estimate", "made.parquet", "--values", "rows.npy"), "A file of answers must end in .*"),
+    "values of no kind": (("estimate", "made.parquet", "--values", "rows.npy"), "A file of answers must be .*"),
     "unknown value column": ((*ESTIMATE, "--column", "gain"), "losses.csv must have the column gain; it has row, .*"),
     "values that are none": ((*ESTIMATE, "--column", "kind"), "The file losses.csv cannot be read: .*"),
     "values with gaps": (

@@ -350,7 +350,7 @@ def test_classes_may_come_by_row_too(picked):
 
 BAD = {
     "no table": ({"text": "text"}, "text must be given together with a table"),
-    "no column": ({"table": TABLE, "text": "nothing"}, "The column must be one of text, class; got nothing"),
+    "no column": ({"table": TABLE, "text": "nothing"}, "The column must be one of the columns 'text', 'class';"),
     "too short": ({"table": TABLE.slice(0, 5), "text": "text"}, "table must have a line for each of 1500 rows"),
     "no file": ({"table": "no.csv", "text": "text"}, "There is no file no.csv"),
     "no kind": ({"table": "no.xlsx", "text": "text"}, "table must be a table"),

@@ -25,6 +25,7 @@ from coresift.engine import Alone
 from coresift.inclusion import deal
 from coresift.order import snake
 from coresift.rows.base import block_length
+from coresift.tables.writing import open_noted
 
 N, D = 600, 3
 RNG = np.random.default_rng(4)
@@ -285,7 +286,7 @@ def test_labels_of_pandas():
         (np.ma.array([1, 2, 3], mask=[0, 0, 1]), "strata must have a label for every row; row 2 has none (1 of 3"),
         (np.array(["2020", "NaT", "2020"], "M8[Y]"), "strata must have a label for every row; row 1 has none"),
         (["a", ["b"], "c"], "strata must be labels such as whole numbers or texts; got ['b']."),
-        ("kind", "strata must be one label a row where the rows have no columns to choose from; got 'kind'."),
+        ("kind", "strata must be one label per row where the rows have no columns to choose from; got 'kind'."),
     ],
 )
 def test_labels_that_are_refused(labels, says):
@@ -311,7 +312,7 @@ def test_a_column_of_the_table(tmp_path):
     assert cs.cluster(table, 9, strata="code") == cs.cluster(ROWS, 9, strata=CLASSES == "cat")
     with pytest.raises(InputError, match="row 3 has none"):
         cs.cluster(table, 9, strata="gaps")
-    with pytest.raises(InputError, match="strata must be one label a row, or one of the columns"):
+    with pytest.raises(InputError, match="strata must be one label per row, or one of the columns"):
         cs.cluster(table, 9, strata="absent")
     with pytest.raises(InputError, match="strata must be a column of whole numbers or texts; got 'embedding'"):
         cs.cluster(table, 9, strata="embedding")
@@ -379,8 +380,8 @@ def test_a_loaded_clustering_is_equal_and_older_files_load(tmp_path):
     loaded = cs.load(tmp_path / "within.npz")
     picked = cs.select(ROWS, LOSSES, 60, 2, clusters=loaded, strata=CLASSES)
     assert cs.load(cs.save(picked, tmp_path / "picked.csv")) == picked
-    manifest = json.loads((tmp_path / "picked.csv.manifest.json").read_text())
-    assert manifest["provenance"]["frame"]["strata"] == picked.provenance.frame["strata"]
+    with open_noted(tmp_path / "picked.csv") as (note, _):
+        assert json.loads(note)["provenance"]["frame"]["strata"] == picked.provenance.frame["strata"]
 
 
 def test_strata_of_a_clustering_are_checked():
@@ -493,7 +494,7 @@ def test_classes_from_a_column_of_the_rows(run):
 
 def test_bad_classes_on_the_command_line_are_one_sentence(run, tmp_path):
     assert run("select", "rows.parquet", "--budget", 60, "--strata", "absent") == (
-        "strata must be one label a row, or one of the columns 'id', 'embedding', 'kind'; got 'absent'."
+        "strata must be one label per row, or one of the columns 'id', 'embedding', 'kind'; got 'absent'."
     )
     assert "no columns to choose from" in run("plan", "rows.npy", "--budget", 60, "--strata", "kind")
     assert run("ask", "rows.npy", "--budget", 60, "--strata", "none.csv") == "There is no file none.csv."

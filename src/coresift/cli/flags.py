@@ -18,6 +18,7 @@ from coresift.checks import InputError, loss_vector
 from coresift.recipes import Options
 from coresift.regression import RegressionOptions
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES
+from coresift.tables.npy import map_npy
 from coresift.types import ESTIMATES
 
 RowsPath = Annotated[
@@ -284,10 +285,7 @@ def _predictions(path: Path, rows: int) -> Any:
         return AnswerFile(path).numbers("loss")(np.arange(rows), None)
     if not path.is_file():
         raise InputError(f"There is no file {path}.")
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"The file {path} cannot be read: {str(error).rstrip('.')}.") from error
+    return map_npy(path)
 
 
 def parse_clusters(text: str) -> int | cs.Clustering:

@@ -27,7 +27,7 @@ from coresift.cli.flags import (
 )
 from coresift.cli.showing import show_facts, speaking, tell
 from coresift.regression import RegressionOptions
-from coresift.storage import write_table
+from coresift.tables.writing import write_table
 
 
 @app.command()
@@ -122,6 +122,7 @@ def _ask_labels(
 def _write_fit(path: Path, fit: cs.Fit, columns: tuple[str, ...] | None) -> None:
     import pyarrow as pa
 
-    names = columns or tuple(str(place) for place in range(fit.coefficients.size))
+    size = fit.coefficients.size
+    names = columns if columns and len(columns) == size else tuple(str(place) for place in range(size))
     table = {"column": ["intercept", *names], "coefficient": [fit.intercept, *fit.coefficients]}
     write_table(pa.table(table), path)

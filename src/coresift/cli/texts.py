@@ -16,7 +16,8 @@ from coresift.cli.showing import show_facts
 from coresift.progress import choose
 from coresift.recipes import Job, Options, settle
 from coresift.selection import make_clustering
-from coresift.storage import SELECTION_SUFFIXES, check_target
+from coresift.storage import SELECTION_SUFFIXES
+from coresift.tables.writing import check_target
 from coresift.types import digest
 
 

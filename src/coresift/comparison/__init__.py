@@ -24,7 +24,7 @@ from coresift.oracle.journal import Lines
 from coresift.oracle.sources import LOSS, source_of
 from coresift.progress import Progress, choose, stage
 from coresift.rows import Rows, open_rows
-from coresift.storage import write_bytes, write_table
+from coresift.tables.writing import write_bytes, write_table
 from coresift.types import Floats, digest
 from coresift.version import __version__
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.answers import AnswerFile
-from coresift.checks import refuse
+from coresift.checks import refuse, unusable
 from coresift.oracle.questions import LOSS, Question
 from coresift.types import Ints
 
@@ -69,8 +69,8 @@ def source_of(source: Any, question: Question = LOSS) -> Opening:
         if not Path(source).is_file():
             refuse(question.argument, question.allowed, f"{str(source)!r}, which is not a file")
         return Filed(Path(source))
-    if np.ma.isMaskedArray(source):
-        source = np.ma.filled(source.astype(np.float64), np.nan)
+    if unusable(source):
+        refuse(question.argument, question.allowed, unusable(source))
     try:
         array = np.asarray(source)
     except Exception:  # lists of unequal length, or an object that refuses to become an array
