@@ -108,7 +108,7 @@ def cover_rows(
         ids, gains = _choose_exactly(rows, count, weights, free, start, bandwidth, workers, progress)
         method = "exact greedy"
     else:
-        pool = Pool.of(rows, count, weights, free, start, bandwidth, rng, workers)
+        pool = Pool.of(rows, count, weights, free, start, given.size, bandwidth, rng, workers)
         ids, gains, method = choose_in_groups(pool, count, rng, workers, progress)
     if ids.size < count:
         free[ids] = False

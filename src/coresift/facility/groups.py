@@ -25,6 +25,7 @@ from coresift.types import Bools, Floats, Ints, Singles
 
 # How many rows a group has, about and at most.
 GROUP, LARGEST_GROUP = 1024, 2048
+# In how many stages rows are chosen; one, where as many were chosen before: those tell about borders.
 STAGES = 3
 # Groups are learned from so many rows per group, and at least so many in all, in so many steps.
 LEARNED_FROM, FEWEST_LEARNED, STEPS = 32, 16_384, 5
@@ -38,18 +39,20 @@ def choose_in_groups(
     """Return at most `count` row numbers in the order of choice, what each added, and what was done."""
     covered, free = pool.covered.copy(), pool.free.copy()
     chosen, gains, most = np.zeros(0, np.int64), np.zeros(0), 0
-    for number in range(1, STAGES + 1):
+    stages = 1 if pool.given >= count else STAGES
+    for number in range(1, stages + 1):
         groups = form_groups(pool, rng, workers, progress)
         most = max(most, len(groups))
-        room = count * number // STAGES - chosen.size
+        room = count * number // stages - chosen.size
         further, added = _choose(pool, groups, room, free, covered, workers, progress)
         chosen, gains = np.concatenate([chosen, further]), np.concatenate([gains, added])
         free[further] = False
-        if number < STAGES and further.size:
+        if number < stages and further.size:
             distances = nearest_members(open_rows(pool.points), further, rng, workers)[1]
             np.maximum(covered, gaussian(distances, 1.0), out=covered)
     sampled = "" if pool.n == pool.population else f" of a sample of {pool.n:,} rows"
-    return pool.ids[chosen], gains, f"greedy within up to {most:,} groups of neighbors{sampled}, in {STAGES} stages"
+    times = "once" if stages == 1 else f"in {stages} stages"
+    return pool.ids[chosen], gains, f"greedy within up to {most:,} groups of neighbors{sampled}, {times}"
 
 
 def form_groups(pool: Pool, rng: np.random.Generator, workers: Workers, progress: Progress) -> list[Ints]:

@@ -28,7 +28,8 @@ LARGEST = np.float32(60_000)
 class Pool:
     """Rows by ascending number, as points about their mean in units of `bandwidth`; an entry of each array per row.
 
-    `importance` is u, divided by the row's chance of being in the pool; `covered` is κ with the nearest given row.
+    `importance` is u, divided by the row's chance of being in the pool; `covered` is κ with the nearest of
+    the `given` rows, so many.
     """
 
     ids: Ints
@@ -37,6 +38,7 @@ class Pool:
     free: Bools
     covered: Singles
     population: int
+    given: int
 
     @classmethod
     def of(
@@ -46,6 +48,7 @@ class Pool:
         importance: Floats,
         free: Bools,
         covered: Singles,
+        given: int,
         bandwidth: float,
         rng: np.random.Generator,
         workers: Workers,
@@ -53,7 +56,7 @@ class Pool:
         """Read the rows once; where they are too many, important rows that are not yet covered are likelier."""
         ids, inclusion = _sample(rows, count, importance * (1 - covered.astype(np.float64)), rng)
         points = _read(rows, ids, bandwidth, workers)
-        return cls(ids, points, importance[ids] / inclusion, free[ids], covered[ids], rows.n)
+        return cls(ids, points, importance[ids] / inclusion, free[ids], covered[ids], rows.n, given)
 
     @property
     def n(self) -> int:
