@@ -101,7 +101,7 @@ def test_groups_have_every_row_once_and_none_is_too_large(monkeypatch):
     points = np.concatenate([np.zeros((500, 3)), blobs(700, d=3)]).astype(np.float32)  # 500 rows that no mean can part
     rng, ones = np.random.default_rng(0), np.ones(1200)
     free, covered = ones > 0, np.zeros(1200, np.float32)
-    pool = Pool.of(open_rows(points), 10, ones, free, covered, 1.0, rng, Alone())
+    pool = Pool.of(open_rows(points), 10, ones, free, covered, 0, 1.0, rng, Alone())
     groups = form_groups(pool, rng, Alone(), Progress())
     np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(1200))
     assert max(map(len, groups)) <= 100

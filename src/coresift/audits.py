@@ -137,9 +137,9 @@ def _rate(right: Floats, drawn: Floats, unlabeled: Floats, rng: np.random.Genera
     """Return the estimated part of U that is right, and of how many plain rows that estimate is worth."""
     m = right.size
     rate, residuals = _difference(right, drawn, unlabeled, rng)
-    variance = np.square(residuals).sum() / max(m - 2, 1)
-    careful = (right.sum() + 2) / (m + 4)
-    return rate, float(np.clip(m * careful * (1 - careful) / max(variance, 1e-12), m, MOST_WORTH * m))
+    left = float(np.square(residuals).sum())
+    explained = float(np.square(right - right.mean()).sum()) / left if left > 0 else 1.0
+    return rate, m * float(np.clip(explained, 1.0, MOST_WORTH))
 
 
 def _difference(values: Floats, drawn: Floats, unlabeled: Floats, rng: np.random.Generator) -> tuple[float, Floats]:
