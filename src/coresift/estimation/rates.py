@@ -1,4 +1,4 @@
-"""Intervals that cannot be silly: for rates of 0/1 values, for samples whose values are all equal, and for known ranges.
+"""Intervals that cannot be silly: of rates, of samples whose values are all equal, and of values in a known range.
 
 A normal interval fails where few sampled values differ from the others: with 0 of 200 rows wrong it has no width. The
 interval of Clopper and Pearson (1934) does not, and Korn and Graubard (1998) carry it over to unequal probabilities: it
