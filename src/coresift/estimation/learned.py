@@ -1,0 +1,116 @@
+"""An estimate that learns: a prediction for every row, made from the pilot's answers, carries part of the total.
+
+With a prediction m made from phase 1 alone, the second phase has to estimate only what the prediction misses:
+
+    T̂ = Σ_{S₁} (1 − α + α/π₁)·y + Σ_rest (1 − α)·m + Σ_{S₂} (1 − α)·(y − m)/π₂,    rest: all rows but the pilot's.
+
+Given the pilot, the last sum has the expectation Σ_rest (1 − α)·(y − m) whatever m is, so T̂ is exactly unbiased. A
+prediction for the pilot's own rows would have to come from the second draw, which depends on the pilot: that would not
+be exact, and is not done.
+
+What is fixed when: clustering, signals, components, π₁ and α before the pilot; m, π₂ and the order after it and before
+the second draw; nothing depends on the second draw's answers. The prediction is linear in the features, so it needs the
+features of the selected rows and their totals over all rows, not the features of every row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coresift.checks import InputError, real_vector, refuse
+from coresift.prediction import Prediction, predict
+from coresift.types import Floats, Ints, Value
+
+PILOT, DRAWN = 1, 2
+# With fewer pilot rows than this a prediction is noise.
+FEWEST_ROWS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Auxiliary(Value):
+    """What a selection carries so that its estimates can learn.
+
+    `features` has one line per selected row. `totals` are Σ (1 − α)·feature over all rows that count, and
+    `cluster_totals` Σ (1 − α) over those of each cluster.
+    """
+
+    features: Floats
+    totals: Floats
+    cluster_totals: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedTotal(Value):
+    """A total as `known` + Σ w·residual, and what the two phases' variances are made from.
+
+    `residuals` are y for the pilot's rows and y − m for the drawn ones; with the selection's weights they sum to the
+    rest of the total. The pilot's variance is that of the values y; that of the second draw is that of y − m.
+    """
+
+    known: float
+    residuals: Floats
+    prediction: Prediction | None
+
+    def total(self, weights: Floats) -> float:
+        """Return the estimated total."""
+        return self.known + float(weights @ self.residuals)
+
+
+def summarize(features: Floats, labels: Ints, clusters: int, share: Floats, counted: Any, ids: Ints) -> Auxiliary:
+    """Return what to keep with a selection.
+
+    Args:
+        features: One line per row, as `feature_columns` makes them.
+        labels: The cluster of every row.
+        clusters: How many clusters there are.
+        share: α of every row.
+        counted: True for the rows that are part of the total and were left to chance.
+        ids: The selected rows.
+
+    Returns:
+        The features of the selected rows, and the totals.
+    """
+    rest = np.where(counted, 1 - share, 0.0)
+    return Auxiliary(features[ids], rest @ features, np.bincount(labels, rest, clusters))
+
+
+def learned_total(
+    values: Any, phase: Ints, clusters: Ints, inclusion: Floats, share: Floats, auxiliary: Auxiliary
+) -> LearnedTotal:
+    """Return the total of values with a prediction learned from the pilot's.
+
+    Args:
+        values: y of every selected row.
+        phase: 0 for a certain row, 1 for the pilot's, 2 for a drawn one.
+        clusters: The cluster of every selected row.
+        inclusion: The probability with which its phase drew it.
+        share: Its α.
+        auxiliary: The features of the selected rows, and totals.
+
+    Returns:
+        The total; without a prediction if there are fewer than ten pilot rows, or nothing is left to predict.
+    """
+    observed = real_vector("values", values, phase.size)
+    if len(auxiliary.features) != phase.size:
+        refuse("auxiliary", f"features of {phase.size} selected rows", f"{len(auxiliary.features)}")
+    if clusters.size and clusters.max() >= auxiliary.cluster_totals.size:
+        raise InputError("auxiliary must have totals for every cluster of the selected rows.")
+    pilot, drawn = phase == PILOT, phase == DRAWN
+    if np.count_nonzero(pilot) < FEWEST_ROWS or not drawn.any():
+        return LearnedTotal(0.0, observed, None)
+    prediction = predict(
+        auxiliary.features[pilot],
+        clusters[pilot],
+        auxiliary.cluster_totals.size,
+        observed[pilot],
+        1 / inclusion[pilot],
+    )
+    own = 1 - share[pilot]
+    rest = auxiliary.totals - own @ auxiliary.features[pilot]
+    of_clusters = auxiliary.cluster_totals - np.bincount(clusters[pilot], own, auxiliary.cluster_totals.size)
+    known = prediction.intercept * of_clusters.sum() + rest @ prediction.slopes + of_clusters @ prediction.effects
+    missed = np.where(drawn, observed - prediction.at(auxiliary.features, clusters), observed)
+    return LearnedTotal(float(known), missed, prediction)
