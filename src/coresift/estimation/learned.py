@@ -74,7 +74,8 @@ def summarize(features: Floats, labels: Ints, clusters: int, share: Floats, coun
         The features of the selected rows, and the totals.
     """
     rest = np.where(counted, 1 - share, 0.0)
-    return Auxiliary(features[ids], rest @ features, np.bincount(labels, rest, clusters))
+    of_clusters: Floats = np.bincount(labels, rest, clusters).astype(np.float64)
+    return Auxiliary(features[ids], rest @ features, of_clusters)
 
 
 def learned_total(
