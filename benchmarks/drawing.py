@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from coresift.estimation.learned import Auxiliary, learned_total, summarize
 from coresift.inclusion import parts
 from coresift.portfolio import Known, mix
 from coresift.prediction import feature_columns
+from coresift.signal_pilot import InformedRepresentatives
 from coresift.signal_table import SignalTable, signal_table
 from coresift.types import Evidence, Floats, Frame, Ints, Pilot, Scores
 
@@ -36,6 +37,7 @@ class Draw:
     place: Ints
     weights: Floats
     least_inclusion: float
+    sizes: Floats
 
 
 class Stage:
@@ -46,11 +48,15 @@ class Stage:
     ) -> None:
         self.problem, self.clustering = problem, clustering
         self.frame = Frame(clustering.n, np.zeros(0), np.zeros(0))
-        self.plan = cs.Representatives().plan(clustering, self.frame, problem.budget)
         self.open_rows = self.frame.open()
         self.signals: SignalTable = signal_table(signals, clustering.n)
+        pilot = cs.Representatives() if signals is None else InformedRepresentatives(self.signals)
+        self.plan = pilot.plan(clustering, self.frame, problem.budget)
         columns = self.signals.columns if self.signals.names else None
         self.features = feature_columns(clustering, components, columns)
+        labels, k, nothing = clustering.labels, clustering.k, np.zeros(0, np.int64)
+        everyone = np.ones(clustering.n)
+        self._totals = summarize(self.features, everyone, labels, k, self.plan.share, self.open_rows, nothing)
         self._reachable = self.plan.order[self.plan.inclusion[self.plan.order] > 0]
 
     def pilot(self, seed: int) -> Ints:
@@ -101,17 +107,11 @@ class Stage:
         place = np.concatenate([np.arange(pilot.size), np.arange(drawn.size)])[sort]
         ids = ids[sort]
         weights = np.where(phase == 1, 1 - share[ids] + share[ids] / chance, (1 - share[ids]) / chance)
-        return Draw(ids, phase, chance, share[ids], place, weights, float(inclusion.min()))
+        return Draw(ids, phase, chance, share[ids], place, weights, float(inclusion.min()), sizes[ids])
 
     def auxiliary(self, draw: Draw) -> Auxiliary:
         """What the selection would carry for the learned estimate."""
-        return self._totals_for(draw.ids)
-
-    def _totals_for(self, ids: Ints) -> Auxiliary:
-        if not hasattr(self, "_summary"):
-            labels, k = self.clustering.labels, self.clustering.k
-            self._summary = summarize(self.features, labels, k, self.plan.share, self.open_rows, ids[:0])
-        return Auxiliary(self.features[ids], self._summary.totals, self._summary.cluster_totals)
+        return replace(self._totals, features=self.features[draw.ids], sizes=draw.sizes)
 
     def learned(self, draw: Draw) -> tuple[float, Floats]:
         """The learned estimate of the total loss, and the residuals that the second phase is weighted for."""
