@@ -33,18 +33,11 @@ from repro.results import (
     there,
     write_table,
 )
+from repro.selecting import METHODS
 from repro.seq2seq import Study
 
-METHODS = {
-    "random": "random",
-    "sensitivity": "sensitivity (λ = 0.1)",
-    "diversity": "diversity",
-    "random-deduplicated": "random, deduplicated",
-    "length-matched": "random, lengths as sensitivity's",
-    "ours": "coresift's default",
-}
 ALIKE = ("random", "nothing")  # the embedding makes no difference to these
-TITLES = {"accuracy": "next-token accuracy", "bleu": "BLEU"}
+TITLES = {"accuracy": "next-token accuracy", "loss": "loss per token", "bleu": "BLEU"}
 MEASURES = tuple(TITLES)
 
 
@@ -54,17 +47,23 @@ def run(setting: Setting) -> None:
 
 
 def fill(setting: Setting, plan: Plan, name: str) -> None:
-    """Do the fine-tunings of a plan that are missing; each seed in turn, so that any beginning is balanced."""
-    seeds, first = setting.runs or plan.seeds, next(iter(plan.encoders))
-    keys: list[Key] = [("nothing", first, 0)]
-    for seed in range(seeds):
-        keys += [(method, code, seed) for code in plan.encoders for method in METHODS if method not in ALIKE]
-        keys.append(("random", first, seed))
+    """Do the fine-tunings of a plan that are missing."""
+    keys = wanted(plan, setting.runs or plan.seeds)
     journal = Journal(setting.out / f"{name}.jsonl")
     if all(key in journal.read() for key in keys) or not setting.time_left():
         return
     study = Study(setting, plan)
     journal.fill(setting, name, keys, lambda key: study.one_run(*key))
+
+
+def wanted(plan: Plan, seeds: int) -> list[Key]:
+    """Return the runs of a study in their order: each seed in turn, so that any beginning is balanced."""
+    first = next(iter(plan.encoders))
+    keys: list[Key] = [("nothing", first, 0)]
+    for encoder in plan.encoders:
+        for seed in range(seeds):
+            keys += [(name, encoder, seed) for name in METHODS if encoder == first or METHODS[name].embeds]
+    return keys
 
 
 def report(setting: Setting) -> Report:
@@ -83,7 +82,7 @@ def reported(setting: Setting, name: str) -> Report:
             gap, error = against_random(found, test, method, encoder)
             for place, measure in enumerate(MEASURES):
                 shown = f"{gap[place]:+.4f} ± {error[place]:.4f} to random" if method != "random" else ""
-                what = f"{test}, {METHODS.get(method, 'before fine-tuning')}"
+                what = f"{test}, {titled(method)}"
                 what += "" if method in ALIKE else f", {encoder}"
                 paper = (
                     {"random": ".59", "sensitivity": ".60"}.get(method, "plot only") if measure == "accuracy" else ""
@@ -115,6 +114,11 @@ The pairs to select from are like those that the model was trained on, ten times
 fine-tuning has little to gain, whatever is selected."""
 
 
+def titled(method: str) -> str:
+    """Return what the page calls a method."""
+    return METHODS[method].title if method in METHODS else "before fine-tuning"
+
+
 def gathered(found: dict[Key, Entry], test: str) -> dict[tuple[str, str], Floats]:
     """Return accuracy and BLEU of every run by method and embedding."""
     made: dict[tuple[str, str], list[list[float]]] = {}
@@ -138,7 +142,7 @@ def against_random(found: dict[Key, Entry], test: str, method: str, encoder: str
     mine = {key[2]: entry[test] for key, entry in found.items() if key[:2] == (method, encoder)}
     seeds = sorted(set(base) & set(mine))
     if not seeds:
-        return [float("nan")] * 2, [float("nan")] * 2
+        return [float("nan")] * len(MEASURES), [float("nan")] * len(MEASURES)
     pairs = [
         paired(np.array([mine[seed][name] for seed in seeds]), np.array([base[seed][name] for seed in seeds]))
         for name in MEASURES
@@ -158,7 +162,7 @@ def plot(setting: Setting, found: dict[Key, Entry], sets: list[str], name: str) 
                 values = every[key][:, place]
                 error = np.nan_to_num(2 * standard_error(values))
                 panel.errorbar(values.mean(), height, xerr=error, fmt="o", capsize=3, color="tab:blue")
-            labels = [METHODS[key[0]] + ("" if key[0] in ALIKE else f", {key[1]}") for key in shown]
+            labels = [titled(key[0]) + ("" if key[0] in ALIKE else f", {key[1]}") for key in shown]
             panel.set_yticks(range(len(shown)), labels, fontsize=8)
             panel.invert_yaxis()
             panel.locator_params(axis="x", nbins=5)
