@@ -184,10 +184,10 @@ GAS_DIGEST = "7c93201c5c360a204bc9ca5d419046b1504fbd7ec22c3b0730a8933860bd434c"
 
 
 def gas(where: Home) -> Arrays:
-    """Return X (13,910 × 128), concentration (NaN where it is not known) and batch of the gas sensor data."""
+    """Return X (13,910 × 128), concentration (NaN where it is unknown), gas_class and batch of the gas sensor data."""
     folder = where.find("gas_drift") or _make(where.cache / "gas_drift", download_gas)
     with np.load(folder / "gas_drift.npz", allow_pickle=False) as file:
-        return {part: file[part] for part in ("X", "concentration", "batch")}
+        return {part: file[part] for part in ("X", "concentration", "gas_class", "batch")}
 
 
 def download_gas(folder: Path, url: str = GAS, digest: str = GAS_DIGEST) -> None:
@@ -200,18 +200,20 @@ def download_gas(folder: Path, url: str = GAS, digest: str = GAS_DIGEST) -> None
 
 def read_gas(packed: bytes) -> Arrays:
     """Return the arrays of the archive: lines of "class;concentration 1:value … 128:value" in a file a batch."""
-    rows, concentration, batches = [], [], []
+    rows, classes, concentration, batches = [], [], [], []
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         names = {Path(name).name: name for name in archive.namelist()}
         for batch in range(1, 11):
             for line in archive.read(names[f"batch{batch}.dat"]).decode().splitlines():
                 head, *cells = line.split()
+                classes.append(int(head.split(";")[0]))
                 concentration.append(float(head.split(";")[1]))
                 rows.append([float(cell.split(":")[1]) for cell in cells])
                 batches.append(batch)
     return {
         "X": np.array(rows, np.float32),
         "concentration": np.array(concentration, np.float32),
+        "gas_class": np.array(classes, np.int8),
         "batch": np.array(batches, np.int8),
     }
 

@@ -130,7 +130,7 @@ def _layer(output: str) -> str:
     """
     if output.startswith("logits"):
         return "lm_head.weight"
-    dotted = output.split("/MatMul")[0].removeprefix("/").replace("/", ".")
+    dotted = output.partition("/MatMul")[0].removeprefix("/").replace("/", ".")
     root = next(root for root in ROOTS if dotted.startswith(root))
     return f"{ROOTS[root]}{dotted.removeprefix(root)}.weight"
 

@@ -61,7 +61,8 @@ def report(setting: Setting) -> Report:
     head = ["dataset", "budget", "method", "runs", "mean", "sd", "minus_uniform", "standard_error"]
     there(lines)
     write_table(setting.out / "images-curves.csv", head, cells)
-    return Report(tuple(lines), verdict(found), (plot(setting, found),), NOTES)
+    word, number, text = verdict(found)
+    return Report(word, number, tuple(lines), text, (plot(setting, found),), NOTES)
 
 
 NOTES = """Differences are to uniform, paired by run, ± one standard error. Bands in the plot are one standard
@@ -76,8 +77,8 @@ def line(dataset: str, budget: int, methods: dict[str, Floats], name: str) -> Li
     return Line(what, "plot only", f"{values.mean():.4f}", values.size, f"{gap:+.4f} ± {error:.4f} to uniform")
 
 
-def verdict(found: dict[str, dict[int, dict[str, Floats]]]) -> str:
-    """Say at which budgets Algorithm 1 beats uniform by more than two standard errors."""
+def verdict(found: dict[str, dict[int, dict[str, Floats]]]) -> tuple[str, str, str]:
+    """Return the word, the number and at which budgets Algorithm 1 beats uniform by more than two standard errors."""
     parts, held = [], []
     for dataset, budgets in found.items():
         words = []
@@ -88,7 +89,8 @@ def verdict(found: dict[str, dict[int, dict[str, Floats]]]) -> str:
             held += [gap > 2 * error for gap, error in gaps.values()]
             words.append(f"{method} beats uniform at {listed(better)} and loses to it at {listed(worse)}")
         parts.append(f"{DATASETS[dataset]} ({', '.join(f'{budget:,}' for budget in budgets)} rows): {'; '.join(words)}")
-    return f"{degree(held)} (Algorithm 1 above uniform). {'. '.join(parts)}."
+    number = f"Algorithm 1 above uniform at {sum(held)} of {len(held)} points of the curves"
+    return degree(held), number, f"The claim: Algorithm 1 is above uniform. {'. '.join(parts)}."
 
 
 def listed(words: list[str]) -> str:

@@ -1,9 +1,9 @@
 """The sizes of a translation study: the paper's, that of two cores, and a quick one.
 
-The paper fine-tunes T5-Small (77 million parameters, batches of 128, a constant rate of 0.001, dropout 0.1) on 45,000 of
-4,592,289 English–German pairs. `PAPER` is that, for a machine with a GPU and a network. `SMALL` is a model of the same
-size, flan-t5-small from a package (see `flan_t5.py`), on 2,000 of 100,000 Europarl pairs, seen once in batches of 16.
-`QUICK` is the path of both with a tiny T5 of random weights, which stands in where the package is not installed.
+The paper fine-tunes T5-Small (77 million parameters, batches of 128, a constant rate of 0.001, dropout 0.1) on 45,000
+of 4,592,289 English–German pairs. `PAPER` is that, for a machine with a GPU and a network. `SMALL` is a model of the
+same size, flan-t5-small from a package (see `flan_t5.py`), on 2,000 of 100,000 Europarl pairs, seen once in batches of
+16. `QUICK` is the path of both with a tiny T5 of random weights, which needs no package.
 
 The optimizer is Adafactor with steps relative to a parameter's size, T5's own; the paper names none. `SMALL` has no
 dropout: in a single epoch over 2,000 pairs it only adds noise to the paired differences.

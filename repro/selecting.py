@@ -92,7 +92,7 @@ def default(candidates: Candidates, seed: int) -> Ints:
 
 
 def nearness(candidates: Candidates, seed: int) -> Ints:
-    """The pairs nearest to sentences of the test domain: each sentence takes its nearest in turn, until it is enough."""
+    """The pairs nearest to sentences of the test domain: each sentence in turn takes its nearest."""
     domain, rows, budget = candidates.make_domain(), candidates.rows, candidates.plan.budget
     points = rows.take(np.arange(rows.n))
     order = np.random.default_rng([seed, 11]).permutation(len(domain))
