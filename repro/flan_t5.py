@@ -15,6 +15,7 @@ import importlib.util
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -135,14 +136,14 @@ def _layer(output: str) -> str:
     return f"{ROOTS[root]}{dotted.removeprefix(root)}.weight"
 
 
-def write(folder: Path, weights: dict[str, Floats], tokenizer: bytes) -> None:
+def write(folder: Path, weights: dict[str, Floats], tokenizer: bytes, config: dict[str, Any] = CONFIG) -> None:
     """Write the weights, the configuration and the tokenizer, which is not to cut texts at the titles' 48 tokens."""
     from safetensors.numpy import save_file  # noqa: PLC0415
     from tokenizers import Tokenizer  # noqa: PLC0415
     from transformers import PreTrainedTokenizerFast  # noqa: PLC0415
 
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "config.json").write_text(json.dumps(CONFIG, indent=1) + "\n")
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     inner = Tokenizer.from_str(tokenizer.decode())
     inner.no_truncation()
     inner.no_padding()

@@ -62,7 +62,7 @@ ROWS = {
         "16 standardized": "the first feature of each sensor, standardized, the concentration as it is",
         "16, both standardized": "the first feature of each sensor and the concentration, standardized",
         "raw": "as they are",
-        "16, class standardized": "the first feature of each sensor and the gas's number, standardized, all 13,910 rows",
+        "16, class standardized": "the first feature of each sensor and the gas's number, standardized, of all rows",
     },
 }
 CLUSTERS = {"mnist": (1, 100, 400), "gas": (1, 2, 5, 20, 80, 400, 795)}
