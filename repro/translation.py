@@ -62,12 +62,12 @@ def fill(setting: Setting, plan: Plan, name: str) -> None:
 
 
 def wanted(plan: Plan, seeds: int) -> list[Key]:
-    """Return the runs of a study in their order: each seed in turn, so that any beginning is balanced."""
+    """Return the runs of a study in their order: what needs no embedding first, then each seed in turn."""
     first = next(iter(plan.encoders))
     keys: list[Key] = [("nothing", first, 0)]
+    keys += [(name, first, seed) for seed in range(seeds) for name in METHODS if not METHODS[name].embeds]
     for encoder in plan.encoders:
-        for seed in range(seeds):
-            keys += [(name, encoder, seed) for name in METHODS if encoder == first or METHODS[name].embeds]
+        keys += [(name, encoder, seed) for seed in range(seeds) for name in METHODS if METHODS[name].embeds]
     return keys
 
 
