@@ -22,6 +22,7 @@ from repro.t5 import judge, load_model, make_tiny, train
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 WMT = ("wmt/wmt_t2t", "de-en")
+ROWS_KEPT_AT_ONCE = 500  # losses that a stopped run can lose
 
 
 class Study:
@@ -165,9 +166,10 @@ class KeptLosses:
     def __call__(self, ids: Ints) -> Floats:
         """Return the losses of these rows."""
         missing = np.unique(ids[np.isnan(self._known[ids])])
-        if missing.size:
+        for start in range(0, missing.size, ROWS_KEPT_AT_ONCE):
+            some = missing[start : start + ROWS_KEPT_AT_ONCE]
             self._compute = self._compute or self._load()
-            self._known[missing] = self._compute(missing)
+            self._known[some] = self._compute(some)
             aside = self._path.with_suffix(".part.npy")
             np.save(aside, self._known)
             aside.replace(self._path)
