@@ -24,6 +24,7 @@ from repro.data import gas
 from repro.results import (
     NO,
     OPEN,
+    PARTLY,
     YES,
     Entry,
     Experiment,
@@ -138,6 +139,10 @@ def report(setting: Setting) -> Report:
     write_table(setting.out / "regression.csv", head, cells)
     lines.sort(key=lambda one: "Algorithm 2" not in one.what)
     word, number, text = verdict(found)
+    tried = Journal(setting.out / "regression-causes.jsonl").read()
+    if word == NO and regression_causes.medoids_suffice(tried, NEAR):
+        word, text = PARTLY, f"{text} Not as written; almost, if the medoids are fitted too."
+        number = f"{number}; almost none if the medoids are fitted too"
     notes = NOTES + causes(setting)
     return Report(word, number, tuple(lines), text, (plot(setting, found),), notes)
 
@@ -148,13 +153,29 @@ and with Λ → ∞ never draws a medoid. The other methods ask one label a row,
 
 CAUSE = """**Cause.** The paper leaves open which 16 of the 128 features it takes, how they are scaled, whether outliers
 stay, whether the fit has a ridge and uses the weights, and whether rows are drawn with replacement. Each was tried
-alone, with leverage scores drawn and fitted in the same way (in brackets: their R²):"""
+alone, with leverage scores drawn and fitted in the same way; the table has R² minus that of leverage scores (theirs in
+brackets). Scaling, ridge, target and replacement do not explain it. Two things do, and they are one: with n/10 medoids
+and Λ → ∞, a row at its medoid has probability 0 and a row close to it almost 0, so that dense regions are hardly drawn
+and the few rows drawn there have huge weights. If the medoids, whose labels the algorithm has asked for anyway, are
+fitted too, or if there are ten times fewer of them, Algorithm 2 does almost as well as leverage scores."""
 
 
 def causes(setting: Setting) -> str:
     """Return what was tried to find the cause, if it was."""
     found = Journal(setting.out / "regression-causes.jsonl").read()
-    return f"\n\n{CAUSE}\n\n{regression_causes.markdown(found)}" if found else ""
+    if not found:
+        return ""
+    fair = [
+        f"{gap:+.3f} ± {error:.3f} with {features} features"
+        for features, (gap, error) in regression_causes.with_as_many_labels(found).items()
+    ]
+    labels = ""
+    if fair:
+        labels = (
+            "\nWith as many labels (a tenth of the rows drawn and a tenth as medoids, against a fifth drawn by "
+            f"leverage scores) the difference is {' and '.join(fair)}.\n"
+        )
+    return f"\n\n{CAUSE}\n\n{regression_causes.markdown(found)}{labels}"
 
 
 Values = tuple[Floats, Floats, Floats]
@@ -185,7 +206,7 @@ def verdict(found: dict[tuple[int, int], dict[str, Values]]) -> tuple[str, str, 
             words.append(f"{features} features, {size:,} rows: Algorithm 2 {shown}")
     last = list(found)[-1]
     gap, error = paired(found[last]["the paper's"][0], found[last]["leverage"][0])
-    number = f"R² {gap:+.4f} ± {error:.4f} to leverage scores ({last[0]} features, {last[1]:,} rows)"
+    number = f"R² {gap:+.3f} ± {error:.3f} to leverage scores ({last[0]} features, {last[1]:,} rows)"
     claim = (
         'The claim: Algorithm 2 does "almost equally well as leverage score sampling". R² minus that of leverage scores'
     )

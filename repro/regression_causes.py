@@ -202,9 +202,27 @@ def markdown(entries: dict[Key, Entry]) -> str:
     cells: dict[str, dict[tuple[int, float], str]] = {}
     for name, features, share, ours, base in compared(entries):
         gap, error = paired(ours, base)
-        cells.setdefault(name, {})[features, share] = f"{gap:+.3f} ± {error:.3f} ({base.mean():.3f})"
+        shown = f"{gap:+.3f} ± {error:.3f} ({base.mean():.3f})" if base.mean() > 0 else "both fail"
+        cells.setdefault(name, {})[features, share] = shown
     head = " | ".join(f"{features} features, {share:.0%} of the rows" for features, share in columns)
     text = f"| what is done otherwise | {head} |\n| --- |{' --- |' * len(columns)}\n"
     for name, row in cells.items():
         text += f"| {VARIANTS[name].title} | {' | '.join(row.get(column, '') for column in columns)} |\n"
     return text
+
+
+def with_as_many_labels(entries: dict[Key, Entry]) -> dict[int, tuple[float, float]]:
+    """Return how a tenth drawn and a tenth medoids compare with a fifth drawn by leverage scores, by features."""
+    values = {(name, features, share): (ours, base) for name, features, share, ours, base in compared(entries)}
+    few, many = SHARES
+    return {
+        features: paired(values["medoids kept", features, few][0], values["medoids kept", features, many][1])
+        for features in sorted({key[1] for key in values})
+        if ("medoids kept", features, few) in values
+    }
+
+
+def medoids_suffice(entries: dict[Key, Entry], near: float) -> bool:
+    """Tell whether fits that have the medoids too are nowhere clearly farther than `near` below leverage scores."""
+    kept = [paired(ours, base) for name, _, _, ours, base in compared(entries) if name == "medoids kept"]
+    return bool(kept) and all(gap + 2 * error > -near and gap > -near for gap, error in kept)
