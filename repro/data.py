@@ -19,6 +19,7 @@ import urllib.request
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -227,14 +228,14 @@ def gas_digest(arrays: Arrays) -> str:
 # ------------------------------------------------------------------ translation pairs
 
 
-def newstest(where: Home) -> Pairs:
-    """Return the 3,003 English and German sentences of newstest2014."""
+def newstest(where: Home, most: int | None = None) -> Pairs:
+    """Return the 3,003 English and German sentences of newstest2014, or the first of them."""
     folder = where.find("newstest2014_de_en") or _make(where.cache / "newstest2014_de_en", _download_newstest)
-    return read_pairs(folder / "newstest2014.tsv.gz")
+    return read_pairs(folder / "newstest2014.tsv.gz", most)
 
 
-def europarl(where: Home) -> Pairs:
-    """Return 200,000 English and German sentences of the European Parliament, each aligned with the other."""
+def europarl(where: Home, most: int | None = None) -> Pairs:
+    """Return 200,000 aligned English and German sentences of the European Parliament, or the first of them."""
     name, file = "europarl_de_en", "europarl_de_en_200k.tsv.gz"
     folder = where.find(name)
     if folder is None:
@@ -242,13 +243,13 @@ def europarl(where: Home) -> Pairs:
             f"{name} has no official source: it is a selection of its own; put {file} (columns en and de) into {name}/ "
             "of --data-home."
         )
-    return read_pairs(folder / file)
+    return read_pairs(folder / file, most)
 
 
-def read_pairs(path: Path) -> Pairs:
-    """Return both sides of a gzipped table with the columns en and de."""
+def read_pairs(path: Path, most: int | None = None) -> Pairs:
+    """Return both sides of a gzipped table with the columns en and de, or of its first lines."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        header, *cells = (line.rstrip("\n").split("\t") for line in lines)
+        header, *cells = (line.rstrip("\n").split("\t") for line in islice(lines, most and most + 1))
     en, de = header.index("en"), header.index("de")
     return [cell[en] for cell in cells], [cell[de] for cell in cells]
 

@@ -93,8 +93,8 @@ def causes(setting: Setting, found: dict[str, dict[int, dict[str, Floats]]]) -> 
         text += (
             f"\n\n**Cause, CIFAR-10.** The paper's own gain is {PAPER_GAIN:+.4f} at {TABLE:,} images. The standard "
             f"error of the paired difference is {error:.4f} after {methods['loss'].size} runs; to tell "
-            f"{PAPER_GAIN:.4f} from 0 by two standard errors takes {needed:,.0f} runs. The paper's 100 could not show it "
-            "either: here, as there, Algorithm 1 and uniform are the same on CIFAR-10."
+            f"{PAPER_GAIN:.4f} from 0 by two standard errors takes {needed:,.0f} runs. The paper's 100 could not show "
+            "it either: here, as there, Algorithm 1 and uniform are the same on CIFAR-10."
         )
     if "fashion_mnist" in found and min(BUDGETS) in found["fashion_mnist"]:
         first = [

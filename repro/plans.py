@@ -39,6 +39,7 @@ class Plan:
     dropout: float = 0.1
     epochs: int = 5
     tokens: int = 128
+    read: int | None = None  # how many lines of each data set are read; None: all
     pool: int | None = None  # how many pairs to select from; None: all
     held: int = 3_000
     translated: int | None = None  # how many held-out pairs count for BLEU; None: all
@@ -76,6 +77,7 @@ QUICK = replace(
     centers=4,
     encoders={"its own encoder": "own"},
     tokens=16,
+    read=600,
     pool=500,
     held=24,
     translated=8,

@@ -47,8 +47,7 @@ class Study:
             return str(flan_t5.convert(self.setting.where, folder))
         if self.plan.model == TINY:
             if not folder.exists():
-                en, de = europarl(self.setting.where)
-                make_tiny(folder, {"en": en[:1_000], "de": de[:1_000]}, self.plan.shape)
+                make_tiny(folder, distinct(*europarl(self.setting.where, self.plan.read)), self.plan.shape)
             return str(folder)
         return self.plan.model
 
@@ -63,7 +62,7 @@ class Study:
         """The pairs to select from, and those that are held out."""
         if self.plan.name == "paper":
             return distinct(*wmt("train")), distinct(*wmt("validation"))
-        pairs = distinct(*europarl(self.setting.where))
+        pairs = distinct(*europarl(self.setting.where, self.plan.read))
         order = np.random.default_rng(5).permutation(len(pairs["en"]))
         most = 2 * (self.plan.held + self.plan.pool) if self.plan.pool is not None else len(order)
         whole = self.whole(taken(pairs, order[:most]))
@@ -78,7 +77,7 @@ class Study:
     @cached_property
     def news(self) -> Table:
         """The sentences of newstest2014."""
-        return self.whole(dict(zip(("en", "de"), newstest(self.setting.where), strict=True)))
+        return self.whole(dict(zip(("en", "de"), newstest(self.setting.where, self.plan.read), strict=True)))
 
     @cached_property
     def tests(self) -> dict[str, Table]:
