@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from coresift.design import Systematic
 
 import coresift as cs
 from benchmarks.problems import Problem
 from coresift.components import leading_components
-from coresift.design import Systematic
 from coresift.estimation.learned import Auxiliary, learned_total, summarize
 from coresift.inclusion import parts
 from coresift.portfolio import Known, mix
@@ -50,7 +50,7 @@ class Stage:
         self.frame = Frame(clustering.n, np.zeros(0), np.zeros(0))
         self.open_rows = self.frame.open()
         self.signals: SignalTable = signal_table(signals, clustering.n)
-        pilot = cs.Representatives() if signals is None else InformedRepresentatives(self.signals)
+        pilot = cs.pilots.Representatives() if signals is None else InformedRepresentatives(self.signals)
         self.plan = pilot.plan(clustering, self.frame, problem.budget)
         columns = self.signals.columns if self.signals.names else None
         self.features = feature_columns(clustering, components, columns)
@@ -127,4 +127,4 @@ class Stage:
 
 def components_of(problem: Problem) -> Floats:
     """The leading components of a problem's rows."""
-    return leading_components(problem.rows, engine=cs.Local(threads=1))
+    return leading_components(problem.rows, engine=cs.engines.Local(threads=1))

@@ -117,7 +117,7 @@ def rivals(problem: Problem, clustering: cs.Clustering, variant: str, seeds: ran
     values, truth = problem.losses, problem.losses.sum()
     errors = np.empty((len(seeds), 3))
     for place, seed in enumerate(seeds):
-        by_signal, learned = stage.scored(cs.Proxy(signal), seed), stage.scored(cs.Learned(), seed)
+        by_signal, learned = stage.scored(cs.scores.Proxy(signal), seed), stage.scored(cs.scores.Learned(), seed)
         columns = np.column_stack([np.ones(learned.ids.size), signal[learned.ids]])
         totals = np.array([float(signal.size), signal.sum()])
         root = np.sqrt(learned.weights)
@@ -152,7 +152,7 @@ def cluster_of(problem: Problem, seed: int) -> cs.Clustering:
     if path.exists():
         return cs.load(path)
     clustering = cs.cluster(
-        cs.open_rows(problem.rows), problem.budget // 10, seed=seed, engine=cs.Local(threads=1), progress=False
+        cs.open_rows(problem.rows), problem.budget // 10, seed=seed, engine=cs.engines.Local(threads=1), progress=False
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     cs.save(clustering, path)

@@ -10,7 +10,7 @@ import itertools
 
 import numpy as np
 
-from coresift import Independent, Pivotal, Poisson, Systematic
+from coresift.designs import Independent, Pivotal, Poisson, Systematic
 from coresift.types import Design
 
 

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from coresift import (
-    Centers,
-    Distance,
-    Independent,
-    Learned,
-    Mixture,
-    Pivotal,
-    Poisson,
-    Proxy,
-    Representatives,
-    Sensitivity,
-    Systematic,
-)
+from coresift.designs import Independent, Pivotal, Poisson, Systematic
+from coresift.pilots import Centers, Representatives
+from coresift.scores import Distance, Learned, Mixture, Proxy, Sensitivity
 
 DESIGNS = [Independent(), Systematic(), Pivotal(), Poisson()]
 PILOTS = [Centers(keep=False), Centers(keep=True), Representatives()]

@@ -237,14 +237,14 @@ def test_select_writes_what_the_library_computes(run, data):
 
 
 PARTS = [
-    ("--pilot", "Centers(keep=True)", {"pilot": cs.Centers(keep=True)}),
-    ("--pilot", "Representatives(part=0.5)", {"pilot": cs.Representatives(part=0.5)}),
-    ("--score", "Mixture", {"score": cs.Mixture()}),
-    ("--score", " Mixture(loss=0.1, distance=0.2) ", {"score": cs.Mixture(loss=0.1, distance=0.2)}),
-    ("--score", "Sensitivity(holder=[0.1, 1, 2, 3])", {"score": cs.Sensitivity(holder=[0.1, 1, 2, 3])}),
-    ("--design", "Systematic", {"design": cs.Systematic()}),
-    ("--design", "Poisson()", {"design": cs.Poisson()}),
-    ("--design", "Independent()", {"design": cs.Independent()}),
+    ("--pilot", "Centers(keep=True)", {"pilot": cs.pilots.Centers(keep=True)}),
+    ("--pilot", "Representatives(part=0.5)", {"pilot": cs.pilots.Representatives(part=0.5)}),
+    ("--score", "Mixture", {"score": cs.scores.Mixture()}),
+    ("--score", " Mixture(loss=0.1, distance=0.2) ", {"score": cs.scores.Mixture(loss=0.1, distance=0.2)}),
+    ("--score", "Sensitivity(holder=[0.1, 1, 2, 3])", {"score": cs.scores.Sensitivity(holder=[0.1, 1, 2, 3])}),
+    ("--design", "Systematic", {"design": cs.designs.Systematic()}),
+    ("--design", "Poisson()", {"design": cs.designs.Poisson()}),
+    ("--design", "Independent()", {"design": cs.designs.Independent()}),
 ]
 
 
@@ -256,20 +256,24 @@ def test_parts_are_named_as_in_the_library(run, data, flag, text, options):
 
 @pytest.mark.parametrize("part", [*PILOTS, *SCORES, *DESIGNS])
 def test_what_a_part_shows_of_itself_is_read_back(part):
-    one = part(holder=0.25) if part is cs.Sensitivity else part()
+    one = part(holder=0.25) if part is cs.scores.Sensitivity else part()
     known = next(kind for kind in (PILOTS, SCORES, DESIGNS) if part in kind)
     assert parse_part("--part", repr(one), known) == one
 
 
 def test_paper_mode(run, data):
-    parts = {"pilot": cs.Centers(keep=False), "score": cs.Sensitivity(holder=0.1), "design": cs.Independent()}
+    parts = {
+        "pilot": cs.pilots.Centers(keep=False),
+        "score": cs.scores.Sensitivity(holder=0.1),
+        "design": cs.designs.Independent(),
+    }
     common = ("rows.npy", "--losses", "losses.csv", "--paper", 0.1, "--clusters", 20)
     succeeded(run("select", *common, "--budget", 100))
     assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, 100, clusters=20, **parts)
     succeeded(run("select", *common, "--epsilon", 0.3))
-    assert cs.load("picked.parquet").multiplicity.sum() == cs.paper_size(0.3)
+    assert cs.load("picked.parquet").multiplicity.sum() == cs.theory.paper_size(0.3)
     succeeded(run("select", *common, "--epsilon", 0.3, "--delta", 0.05))
-    assert cs.load("picked.parquet").multiplicity.sum() == cs.paper_size(0.3, delta=0.05)
+    assert cs.load("picked.parquet").multiplicity.sum() == cs.theory.paper_size(0.3, delta=0.05)
     shown = succeeded(run("plan", "rows.npy", "--paper", 0.1, "--clusters", 20, "--budget", 100))
     assert re.search(r"losses asked to choose them +20\b", shown)
     assert re.search(r"losses to estimate the total loss +120\b", shown)
@@ -286,7 +290,11 @@ def test_paper_mode_with_an_estimate(run, data, word):
     assert int(re.findall(r"losses asked to choose them +(\d+)", planned)[0]) >= asked.size
     Path("ask.csv").write_text("row,loss\n" + "".join(f"{row},{float(LOSSES[row])!r}\n" for row in asked.tolist()))
     succeeded(run("select", *common, "--losses", "ask.csv"))
-    parts = {"pilot": cs.Centers(keep=False), "score": cs.Sensitivity(holder=word), "design": cs.Independent()}
+    parts = {
+        "pilot": cs.pilots.Centers(keep=False),
+        "score": cs.scores.Sensitivity(holder=word),
+        "design": cs.designs.Independent(),
+    }
     assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, 40, clusters=5, **parts)
     common = ("rows.npy", "--losses", "losses.csv", "--clusters", 5, "--budget", 40)
     pieces = ("--pilot", "Centers", "--design", "Independent", "--score", f"Sensitivity(holder={word!r})")
@@ -381,7 +389,9 @@ def test_warnings_stand_in_the_json_too(run, data):
 
 
 def test_a_draw_that_takes_nothing_is_told_and_saved(run, data):
-    seed = next(seed for seed in range(99) if not len(cs.select(ROWS, budget=1, seed=seed, design=cs.Poisson())))
+    seed = next(
+        seed for seed in range(99) if not len(cs.select(ROWS, budget=1, seed=seed, design=cs.designs.Poisson()))
+    )
     shown = succeeded(run("select", "rows.npy", "--budget", 1, "--seed", seed, "--design", "Poisson"))
     assert "0 of 400" in shown
     assert len(cs.load("picked.parquet")) == 0
@@ -402,7 +412,7 @@ def test_regression_from_question_to_coefficients(run, data):
     label("ask.csv")
     shown = succeeded(run(*REGRESSION, "--labels", "ask.csv", "--fit", "fit.csv"))
     assert shown.startswith("Wrote picked.parquet and fit.csv\n")
-    expected = cs.select_regression(ROWS, TARGETS, BUDGET)
+    expected = cs.regression.select(ROWS, TARGETS, BUDGET)
     assert cs.load("picked.parquet") == expected.selection
     fit = pa.csv.read_csv("fit.csv").to_pydict()
     assert fit["column"] == ["intercept", "0", "1", "2", "3"]
@@ -417,7 +427,7 @@ def test_regression_asks_the_medoids_first_where_they_decide(run, data):
     assert f"{BUDGET - 8} of {N}" in succeeded(run(*REGRESSION, *options, "--labels", "ask.csv", "--ask", "more.csv"))
     label("more.csv", ["ask.csv"])
     succeeded(run(*REGRESSION, *options, "--labels", "more.csv"))
-    expected = cs.select_regression(ROWS, TARGETS, BUDGET, clusters=8, score=cs.Sensitivity(holder=0.5))
+    expected = cs.regression.select(ROWS, TARGETS, BUDGET, clusters=8, score=cs.scores.Sensitivity(holder=0.5))
     assert cs.load("picked.parquet") == expected.selection
     said = refused(run(*REGRESSION, *options, "--labels", "more.csv", "--ask", "again.csv"))
     assert said == "There is nothing to ask: more.csv has every label that is needed."
@@ -428,7 +438,7 @@ def test_regression_on_a_table_with_its_own_labels_and_ids(run, data):
     pa.parquet.write_table(pa.table(columns), "table.parquet")
     options = ("--budget", BUDGET, "--target", "price", "--score", "LeverageMixture(leverage=0.5)", "--ridge", 0.1)
     succeeded(run("regression", "table.parquet", *options, "--no-intercept", "--fit", "fit.jsonl"))
-    found = cs.select_regression(ROWS, TARGETS, BUDGET, score=cs.LeverageMixture(leverage=0.5), intercept=False)
+    found = cs.regression.select(ROWS, TARGETS, BUDGET, score=cs.scores.LeverageMixture(leverage=0.5), intercept=False)
     picked = cs.load("picked.parquet")
     np.testing.assert_array_equal(picked.ids, found.selection.ids)
     assert picked.names == tuple(IDS[row] for row in picked.ids)
@@ -551,9 +561,9 @@ def test_predictions_go_into_an_estimate_as_a_file_or_a_table(run, data):
     picked = cs.select(ROWS, LOSSES, BUDGET)
     cs.save(picked, "picked.parquet")
     for flags, method in [
-        (("--predictions", "cheap.npy"), cs.Difference(cheap)),
-        (("--predictions", "cheap.csv", "--method", "difference"), cs.Difference(cheap)),
-        (("--predictions", "cheap.npy", "--method", "regression"), cs.Regression(cheap)),
+        (("--predictions", "cheap.npy"), cs.estimators.Difference(cheap)),
+        (("--predictions", "cheap.csv", "--method", "difference"), cs.estimators.Difference(cheap)),
+        (("--predictions", "cheap.npy", "--method", "regression"), cs.estimators.GeneralizedRegression(cheap)),
     ]:
         shown = estimated(run("estimate", "picked.parquet", "--values", "losses.csv", *flags))
         total = cs.estimate(picked, LOSSES[picked.ids], method=method).total
@@ -577,7 +587,7 @@ def test_certify_shows_the_certificate(run, data):
     assert shown == f"{cs.certify(picked, values, **options)}\n"
     flags = ("--clusters", "clusters.npz", "--holder", 3, "--predictions", "cheap.npy")
     shown = succeeded(run("certify", "picked.parquet", "--losses", "losses.csv", *flags))
-    options = {"clustering": clustering, "holder": 3, "method": cs.Difference(LOSSES)}
+    options = {"clustering": clustering, "holder": 3, "method": cs.estimators.Difference(LOSSES)}
     assert shown == f"{cs.certify(picked, values, **options)}\n"
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import coresift as cs
+from coresift.covering import cover, cover_with_members
 from coresift.engine import Alone, Local
 from coresift.facility import cover_rows
 from coresift.facility.groups import form_groups
 from coresift.facility.kernel import Computed, Stored, neighbor_distance
 from coresift.facility.pool import Pool
-from coresift.facility_cover import cover, cover_with_members
 from coresift.progress import Progress
 from coresift.rows import open_rows
 

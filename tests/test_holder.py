@@ -274,7 +274,11 @@ LOSSES = RNG.exponential(size=500)
 
 
 def paper(word):
-    return {"pilot": cs.Centers(keep=False), "score": cs.Sensitivity(holder=word), "design": cs.Independent()}
+    return {
+        "pilot": cs.pilots.Centers(keep=False),
+        "score": cs.scores.Sensitivity(holder=word),
+        "design": cs.designs.Independent(),
+    }
 
 
 @pytest.mark.parametrize("word", METHODS)
@@ -318,7 +322,7 @@ def test_excluded_rows_are_not_asked_and_other_pilots_work(word):
         asked.extend(ids.tolist())
         return LOSSES[ids]
 
-    score = cs.Sensitivity(holder=word)
+    score = cs.scores.Sensitivity(holder=word)
     picked = cs.select(ROWS, loss_of, 60, clusters=clustering, score=score, exclude=np.unique(excluded))
     assert not set(asked) & set(excluded.tolist())
     assert picked.holder.size == 10
@@ -333,7 +337,7 @@ def test_no_row_is_out_of_reach_because_neighbors_agree():
 
 
 def test_in_rounds_members_asked_before_are_not_asked_again():
-    run = cs.rounds(ROWS, LOSSES, 30, 10, 2, score=cs.Sensitivity(holder="robust"))
+    run = cs.rounds(ROWS, LOSSES, 30, 10, 2, score=cs.scores.Sensitivity(holder="robust"))
     run.next()
     second = run.next()
     entries = {(number, reason): count for number, reason, count in second.ledger.entries}
@@ -344,7 +348,10 @@ def test_in_rounds_members_asked_before_are_not_asked_again():
 
 
 REFUSED = {
-    "word": (lambda c: cs.Sensitivity(holder="dear"), "holder must be a number, one per cluster, or one of 'estimate'"),
+    "word": (
+        lambda c: cs.scores.Sensitivity(holder="dear"),
+        "holder must be a number, one per cluster, or one of 'estimate'",
+    ),
     "method": (lambda c: holder.plan(c, "dear"), "method must be one of 'estimate', 'free', 'robust'; got 'dear'"),
     "share": (lambda c: holder.plan(c, share=1.0), "share must be a number between 0 and 1; got 1.0"),
     "members": (lambda c: holder.plan(c, "robust", members=0), "members must be a whole number of at least 1"),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from enumeration import boxes
 
-from coresift import Systematic
 from coresift.checks import InputError
+from coresift.designs import Systematic
 from coresift.estimation import learned
 from coresift.estimation.learned import Auxiliary, coefficient, learned_total, summarize
 from coresift.prediction import predict

@@ -8,8 +8,8 @@ from enumeration import distribution
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coresift import Pivotal, Poisson, Systematic
 from coresift.checks import InputError
+from coresift.designs import Pivotal, Poisson, Systematic
 from coresift.phases import (
     grow_shares,
     phase_values,

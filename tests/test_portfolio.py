@@ -44,7 +44,7 @@ def test_without_stakes_the_prior_decides():
 def evidence(losses, rows, budget=100, seed=0, excluded=(), k=10):
     clustering = cs.cluster(rows, k, seed=seed)
     frame = Frame(len(rows), np.zeros(0), np.array(excluded))
-    plan = cs.Representatives().plan(clustering, frame, budget)
+    plan = cs.pilots.Representatives().plan(clustering, frame, budget)
     rng = np.random.default_rng(seed)
     ids = np.flatnonzero(rng.random(len(rows)) < plan.inclusion)
     return Evidence(clustering, frame, Pilot(ids, plan), losses[ids])
@@ -127,7 +127,9 @@ def test_rows_stand_by_cluster_and_size(table):
 
 
 @pytest.mark.parametrize("frame", [{}, {"given": [4]}, {"exclude": [1]}])
-@pytest.mark.parametrize("design", [cs.Systematic(), cs.Pivotal(), cs.Poisson()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "design", [cs.designs.Systematic(), cs.designs.Pivotal(), cs.designs.Poisson()], ids=lambda one: type(one).__name__
+)
 def test_expected_weights_are_1_by_enumeration(monkeypatch, frame, design):
     combination = {"pilot": None, "score": Portfolio(signals=np.arange(7.0)), "design": design}
     expected = np.ones(len(TINY))

@@ -124,4 +124,4 @@ def test_components_are_those_of_a_plain_decomposition():
     found = leading_components(rows, 3)
     np.testing.assert_allclose(np.abs(found), np.abs(left[:, :3] * strength[:3]), atol=1e-4)
     assert leading_components(rows, 50).shape == (400, 6)
-    np.testing.assert_array_equal(found, leading_components(rows, 3, engine=cs.Local(threads=3)))
+    np.testing.assert_array_equal(found, leading_components(rows, 3, engine=cs.engines.Local(threads=3)))

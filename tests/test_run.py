@@ -348,7 +348,9 @@ def selecting(rows, **options):
     return lambda: steps(prepare(job, None, Progress())), job.rows
 
 
-@pytest.mark.parametrize("options", [{}, {"score": cs.Sensitivity(holder="robust"), "pilot": cs.Centers(keep=False)}])
+@pytest.mark.parametrize(
+    "options", [{}, {"score": cs.scores.Sensitivity(holder="robust"), "pilot": cs.pilots.Centers(keep=False)}]
+)
 def test_select_in_steps_gives_the_bytes_of_select_at_once(tmp_path, options):
     rows = np.random.default_rng(0).normal(size=(600, 4)).astype(np.float32)
     expected = cs.save(cs.select(rows, loss, 40, 3, **options), tmp_path / "once.parquet").read_bytes()

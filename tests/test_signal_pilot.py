@@ -36,7 +36,7 @@ def test_every_cluster_is_heard_and_larger_signals_more_often(clustering):
 
 @pytest.mark.parametrize("signals", [None, np.full(900, 3.0), -np.arange(900.0)])
 def test_without_sizes_it_is_the_plain_pilot_in_another_order(clustering, signals):
-    plain = cs.Representatives().plan(clustering, frame(), 200)
+    plain = cs.pilots.Representatives().plan(clustering, frame(), 200)
     found = InformedRepresentatives(signals).plan(clustering, frame(), 200)
     np.testing.assert_allclose(found.inclusion, plain.inclusion)
     # The share of distances in what is expected of the second draw differs by the part that signals would have.
@@ -61,10 +61,10 @@ def test_within_clusters_no_row_is_more_than_certain():
 
 
 @pytest.mark.parametrize("exclude", [[], [1]])
-@pytest.mark.parametrize("score", [cs.Learned(), Portfolio(np.arange(7.0))], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("score", [cs.scores.Learned(), Portfolio(np.arange(7.0))], ids=lambda one: type(one).__name__)
 def test_expected_weights_are_1_by_enumeration(monkeypatch, score, exclude):
     pilot = InformedRepresentatives(np.arange(7.0), trust=0.5)
-    combination = {"pilot": pilot, "score": score, "design": cs.Systematic()}
+    combination = {"pilot": pilot, "score": score, "design": cs.designs.Systematic()}
     expected = np.ones(len(TINY))
     expected[exclude] = 0
     found = expected_weights(monkeypatch, combination, {"exclude": exclude} if exclude else {}, budget=4)

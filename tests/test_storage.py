@@ -62,7 +62,7 @@ def selections(draw):
         "population": draw(st.integers(size, n)),
         "seed": draw(st.integers(0, 2**80)),
         "provenance": draw(provenances()),
-        "ledger": cs.Ledger(((1, draw(TEXTS), draw(st.integers(0, n))),)),
+        "ledger": cs.types.Ledger(((1, draw(TEXTS), draw(st.integers(0, n))),)),
         "names": None if names is None else tuple(draw(st.lists(names, min_size=size, max_size=size))),
     }
     if draw(st.booleans()):
@@ -75,7 +75,10 @@ def selections(draw):
         phase=column(st.integers(0, 2), np.uint8),
         multiplicity=column(whole, np.int64),
         z=draw(ABOVE_ZERO),
-        phases=(None, draw(st.sampled_from([cs.Pivotal(), cs.Poisson(), cs.Independent(), None]))),
+        phases=(
+            None,
+            draw(st.sampled_from([cs.designs.Pivotal(), cs.designs.Poisson(), cs.designs.Independent(), None])),
+        ),
         holder=draw(arrays.arrays(np.float64, st.integers(0, 3), elements=FINITE)),
     )
 
@@ -84,10 +87,10 @@ def selections(draw):
 def provenances(draw):
     """Any provenance: a job of ours or a foreign name, with or without a recipe, with strategies that hold arrays."""
     scores = [
-        cs.Learned(),
-        cs.Sensitivity(np.inf),
-        cs.Sensitivity([0.5, 2.0]),
-        cs.Proxy([1.0, 0.0]),
+        cs.scores.Learned(),
+        cs.scores.Sensitivity(np.inf),
+        cs.scores.Sensitivity([0.5, 2.0]),
+        cs.scores.Proxy([1.0, 0.0]),
         Opaque("score", "Z"),
     ]
     recipe = cs.Recipe(draw(st.integers(1, 9)), 2.0, draw(st.booleans()), score=draw(st.sampled_from(scores)))
@@ -114,8 +117,12 @@ def test_any_selection_loads_back_equal(tmp_path, suffix, selection):
 
 DESIGNS = {
     "default": {},
-    "paper": {"pilot": cs.Centers(), "score": cs.Sensitivity(holder=0.3), "design": cs.Independent()},
-    "poisson": {"design": cs.Poisson(), "given": [1, 2]},
+    "paper": {
+        "pilot": cs.pilots.Centers(),
+        "score": cs.scores.Sensitivity(holder=0.3),
+        "design": cs.designs.Independent(),
+    },
+    "poisson": {"design": cs.designs.Poisson(), "given": [1, 2]},
     "everything": {"budget": 300},
     "one row": {"budget": 1},
 }
@@ -136,8 +143,10 @@ def test_a_loaded_selection_gives_the_same_intervals(tmp_path, suffix, design):
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_an_empty_selection_is_a_selection(tmp_path, suffix):
-    seed = next(seed for seed in range(99) if not len(cs.select(ROWS, budget=1, seed=seed, design=cs.Poisson())))
-    empty = cs.select(ROWS, budget=1, seed=seed, design=cs.Poisson())
+    seed = next(
+        seed for seed in range(99) if not len(cs.select(ROWS, budget=1, seed=seed, design=cs.designs.Poisson()))
+    )
+    empty = cs.select(ROWS, budget=1, seed=seed, design=cs.designs.Poisson())
     for selection in (empty, dataclasses.replace(empty, names=())):
         assert cs.load(cs.save(selection, tmp_path / f"empty{suffix}")) == selection
 

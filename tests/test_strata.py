@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from tables import write
 
 import coresift as cs
-from coresift import InputError, Local, open_rows
+from coresift import InputError, open_rows
 from coresift.cli import main
 from coresift.clustering import strata as strata_module
 from coresift.clustering.strata import encode, gather, measure_spread, share_centers
 from coresift.engine import Alone
+from coresift.engines import Local
 from coresift.inclusion import deal
 from coresift.order import snake
 from coresift.rows.base import block_length
@@ -513,10 +514,10 @@ def test_a_proxy_on_the_command_line(run, tmp_path):
     write(tmp_path / "cheap.csv", {"row": shuffled.tolist(), "loss": cheap[shuffled].tolist()})
     write(tmp_path / "cheap.parquet", {"id": [f"r{row}" for row in shuffled], "loss": cheap[shuffled].tolist()})
     run("select", "rows.npy", "--budget", 50, "--proxy", "cheap.csv", "--seed", 3)
-    assert cs.load("picked.parquet") == cs.select(ROWS, None, 50, 3, score=cs.Proxy(cheap))
+    assert cs.load("picked.parquet") == cs.select(ROWS, None, 50, 3, score=cs.scores.Proxy(cheap))
     options = ("--pilot", "Centers(keep=True)", "--losses", "losses.csv", "--design", "Poisson")
     run("select", "rows.parquet", "--budget", 50, "--proxy", "cheap.parquet", *options)
-    parts = {"pilot": cs.Centers(keep=True), "score": cs.Proxy(cheap), "design": cs.Poisson()}
+    parts = {"pilot": cs.pilots.Centers(keep=True), "score": cs.scores.Proxy(cheap), "design": cs.designs.Poisson()}
     assert cs.load("picked.parquet") == cs.select("rows.parquet", LOSSES, 50, **parts)
     assert "losses asked to choose them        0" in run("plan", "rows.npy", "--budget", 50, "--proxy", "cheap.csv")
     assert "There is nothing to ask" in run("ask", "rows.npy", "--budget", 50, "--proxy", "cheap.csv")

@@ -332,9 +332,9 @@ def test_the_image_recipe_takes_other_parts():
         train=fit_network,
         embed=lambda model: INPUTS,
         losses=lambda model: models.classifier_loss(model, DATA),
-        pilot=cs.Representatives(),
-        score=cs.Learned(),
-        design=cs.Systematic(),
+        pilot=cs.pilots.Representatives(),
+        score=cs.scores.Learned(),
+        design=cs.designs.Systematic(),
         seed=3,
     )
     assert "Learned" in found.selection.provenance.lines()["score"]
@@ -352,9 +352,9 @@ def test_the_fine_tuning_recipe_is_embed_select_and_tune():
         losses=loss,
         fine_tune=fit_network,
         clusters=6,
-        pilot=cs.Centers(keep=False),
-        score=cs.Sensitivity(holder=0.1),
-        design=cs.Pivotal(),
+        pilot=cs.pilots.Centers(keep=False),
+        score=cs.scores.Sensitivity(holder=0.1),
+        design=cs.designs.Pivotal(),
     )
     assert paper.costs.model_calls == 6
     centers = cs.cluster(INPUTS, 6).centers

@@ -26,7 +26,7 @@ def expected_weights(monkeypatch, combination, frame, budget, clustering=None):
         return selection.prepare(job, None, Progress())
 
     def finish(draft):
-        return selection.finish(draft, TINY_LOSSES[draft.pilot.ids], cs.Ledger())
+        return selection.finish(draft, TINY_LOSSES[draft.pilot.ids], cs.types.Ledger())
 
     prepare()
     first_draws = [(None, 1.0)] if pilot_design.seen is None else list(boxes(pilot_design.design, pilot_design.seen))
@@ -106,7 +106,11 @@ def test_paper_mode_is_unbiased_where_it_can_draw_and_warns_where_it_cannot(prob
     silent = np.isin(clustering.labels, [2, 5])
     losses = np.where(silent, 0.0, losses)
     vectors = np.where(silent, 0.0, vectors)
-    paper = {"pilot": cs.Centers(), "score": cs.Sensitivity(holder=0.0), "design": cs.Independent()}
+    paper = {
+        "pilot": cs.pilots.Centers(),
+        "score": cs.scores.Sensitivity(holder=0.0),
+        "design": cs.designs.Independent(),
+    }
     estimates = np.empty((SEEDS, len(vectors)))
     for seed in range(SEEDS):
         with pytest.warns(cs.CoresiftWarning, match=f"{silent.sum()} of {N} rows have probability 0"):

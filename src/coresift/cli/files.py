@@ -99,7 +99,7 @@ def numbers_of(answers: AnswerFile, column: str, picked: cs.Selection) -> Any:
     return vector
 
 
-def losses_of_all(path: Path, rows: cs.Rows) -> Any:
+def losses_of_all(path: Path, rows: cs.rows.Rows) -> Any:
     """Return the losses of all rows."""
     ids = np.arange(rows.n)
     return AnswerFile(path).numbers("loss")(ids, rows.names(ids))

@@ -79,7 +79,7 @@ def regression(
         check_out(fit, "a table", rows, labels, flag="--fit")
         if fit.resolve() == out.resolve():
             raise InputError(f"--fit must be another file than --out; both are {fit}.")
-    found = cs.select_regression(opened, labels, budget, seed, engine=computing, **options)
+    found = cs.regression.select(opened, labels, budget, seed, engine=computing, **options)
     line = found.fit(ridge)
     cs.save(found.selection, out)
     if fit is not None:
@@ -98,12 +98,12 @@ def regression(
 
 def _ask_labels(
     out: Path,
-    opened: cs.Rows,
+    opened: cs.rows.Rows,
     rows: str,
     labels: Path | None,
     budget: int | None,
     seed: int,
-    engine: cs.Local | cs.Ray,
+    engine: cs.engines.Local | cs.engines.Ray,
     options: RegressionOptions,
 ) -> None:
     check_out(out, "a table", rows, labels, flag="--ask")
@@ -119,7 +119,7 @@ def _ask_labels(
     show_facts(f"Wrote {out}", [("rows that need a label", f"{ids.size:,} of {opened.n:,}")])
 
 
-def _write_fit(path: Path, fit: cs.Fit, columns: tuple[str, ...] | None) -> None:
+def _write_fit(path: Path, fit: cs.regression.Fit, columns: tuple[str, ...] | None) -> None:
     import pyarrow as pa
 
     size = fit.coefficients.size

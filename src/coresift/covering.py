@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ def cover(
         progress: Whether to show a bar.
 
     Returns:
-        The selection; `order` is the order of choice, and `recipe["choice"]` says how the rows were chosen. Use
+        The selection; `order` is the order of choice, and `provenance` says how the rows were chosen. Use
         `cover_with_members` to learn which rows each of them stands for.
 
     Up to 8,192 rows the greedy choice is exact, with at least 1 − 1/e of the largest possible sum. Of more rows, groups
@@ -108,9 +107,8 @@ def cover_with_members(
             free=task.frame.open()[ids],
             progress=task.progress,
         )
-    selection = task.choose(ids[coverage.ids])
-    choice = f"{coverage.method}; bandwidth {coverage.bandwidth:.6g}"
-    return replace(selection, recipe={**selection.recipe, "choice": choice}), coverage
+    task.options["choice"] = f"{coverage.method}; bandwidth {coverage.bandwidth:.6g}"
+    return task.choose(ids[coverage.ids]), coverage
 
 
 def _check(importance: Any, task: Task) -> Floats:
