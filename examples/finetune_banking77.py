@@ -34,12 +34,7 @@ from coresift import models
 from coresift.demo import load_demo
 
 BUDGET, EPOCHS, BATCH, RATE, TOKENS, FROZEN = 1_000, 8, 16, 5e-4, 40, 3
-OURS = {
-    "clusters": None,
-    "pilot": cs.pilots.Representatives(),
-    "score": cs.scores.Learned(),
-    "design": cs.designs.Systematic(),
-}
+OURS = {"clusters": None, "recipe": cs.recipes.default()}
 
 
 class Classifier(torch.nn.Module):

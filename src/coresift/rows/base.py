@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -24,6 +25,11 @@ LONGEST = 1e18
 UNEVEN = 100.0
 
 CHANGED = "rows must stay as they are while they are used; a file has changed since it was opened."
+
+
+def checksum(_: int, block: Singles) -> int:
+    """Return a checksum of a block's numbers; it is a block function, so that any engine can run it."""
+    return zlib.crc32(np.ascontiguousarray(block, np.float32).data.cast("B"))
 
 
 class Rows(ABC):
@@ -190,10 +196,23 @@ class Rows(ABC):
         refuse("strata", "one label per row where the rows have no columns to choose from", repr(column))
 
     def fingerprint(self) -> str:
-        """Return a digest of n, d and up to 1,024 evenly spread rows: the same for the same float32 values."""
+        """Return a digest of n, d and all rows: the same for the same float32 values, wherever they are stored.
+
+        It takes one reading of all rows, once for each `Rows`; `mark` takes what an engine has read.
+        """
         if self._fingerprint is None:
-            self._fingerprint = digest(np.array([self.n, self.d], np.int64), self._spread_rows())
+            self.mark([checksum(start, block()) for start, block in self.blocks()])
+        assert self._fingerprint is not None
         return self._fingerprint
+
+    @property
+    def marked(self) -> bool:
+        """Whether the fingerprint is known already."""
+        return self._fingerprint is not None
+
+    def mark(self, checksums: Sequence[int]) -> None:
+        """Take the checksum of every block, in their order, for the fingerprint."""
+        self._fingerprint = digest(np.array([self.n, self.d], np.int64), np.array(checksums, np.uint32))
 
     def _spread_rows(self) -> Singles:
         return self.take(np.linspace(0, self.n - 1, min(self.n, 1024)).round().astype(np.int64))

@@ -105,6 +105,15 @@ class Normalized(View):
         """Return the fingerprint of the raw rows."""
         return self._raw.fingerprint()
 
+    @property
+    def marked(self) -> bool:
+        """Whether the fingerprint of the raw rows is known already."""
+        return self._raw.marked
+
+    def mark(self, checksums: Sequence[int]) -> None:
+        """Take the checksums for the raw rows; they are those of the raw blocks."""
+        self._raw.mark(checksums)
+
 
 class Standardized(View):
     """Rows whose columns are shifted and scaled. They have a fingerprint of their own: other rows, other clusters."""
@@ -134,6 +143,15 @@ class Named(View):
     def fingerprint(self) -> str:
         """Return the fingerprint of the rows; ids are no part of it."""
         return self._raw.fingerprint()
+
+    @property
+    def marked(self) -> bool:
+        """Whether the fingerprint of the raw rows is known already."""
+        return self._raw.marked
+
+    def mark(self, checksums: Sequence[int]) -> None:
+        """Take the checksums for the raw rows; they are those of the raw blocks."""
+        self._raw.mark(checksums)
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
         """Return the ids of these rows."""
