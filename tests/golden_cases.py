@@ -25,7 +25,6 @@ import numpy as np
 
 import coresift as cs
 from coresift.demo import load_demo
-from coresift.diagnosis import probe
 
 HOME = Path(__file__).parent / "golden"
 INPUTS = HOME / "inputs.npz"
@@ -266,7 +265,15 @@ def estimate_holder(word, clusters="plain"):
 def asked(**options):
     """Return the rows that a selection will ask."""
     chosen = strategies(options.pop("pilot", None), options.pop("score", None))
-    return {"ids": cs.ask(rows(), BUDGET, seed=SEED, clusters=clustering("plain"), **chosen, **options)}
+    return {"ids": all_asked(cs.select, BUDGET, inputs().losses, clusters=clustering("plain"), **chosen, **options)}
+
+
+def all_asked(function, budget, answers, **options):
+    """Return every row that a job asks, in the order in which it asks them."""
+    run = cs.start(function, rows(), budget, SEED, **options)
+    while (pending := run.ask()).size:
+        run.tell(pending, answers[pending])
+    return run.asked
 
 
 def planned(**options):
@@ -355,13 +362,11 @@ def regressed(score=None, budget=80, labels=True, clusters="median", ridge=1e4, 
     return result
 
 
-def asked_for_regression(score=None, labels=False, **options):
+def asked_for_regression(score=None, **options):
     """Return the rows whose labels a regression will ask."""
-    given = inputs().labels if labels else None
     chosen = strategies(score=score)
-    return {
-        "ids": cs.ask_regression(rows(), 80, seed=SEED, b=given, clusters=clustering("median"), **chosen, **options)
-    }
+    options = {"clusters": clustering("median"), **chosen, **options}
+    return {"ids": np.sort(all_asked(cs.regression.select, 80, inputs().labels, **options))}
 
 
 def leverages(**options):
@@ -390,7 +395,7 @@ def diagnosed(clusters="plain", proxy=False, **options):
 
 
 def probed():
-    return {"ids": probe(rows(), BUDGET, seed=SEED, clusters=clustering("plain"), probes=60)}
+    return {"ids": all_asked(cs.diagnose, BUDGET, inputs().losses, clusters=clustering("plain"), probes=60)}
 
 
 def baseline(method, matrix=None, budget=60, **options):
@@ -573,7 +578,6 @@ REGRESSIONS: dict[str, Case] = {
         f"regression-ask-{score}": partial(asked_for_regression, score=score)
         for score in ("distance", "leverage", "mixture")
     },
-    "regression-ask-mixture-labels": partial(asked_for_regression, score="mixture", labels=True),
     "leverage": leverages,
     "leverage-ridge": partial(leverages, ridge=1e6, intercept=True),
 }

@@ -455,7 +455,8 @@ def mine(rows, losses, budget, seed):
     return cs.select(rows, losses, budget, seed, clusters=2)
 
 {guard}
-    found = cs.compare_methods(np.load("rows.npy"), np.load("losses.npy"), [mine, "uniform"], [20], 2, out="out", plot=False)
+    rows, losses = np.load("rows.npy"), np.load("losses.npy")
+    found = cs.compare_methods(rows, losses, [mine, "uniform"], [20], 2, out="out", plot=False)
     print(found.lines[0].failure, found.lines[0].seeds, found.lines[1].seeds)
 """
 

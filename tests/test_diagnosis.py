@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coresift as cs
-from coresift.diagnosis import CANNOT_TELL, PERCENTILES, UNIFORM, USE, WITH_PROXY, judge, probe
+from coresift.diagnosis import CANNOT_TELL, PERCENTILES, UNIFORM, USE, WITH_PROXY, judge
 from coresift.diagnosis.facts import compare_gaps, explained_share, holder_line, violations
 from coresift.diagnosis.gain import join_lone
 from coresift.types import Interval
@@ -289,7 +289,11 @@ def test_exactly_the_centers_and_the_probes_are_asked_and_counted():
     assert found.ledger.entries == ((1, "centers", 20), (1, "probes", 50))
     assert sorted(asked) == sorted([*found.centers, *found.probes])
     assert len(set(asked)) == 70
-    np.testing.assert_array_equal(probe(rows, BUDGET, 3, probes=50), asked)
+    run = cs.start(cs.diagnose, rows, BUDGET, 3, probes=50)
+    while (pending := run.ask()).size:
+        run.tell(pending, rows[pending, 0] ** 2)
+    np.testing.assert_array_equal(run.asked, asked)
+    assert run.result == found
     assert cs.diagnose(rows, losses, BUDGET).ledger.asked == 220
 
 
@@ -300,7 +304,9 @@ def test_every_row_is_probed_when_there_are_few_and_equally_often_when_there_are
     clustering = cs.cluster(rows, 3, seed=0)
     counts = np.zeros(60)
     for seed in range(600):
-        counts[probe(rows, 30, seed, clusters=clustering, probes=20)[3:]] += 1
+        run = cs.start(cs.diagnose, rows, 30, seed, clusters=clustering, probes=20)
+        run.tell(run.ask(), np.ones(3))
+        counts[run.ask()] += 1
     others = np.setdiff1d(np.arange(60), clustering.centers)
     # Each count is binomial(600, 20/57), deviation 11.7: five of them, of 57 rows, in one of 30,000 seeds.
     assert np.abs(counts[others] - 600 * 20 / 57).max() < 5 * 11.7

@@ -291,7 +291,10 @@ def test_select_estimates_and_says_so(word):
         return LOSSES[ids]
 
     planned = cs.plan(ROWS, 40, clusters=clustering, **paper(word))
-    needed = cs.ask(ROWS, 40, clusters=clustering, **paper(word))
+    run = cs.start(cs.select, ROWS, 40, clusters=clustering, **paper(word))
+    while (pending := run.ask()).size:
+        run.tell(pending, LOSSES[pending])
+    needed = run.asked
     picked = cs.select(ROWS, loss_of, 40, clusters=clustering, **paper(word))
     assert len(asked) == len(set(asked)) == picked.ledger.asked == planned.losses_asked == needed.size
     assert sorted(asked) == sorted(needed.tolist())

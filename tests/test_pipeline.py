@@ -79,7 +79,7 @@ def test_ask_names_the_rows_that_select_asks():
         return LOSSES[ids]
 
     cs.select(ROWS, loss_of, 50, 3)
-    assert cs.ask(ROWS, 50, 3).tolist() == asked
+    assert cs.start(cs.select, ROWS, 50, 3).ask().tolist() == asked
 
 
 def test_normalized_rows_are_clustered_by_direction():

@@ -350,7 +350,7 @@ def test_select_remembers_the_classes():
     other = cs.select(ROWS, LOSSES, 60, 1, strata=np.roll(CLASSES, 1))
     assert other.provenance.lines()["strata"] != picked.provenance.lines()["strata"]
     assert "strata" not in cs.select(ROWS, LOSSES, 60, 1).provenance.frame
-    asked = cs.ask(ROWS, 60, 1, strata=CLASSES)
+    asked = cs.start(cs.select, ROWS, 60, 1, strata=CLASSES).ask()
     assert set(asked) == set(picked.ids[picked.phase == 1])
 
 
@@ -481,8 +481,10 @@ def test_classes_from_a_file(run, tmp_path, suffix):
     common = ("rows.npy", "--budget", 60, "--strata", f"by_row.{suffix}")
     run("select", *common, "--losses", "losses.csv")
     assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, 60, strata=CLASSES)
-    run("ask", *common)
-    assert pa.csv.read_csv("ask.csv")["row"].to_pylist() == sorted(cs.ask(ROWS, 60, strata=CLASSES).tolist())
+    run("start", "select", *common)
+    run("ask", "run.state")
+    expected = cs.start(cs.select, ROWS, 60, strata=CLASSES).ask()
+    assert sorted(pa.csv.read_csv("ask.csv")["row"].to_pylist()) == sorted(expected.tolist())
     assert "To select 60 of 600 rows" in run("plan", *common)
 
 

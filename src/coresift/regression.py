@@ -203,9 +203,12 @@ class _Task:
         return Prepared(lambda: self.steps(asking=asking), self.rows, self.draft.fingerprint, self.limit, LABEL)
 
     def steps(self, *, asking: bool) -> Generator[Request, Floats, RegressionSelection]:
-        """Ask the medoids, draw by their residuals, ask the rows that were drawn, and bring everything together."""
+        """Ask the medoids, draw by their residuals, ask the rows that were drawn, and bring everything together.
+
+        Where residuals do not decide about the draw, all labels are asked at once.
+        """
         pilot, requests, x0, residuals = self.draft.pilot.ids, [], None, np.zeros(0)
-        if pilot.size and asking:
+        if pilot.size and asking and self.draft.job.score.needs.answers:
             requests.append(Request(pilot, self.reason))
             x0, residuals = self.first_fit((yield requests[-1]))
         selection = finish(self.draft, residuals, Ledger.of(requests), leverage=self.leverage)
@@ -213,10 +216,12 @@ class _Task:
         if not asking:
             return RegressionSelection(selection, features, pilot[:0], np.zeros(0), None, self.intercept)
         asked = np.union1d(pilot, selection.ids)
-        requests.append(Request(asked, "draws", 2 if pilot.size else 1))
+        requests.append(Request(asked, "draws", 2) if requests else Request(asked, "labels"))
         answers = yield requests[-1]
         labels = answers[np.searchsorted(asked, selection.ids)]
-        if x0 is None and len(selection):  # without medoids, the selection itself is what there is to fit
+        if x0 is None and pilot.size:
+            x0, _ = self.first_fit(answers[np.searchsorted(asked, pilot)])
+        elif x0 is None and len(selection):  # without medoids, the selection itself is what there is to fit
             x0 = least_squares(features, labels, selection.weights, 0.0, self.intercept)
         losses = np.full(len(selection), np.nan) if x0 is None else (x0.predict(features) - labels) ** 2
         selection = replace(selection, losses=losses, ledger=Ledger.of(requests))

@@ -4,7 +4,7 @@
 |---|---|---|---|
 | `HorvitzThompson` | none | that of the values | by default |
 | `Difference` | none, whatever the predictions | that of value − prediction | predictions are on the values' scale |
-| `GeneralizedRegression` | of order 1/rows selected | that of a fit's residuals | columns explain values, scale unknown |
+| `GeneralizedRegression` | of order 1/rows selected | that of a fit's residuals | columns explain values, scale open |
 
 A draw that is sorted by a column, or takes rows in proportion to it (`Proxy`), has most of the gain already.
 """
@@ -93,8 +93,8 @@ class Difference(Strategy):
 
     Unbiased however wrong the predictions are; its variance is that of y − ŷ, so predictions help when they are
     nearer to the values than 0 is, scale included. Use it with a cheap model's losses, or with the losses of the
-    centers (`center_predictions`); where the scale is in doubt, use `GeneralizedRegression`. `predictions` has n numbers,
-    NaN for the rows that were excluded.
+    centers (`center_predictions`); where the scale is in doubt, use `GeneralizedRegression`. `predictions` has n
+    numbers, NaN for the rows that were excluded.
 
     >>> import numpy as np, coresift as cs
     >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
