@@ -86,7 +86,7 @@ def select(
         normalize: Scale rows to length 1 first, for embeddings that are compared by cosine.
         pilot, score, design: The parts of the flow; by default `Representatives`, `Learned` and `Systematic`; without
             losses no pilot, `Distance` and `Pivotal`.
-        given: Rows that come out in any case, with weight 1, counted in the budget.
+        given: Rows that come out in any case, with weight 1, counted in the budget: row numbers, or ids as texts.
         exclude: Rows that never come out and are never asked; totals are then about the other rows.
         strata: A class for every row, or the name of a column of the rows' table that has it: no cluster crosses a
             class. This helps much where the loss depends on the class, as a classifier's does.

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from coresift.checks import InputError
+from coresift.checks import InputError, positive
 from coresift.clustering import MANY_CENTERS
 from coresift.engine import available_cores
 from coresift.holder import most_queries
@@ -46,6 +46,7 @@ class Plan:
     arithmetic: float
     memory: float
     seconds: float
+    price: float | None = None
 
     def __repr__(self) -> str:
         return (
@@ -54,10 +55,12 @@ class Plan:
         )
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return what the plan says, a name and a value each."""
+        """Return what the plan says, as pairs of a name and a value."""
+        price = [] if self.price is None else [("price of the losses asked", f"{self.price:,.2f}")]
         return [
             ("losses asked to choose them", f"{self.losses_asked:,}"),
-            ("losses to estimate the total loss", f"{self.losses_for_estimate:,}, with those"),
+            *price,
+            ("losses to estimate the total loss", f"{self.losses_for_estimate:,} in total, including the pilot"),
             ("time on this machine", f"about {spoken(self.seconds)}, besides your model's"),
             ("memory", f"about {self.memory / 1e6:,.0f} MB"),
             ("readings of all rows", f"{self.passes}"),
@@ -73,17 +76,31 @@ def _billions(count: float) -> str:
     return f"{count / 1e9:,.0f}" if count >= 1e12 else f"{count / 1e9:.3g}"
 
 
-def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[Options]) -> Plan:
+def plan(
+    rows: Any, budget: int | None = None, seed: int = 0, *, cost: float | None = None, **options: Unpack[Options]
+) -> Plan:
     """Say what `select` with the same arguments will cost; `losses` are taken to be there.
 
     A part of the rows is read to see how fast this machine is with them, for less than a second. What would not fit
     into the memory that is free is refused, with how much it takes.
 
-    >>> import numpy as np
-    >>> plan(np.zeros((100_000, 64), np.float32), budget=2_000).losses_asked
-    400
+    Args:
+        rows: As in `select`.
+        budget: As in `select`.
+        seed: As in `select`.
+        cost: The price of one loss; the plan then states the price of all that are asked.
+        **options: The other options of `select`.
+
+    Returns:
+        What will be asked, read and computed.
+
+    Example:
+        >>> import numpy as np
+        >>> made = plan(np.zeros((100_000, 64), np.float32), budget=2_000, cost=0.01)
+        >>> made.losses_asked, made.price
+        (400, 4.0)
     """
-    check_options("plan", options, ("rows", "budget", "seed"), Options)
+    check_options("plan", options, ("rows", "budget", "seed", "cost"), Options)
     job = settle(rows, budget, seed, asking=True, **options)
     n, d = job.rows.n, job.rows.d
     k = min(job.clusters, n)
@@ -104,6 +121,7 @@ def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[
         arithmetic=taken.arithmetic,
         memory=libraries + max(AFTER * n, taken.memory),
         seconds=ONCE + AFTERWARDS * n + taken.seconds,
+        price=None if cost is None else asked * positive("cost", cost, zero=True),
     )
     _refuse_too_large(found)
     return found

@@ -15,7 +15,7 @@ from coresift.designs import Pivotal, Systematic
 from coresift.pilots import Representatives
 from coresift.rows import Rows, check_clustered, open_rows
 from coresift.scores import Distance, Learned
-from coresift.types import Clustering, Design, Frame, Pilot, Provenance, Recipe, Score
+from coresift.types import Clustering, Design, Frame, Ints, Pilot, Provenance, Recipe, Score
 
 EXAMPLES = {"pilot": Representatives(), "score": Learned(), "design": Systematic()}
 
@@ -106,8 +106,8 @@ def settle(
     classes = None if strata is None else encode(strata, rows)
     frame = Frame(
         rows.n,
-        row_numbers("given", given, rows.n),
-        row_numbers("exclude", exclude, rows.n),
+        numbers_of("given", given, rows),
+        numbers_of("exclude", exclude, rows),
         np.zeros(0, np.int32) if classes is None else classes,
     )
     explicit = {"z": z, "normalize": normalize, "pilot": pilot, "score": score, "design": design}
@@ -135,6 +135,15 @@ def settle(
         budget=budget,
         seed=seed,
     )
+
+
+def numbers_of(argument: str, rows_or_ids: Any, rows: Rows) -> Ints:
+    """Return sorted row numbers from row numbers, or from the table's own ids where they are no whole numbers."""
+    values = np.asarray([] if rows_or_ids is None else rows_or_ids)
+    texts = values.ndim == 1 and values.dtype.kind in "UO" and all(isinstance(value, str) for value in values.tolist())
+    if values.size and texts:
+        rows_or_ids = rows.numbers_of(values.tolist(), argument)
+    return row_numbers(argument, rows_or_ids, rows.n)
 
 
 def merged(recipe: Recipe | None, explicit: dict[str, Any]) -> Recipe:

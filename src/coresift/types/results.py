@@ -137,6 +137,51 @@ class Selection(Value):
         """How it was made, or None for a baseline."""
         return self.provenance.recipe
 
+    def take(self, table: Any) -> Any:
+        """Return the selected rows of a table or an array of all n rows, in the order of `ids`, as the same kind.
+
+        Args:
+            table: A pandas or polars frame, an Arrow table, a `datasets.Dataset`, an array, a tensor or a list.
+
+        Example:
+            >>> import coresift as cs
+            >>> picked = cs.select(np.arange(40.0).reshape(20, 2), budget=3)
+            >>> len(picked.take(list("abcdefghijklmnopqrst")))
+            3
+        """
+        length = table.num_rows if hasattr(table, "num_rows") else len(table)
+        if length != self.n:
+            raise InputError(f"table must have all {self.n} rows that were selected from; got {length} rows.")
+        if hasattr(table, "iloc"):  # pandas; its index is no row number
+            return table.iloc[self.ids]
+        if hasattr(table, "select") and hasattr(table, "features"):  # datasets
+            return table.select(self.ids)
+        if hasattr(table, "num_columns"):  # Arrow
+            return table.take(self.ids)
+        if isinstance(table, (list, tuple)):
+            return [table[row] for row in self.ids.tolist()]
+        return table[self.ids.copy()]
+
+    def to_arrow(self) -> Any:
+        """Return the selection as an Arrow table: row, id if there are any, weight if there are any, and the rest."""
+        import pyarrow as pa
+
+        columns: dict[str, Any] = {"row": self.ids}
+        if self.names is not None:
+            columns["id"] = list(self.names)
+        columns |= self._weights()
+        columns |= {short: getattr(self, name) for name, (short, _) in self.COLUMNS.items()}
+        columns["origin"] = [ORIGINS[code] for code in self.origin]
+        columns["loss"] = pa.array(self.losses, mask=np.isnan(self.losses))
+        return pa.table(columns)
+
+    def to_pandas(self) -> Any:
+        """Return the selection as a pandas frame with the columns of `to_arrow`."""
+        return self.to_arrow().to_pandas()
+
+    def _weights(self) -> dict[str, Any]:
+        return {}
+
     def __len__(self) -> int:
         return self.ids.size
 
@@ -202,6 +247,9 @@ class WeightedSelection(Selection):
             raise InputError("A selection needs a strategy for each of its phases.")
         if not (np.isfinite(self.least_inclusion) and self.least_inclusion >= 0):
             raise InputError("A selection's least inclusion must be a finite number of at least 0.")
+
+    def _weights(self) -> dict[str, Any]:
+        return {"weight": self.weights}
 
     @property
     def effective_size(self) -> float:
