@@ -125,34 +125,34 @@ def per_cluster(k):
 
 
 PILOTS = {
-    "centers": lambda: cs.Centers(keep=False),
-    "centers-kept": lambda: cs.Centers(keep=True),
-    "representatives": cs.Representatives,
-    "representatives-more": lambda: cs.Representatives(part=0.35, balance=0.8),
+    "centers": lambda: cs.pilots.Centers(keep=False),
+    "centers-kept": lambda: cs.pilots.Centers(keep=True),
+    "representatives": cs.pilots.Representatives,
+    "representatives-more": lambda: cs.pilots.Representatives(part=0.35, balance=0.8),
 }
 SCORES = {
-    "learned": cs.Learned,
-    "learned-low-floor": lambda: cs.Learned(floor=0.25),
-    "mixture": cs.Mixture,
-    "mixture-other": lambda: cs.Mixture(loss=0.5, distance=0.1),
-    "distance": cs.Distance,
-    "distance-power": lambda: cs.Distance(floor=0.3, power=2.0),
-    "distance-holder": lambda: cs.Distance(holder=per_cluster(12)),
-    "proxy": lambda: cs.Proxy(inputs().proxy),
-    "sensitivity": lambda: cs.Sensitivity(holder=LAMBDA),
-    "sensitivity-array": lambda: cs.Sensitivity(holder=per_cluster(12)),
-    "sensitivity-infinite": lambda: cs.Sensitivity(holder=np.inf),
-    "sensitivity-free": lambda: cs.Sensitivity(holder="free"),
-    "sensitivity-robust": lambda: cs.Sensitivity(holder="robust"),
-    "sensitivity-estimate": lambda: cs.Sensitivity(holder="estimate"),
-    "leverage": cs.LeverageMixture,
-    "leverage-ridge": lambda: cs.LeverageMixture(leverage=0.4, floor=0.3, ridge=1e5),
+    "learned": cs.scores.Learned,
+    "learned-low-floor": lambda: cs.scores.Learned(floor=0.25),
+    "mixture": cs.scores.Mixture,
+    "mixture-other": lambda: cs.scores.Mixture(loss=0.5, distance=0.1),
+    "distance": cs.scores.Distance,
+    "distance-power": lambda: cs.scores.Distance(floor=0.3, power=2.0),
+    "distance-holder": lambda: cs.scores.Distance(holder=per_cluster(12)),
+    "proxy": lambda: cs.scores.Proxy(inputs().proxy),
+    "sensitivity": lambda: cs.scores.Sensitivity(holder=LAMBDA),
+    "sensitivity-array": lambda: cs.scores.Sensitivity(holder=per_cluster(12)),
+    "sensitivity-infinite": lambda: cs.scores.Sensitivity(holder=np.inf),
+    "sensitivity-free": lambda: cs.scores.Sensitivity(holder="free"),
+    "sensitivity-robust": lambda: cs.scores.Sensitivity(holder="robust"),
+    "sensitivity-estimate": lambda: cs.scores.Sensitivity(holder="estimate"),
+    "leverage": cs.scores.LeverageMixture,
+    "leverage-ridge": lambda: cs.scores.LeverageMixture(leverage=0.4, floor=0.3, ridge=1e5),
 }
 DESIGNS = {
-    "independent": cs.Independent,
-    "systematic": cs.Systematic,
-    "pivotal": cs.Pivotal,
-    "poisson": cs.Poisson,
+    "independent": cs.designs.Independent,
+    "systematic": cs.designs.Systematic,
+    "pivotal": cs.designs.Pivotal,
+    "poisson": cs.designs.Poisson,
 }
 GIVEN, EXCLUDED = (5, 77, 301), (0, 9, 79, 104, 222, 300, 302, 410)
 
@@ -221,10 +221,10 @@ def estimates(selection, exclude=()):
     known = np.column_stack([inputs().proxy, rows()[:, 0].astype(np.float64)])
     known[list(exclude)] = np.nan
     methods = (
-        cs.HorvitzThompson(),
-        cs.Difference(known[:, 0]),
-        cs.Regression(known),
-        cs.Regression(known, intercept=False),
+        cs.estimators.HorvitzThompson(),
+        cs.estimators.Difference(known[:, 0]),
+        cs.estimators.GeneralizedRegression(known),
+        cs.estimators.GeneralizedRegression(known, intercept=False),
     )
     values = inputs().values[selection.ids]
     return np.array([interval(cs.estimate(selection, values, method=method).total) for method in methods])
@@ -250,7 +250,7 @@ def estimate_by_group(confidence=0.8):
     picked = cs.select(rows(), inputs().losses, BUDGET, seed=SEED, clusters=clustering("plain"))
     values, groups = inputs().values[picked.ids], inputs().classes[picked.ids].tolist()
     found = {}
-    for name, method in (("plain", None), ("regression", cs.Regression(inputs().proxy))):
+    for name, method in (("plain", None), ("regression", cs.estimators.GeneralizedRegression(inputs().proxy))):
         options = {"groups": groups, "confidence": confidence, "method": method}
         for label, one in cs.estimate(picked, values, **options).items():
             found |= {f"{name}_{label}_total": interval(one.total), f"{name}_{label}_mean": interval(one.mean)}
@@ -259,7 +259,7 @@ def estimate_by_group(confidence=0.8):
 
 def estimate_holder(word, clusters="plain"):
     """Return what each word for Λ gives by itself."""
-    found = cs.holder.estimate(clustering(clusters), inputs().losses, rows(), word, seed=SEED)
+    found = cs.theory.estimate_holder(clustering(clusters), inputs().losses, rows(), word, seed=SEED)
     return {"values": found.values, "ratios": np.sort(found.ratios), "queries": np.asarray(found.queries)}
 
 
@@ -281,11 +281,15 @@ def certified(score="sensitivity", difference=False, **options):
     clusters, losses = clustering("plain"), inputs().losses
     chosen = strategies("centers-kept" if difference else "centers", score, "independent")
     if difference:
-        chosen["score"] = cs.Distance(floor=0.0, holder=per_cluster(12))
+        chosen["score"] = cs.scores.Distance(floor=0.0, holder=per_cluster(12))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cs.CoresiftWarning)
         picked = cs.select(rows(), losses, 240, seed=SEED, clusters=clusters, **chosen)
-    method = cs.Difference(cs.center_predictions(clusters, losses[clusters.centers])) if difference else None
+    method = (
+        cs.estimators.Difference(cs.theory.center_predictions(clusters, losses[clusters.centers]))
+        if difference
+        else None
+    )
     certificate = cs.certify(picked, losses[picked.ids], clustering=clusters, method=method, **options)
     conditional = certificate.conditional
     found = {
@@ -306,16 +310,16 @@ def completed():
     clusters = clustering("plain")
     exclude = np.setdiff1d(EXCLUDED, clusters.centers)
     picked = cs.select(rows(), inputs().losses, BUDGET, seed=SEED, clusters=clusters, exclude=exclude)
-    ids, weights = cs.difference_weights(picked, clusters, exclude)
-    predictions = cs.center_predictions(clusters, inputs().losses[clusters.centers], exclude)
+    ids, weights = cs.theory.difference_weights(picked, clusters, exclude)
+    predictions = cs.theory.center_predictions(clusters, inputs().losses[clusters.centers], exclude)
     return {"ids": ids, "weights": weights, "predictions": predictions}
 
 
 def sizes():
     """Return how many draws some errors take."""
     wishes = [(0.05, 0.01), (0.1, 0.05), (0.3, 0.2)]
-    alone = [cs.paper_size(epsilon) for epsilon, _ in wishes]
-    both = [(cs.paper_size(*wish), cs.difference_size(*wish)) for wish in wishes]
+    alone = [cs.theory.paper_size(epsilon) for epsilon, _ in wishes]
+    both = [(cs.theory.paper_size(*wish), cs.theory.difference_size(*wish)) for wish in wishes]
     return {"alone": np.array(alone), "both": np.array(both)}
 
 
@@ -341,7 +345,7 @@ def regressed(score=None, budget=80, labels=True, clusters="median", ridge=1e4, 
     given = inputs().labels if labels else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cs.CoresiftWarning)
-        found = cs.select_regression(rows(), given, budget, seed=SEED, clusters=clustering(clusters), **options)
+        found = cs.regression.select(rows(), given, budget, seed=SEED, clusters=clustering(clusters), **options)
     result = {**told(found.selection, options.get("exclude") or ()), "asked": found.asked}
     result["losses"] = found.selection.losses
     if labels:
@@ -361,7 +365,7 @@ def asked_for_regression(score=None, labels=False, **options):
 
 
 def leverages(**options):
-    return {"scores": cs.leverage_scores(rows(), **options)}
+    return {"scores": cs.theory.leverage_scores(rows(), **options)}
 
 
 def diagnosed(clusters="plain", proxy=False, **options):
@@ -431,7 +435,7 @@ def rounds_from_rows(**options):
 def regressed_from_rows(**options):
     """Select for a regression of the demo's losses on its rows, and fit."""
     data = demo()
-    found = cs.select_regression(data.rows, data.losses, 200, seed=SEED, **options)
+    found = cs.regression.select(data.rows, data.losses, 200, seed=SEED, **options)
     fits = {"x0": found.x0, "fit": found.fit(1.0)}
     result = {name: np.append(fit.coefficients, fit.intercept) for name, fit in fits.items()}
     return exact(found.selection) | result | {"asked": found.asked}

@@ -110,6 +110,17 @@ def row_numbers(argument: str, value: Any, count: int) -> NDArray[np.int64]:
     return unique.astype(np.int64)
 
 
+def unusable(values: Any) -> str | None:
+    """Return what makes an array no real numbers: a mask, which would be ignored, or imaginary parts, likewise.
+
+    >>> unusable(np.array([1j])), unusable(np.ma.masked_array([1.0], mask=[True])), unusable([1.0])
+    ('complex numbers', 'a masked array', None)
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        return "a masked array"
+    return "complex numbers" if getattr(getattr(values, "dtype", None), "kind", "") == "c" else None
+
+
 def loss_vector(
     values: Any,
     ids: NDArray[np.int64],
@@ -119,6 +130,8 @@ def loss_vector(
     signed: bool = False,
 ) -> NDArray[np.float64]:
     """Return one finite, nonnegative (unless `signed`) number for each of `ids`, or name the first row without."""
+    if unusable(values):
+        raise LossError(f"{source} must be real numbers, one per row; got {unusable(values)}.")
     try:
         losses = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -137,6 +150,8 @@ def loss_vector(
 
 def real_vector(argument: str, values: Any, count: int) -> NDArray[np.float64]:
     """Return `count` finite real numbers."""
+    if unusable(values):
+        refuse(argument, f"{count} real numbers", unusable(values))
     try:
         vector = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -120,7 +120,7 @@ def plan(
 
     >>> import numpy as np, coresift as cs
     >>> clusters = cs.cluster(np.random.default_rng(0).normal(size=(5000, 3)), 20)
-    >>> [cs.holder.plan(clusters, method).queries for method in ("estimate", "robust", "free")]
+    >>> [cs.theory.plan_holder(clusters, method).queries for method in ("estimate", "robust", "free")]
     [240, 120, 20]
     """
     if method not in ESTIMATES:
@@ -171,7 +171,7 @@ def estimate(
     >>> import numpy as np, coresift as cs
     >>> rows = np.random.default_rng(0).normal(size=(5000, 3))
     >>> clusters = cs.cluster(rows, 20)
-    >>> found = cs.holder.estimate(clusters, lambda ids: rows[ids, 0] ** 2, rows, "free")
+    >>> found = cs.theory.estimate_holder(clusters, lambda ids: rows[ids, 0] ** 2, rows, "free")
     >>> found.values.shape, found.queries
     ((20,), 20)
     """

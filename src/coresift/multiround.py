@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -14,13 +14,14 @@ from coresift.clustering.prefix import Order, Prefix, Sampling
 from coresift.clustering.prefix_strata import ClassPrefixes
 from coresift.engine import Engine, Local
 from coresift.oracle import Oracle, as_oracle
+from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import Job, PartOptions, check_options, checked_part, merged, settle
 from coresift.recipes import rounds as rounds_recipe
 from coresift.rows import Rows
 from coresift.selection import Draft, draft_of, finish
 from coresift.streams import Stream, generator
-from coresift.types import Bools, Clustering, Floats, Ints, Ledger, Score, WeightedSelection
+from coresift.types import Bools, Clustering, Floats, Ledger, Request, Score, WeightedSelection
 
 ORDERS: dict[str, Callable[[np.random.Generator], Order]] = {
     "sampling": Sampling,
@@ -40,7 +41,7 @@ def rounds(
     engine: Engine | None = None,
     progress: bool | Progress | None = None,
     **options: Unpack[PartOptions],
-) -> Run:
+) -> Rounds:
     """Select in several rounds, each with more centers (Algorithm 3); iterate over the run, or call its `next`.
 
     Round i asks for the losses of `clusters` new centers, assigns every row to the nearest of all centers so far, and
@@ -77,25 +78,54 @@ def rounds(
         60 50
     """
     oracle = as_oracle(losses)
+    job = _settle(rows, budget, clusters, seed, options, asking=oracle is not None)
+    return Rounds(job, oracle, rounds, order, engine, choose(progress))
+
+
+def begin(
+    rows: Any,
+    budget: int | None,
+    seed: int,
+    *,
+    clusters: int | None = None,
+    rounds: int = 1,
+    order: str = "sampling",
+    engine: Engine | None,
+    progress: Progress,
+    **options: Unpack[PartOptions],
+) -> Prepared[list[WeightedSelection]]:
+    """Return all rounds up to their first question, with losses to come; the result is one selection per round."""
+    job = _settle(rows, budget, clusters, seed, options, asking=True)
+
+    def steps() -> Generator[Request, Floats, list[WeightedSelection]]:
+        return Rounds(job, None, rounds, order, engine, progress).steps()
+
+    made = Rounds(job, None, rounds, order, engine, progress)
+    return Prepared(steps, job.rows, made.fingerprint, job.rows.n)
+
+
+def _settle(
+    rows: Any, budget: int | None, clusters: int | None, seed: int, options: PartOptions, *, asking: bool
+) -> Job:
+    """Check the arguments; where none is given, the parts are those of Algorithm 3."""
     check_options("rounds", options, ARGUMENTS, PartOptions)
-    recipe = merged(options.pop("recipe", None), {})
-    usual = rounds_recipe(asking=oracle is not None).score
-    score = checked_part("score", options.get("score") or recipe.score or usual, Score)
-    defaults = rounds_recipe(asking=oracle is not None and score.needs.pilot)
+    given: dict[str, Any] = dict(options)
+    recipe = merged(given.pop("recipe", None), {})
+    usual = rounds_recipe(asking=asking).score
+    score = checked_part("score", given.get("score") or recipe.score or usual, Score)
+    defaults = rounds_recipe(asking=asking and score.needs.pilot)
     explicit = {name: getattr(recipe, name) for name in ("clusters", "z", "normalize", "pilot", "design")}
-    options["recipe"] = merged(defaults, {**explicit, "score": score})
-    job = settle(rows, budget, seed, asking=oracle is not None, clusters=clusters, **options)
+    given["recipe"] = merged(defaults, {**explicit, "score": score})
+    job = settle(rows, budget, seed, asking=asking, clusters=clusters, **given)
     if job.pilot is not None and not job.pilot.asks_centers:
         refuse("pilot", "Centers(keep=False) or Centers(keep=True), whose losses the rounds ask", repr(job.pilot))
-    if order not in ORDERS:
-        refuse("order", f"one of {', '.join(repr(name) for name in ORDERS)}", repr(order))
-    return Run(job, oracle, whole("rounds", rounds), order, engine, choose(progress))
+    return job
 
 
 ARGUMENTS = ("rows", "losses", "budget", "clusters", "rounds", "seed", "order", "engine", "progress")
 
 
-class Run:
+class Rounds:
     """The rounds that were asked for, one selection each: `for selection in run`, or `run.next()`.
 
     `round` is the number of the last round (0 at first) of `rounds`; `clustering` has its centers, in the order in
@@ -113,6 +143,9 @@ class Run:
     ) -> None:
         if job.clustering is not None:
             refuse("clusters", "how many centers join each round", "a Clustering")
+        if order not in ORDERS:
+            refuse("order", f"one of {', '.join(repr(name) for name in ORDERS)}", repr(order))
+        whole("rounds", rounds)
         self.rounds, self.round, self.ledger = rounds, 0, Ledger()
         self.clustering: Clustering | None = None
         self._job, self._step, self._oracle, self._order = job, job.clusters, oracle, order
@@ -126,7 +159,7 @@ class Run:
         self._prefix = _prefix(job, view, order, allowed)
 
     def next(self, losses: Any = None, *, keep_answers: bool = False) -> WeightedSelection:
-        """Run the next round and return its selection.
+        """Rounds the next round and return its selection.
 
         losses: from this round on, losses that have changed (a model trained on the last selection). The earlier
             centers are asked again; with `keep_answers` their old answers stay, and only new centers are asked.
@@ -145,12 +178,19 @@ class Run:
         if losses is not None:
             self._change(as_oracle(losses), keep_answers)
         draft = self._prepare()
-        self._ask(draft)
-        answers, probed = self._losses[draft.pilot.ids], self._losses[draft.probed]
-        selection = finish(draft, answers, self.ledger, probed=probed)
-        self.round += 1
-        self.clustering = draft.clustering
-        return selection
+        for request in self._wanted(draft) if self._oracle is not None else []:
+            self._keep(request, self._ask(self._oracle, request))  # type: ignore[arg-type]
+        return self._finish(draft)
+
+    def steps(self) -> Generator[Request, Floats, list[WeightedSelection]]:
+        """Yield what each round asks, and return the selections of all rounds."""
+        selections = []
+        while self.round < self.rounds:
+            draft = self._prepare()
+            for request in self._wanted(draft):
+                self._keep(request, (yield request))
+            selections.append(self._finish(draft))
+        return selections
 
     def __iter__(self) -> Iterator[WeightedSelection]:
         return self
@@ -161,7 +201,7 @@ class Run:
         return self.next()
 
     def __repr__(self) -> str:
-        return f"Run(round {self.round} of {self.rounds}, {self.ledger.asked} losses asked)"
+        return f"Rounds(round {self.round} of {self.rounds}, {self.ledger.asked} losses asked)"
 
     def _change(self, oracle: Oracle | None, keep: bool) -> None:
         if self._oracle is None:
@@ -181,31 +221,46 @@ class Run:
         options = {"round": f"{number} of {self.rounds}", "order": self._order}
         return replace(draft, name="rounds", options=options, stream=(number,))
 
-    def _ask(self, draft: Draft) -> None:
-        if self._oracle is None or not draft.pilot.ids.size:
-            return
+    def _wanted(self, draft: Draft) -> list[Request]:
+        """Return what this round asks: new centers, and earlier ones whose losses have changed."""
+        if not draft.pilot.ids.size:
+            return []
         earlier = min(self.round * self._step, draft.clustering.k)
         groups = {
             "earlier centers again": draft.clustering.centers[:earlier],
             "new centers": draft.clustering.centers[earlier:],
             "holder": draft.probed,
         }
+        wanted, taken = [], self._known.copy()
         for reason, ids in groups.items():
-            new = ids[~self._known[ids]]
-            if new.size:
-                self._answer(self._oracle, new, reason)
+            new = ids[~taken[ids]]
+            taken[new] = True
+            wanted += [Request(new, reason, self.round + 1)] if new.size else []
+        return wanted
 
-    def _answer(self, oracle: Oracle, ids: Ints, reason: str) -> None:
+    def _keep(self, request: Request, answers: Floats) -> None:
+        self._losses[request.ids] = answers
+        self._known[request.ids] = True
+        self._note(request.reason, request.ids.size)
+
+    def _ask(self, oracle: Oracle, request: Request) -> Floats:
         rows = self._job.rows
-        with oracle.session(rows.n, self._fingerprint(), ids.size, self._progress, rows.names) as session:
-            self._losses[ids] = session.ask(ids, round=self.round + 1, reason=reason)
-        self._known[ids] = True
-        self._note(reason, ids.size)
+        with oracle.session(rows.n, self.fingerprint(), request.ids.size, self._progress, rows.names) as session:
+            losses: Floats = session.ask(request.ids, round=request.round, reason=request.reason)
+        return losses
+
+    def _finish(self, draft: Draft) -> WeightedSelection:
+        answers, probed = self._losses[draft.pilot.ids], self._losses[draft.probed]
+        selection = finish(draft, answers, self.ledger, probed=probed)
+        self.round += 1
+        self.clustering = draft.clustering
+        return selection
 
     def _note(self, reason: str, count: int) -> None:
         self.ledger = Ledger((*self.ledger.entries, (self.round + 1, reason, count)))
 
-    def _fingerprint(self) -> dict[str, str]:
+    def fingerprint(self) -> dict[str, str]:
+        """Return what the answers depend on, by part."""
         job = self._job
         return {
             "rows": job.rows.fingerprint(),

@@ -13,7 +13,7 @@ from coresift.checks import CoresiftWarning, InputError, positive, real_vector, 
 from coresift.engine import SINGLE_THREADED, Engine
 from coresift.leverage import leverage_scores, orthonormal
 from coresift.oracle import LABEL, as_oracle
-from coresift.oracle.driving import answer
+from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import Options, check_options, merged, settle
 from coresift.recipes import regression as regression_parts
@@ -23,7 +23,7 @@ from coresift.types import Floats, Ints, Ledger, Request, Singles, Value, Weight
 
 
 class RegressionOptions(Options, total=False):
-    """What `select_regression` takes besides A, b, budget and seed: the options of `select`, and an intercept."""
+    """What `cs.regression.select` takes besides A, b, budget and seed: the options of `select`, and an intercept."""
 
     intercept: bool
 
@@ -122,7 +122,7 @@ class RegressionSelection(Value):
         )
 
 
-def select_regression(
+def select(
     A: Any,
     b: Any = None,
     budget: int | None = None,
@@ -155,7 +155,7 @@ def select_regression(
     intercept=False`.
 
     >>> A = np.random.default_rng(0).normal(size=(1000, 3))
-    >>> found = select_regression(A, lambda ids: A[ids] @ [1.0, 2.0, 3.0] + 4.0, budget=50)
+    >>> found = select(A, lambda ids: A[ids] @ [1.0, 2.0, 3.0] + 4.0, budget=50)
     >>> found
     RegressionSelection(50 of 1000 rows, 50 labels asked, seed=0)
     >>> fit = found.fit()
@@ -165,37 +165,15 @@ def select_regression(
     rows, progress = open_rows(A), choose(progress)
     oracle = as_oracle(rows.targets if b is None and rows.target_name else b, LABEL)
     task = _begin(rows, budget, seed, engine, progress, options, asking=oracle is not None)
-    steps = task.steps(asking=oracle is not None)
-    return answer(steps, oracle, rows, task.draft.fingerprint, task.limit, progress, LABEL)
+    return task.prepared(asking=oracle is not None).complete(oracle, progress)
 
 
-def ask_regression(
-    A: Any,
-    budget: int | None = None,
-    seed: int = 0,
-    *,
-    b: Any = None,
-    engine: Engine | None = None,
-    progress: bool | Progress | None = None,
-    **options: Unpack[RegressionOptions],
-) -> Ints:
-    """Return the numbers of the rows whose labels `select_regression` with the same arguments will need.
-
-    Where the draw depends on the medoids' labels (`Sensitivity` with a finite Λ, `Mixture`), these are the
-    medoids; give b with their labels to have all rows.
-
-    >>> ask_regression(np.random.default_rng(0).normal(size=(1000, 3)), budget=50).size
-    50
-    """
-    rows, oracle, progress = open_rows(A), as_oracle(b, LABEL), choose(progress)
-    task = _begin(rows, budget, seed, engine, progress, options, asking=True)
-    draft, pilot, residuals = task.draft, task.draft.pilot.ids, np.zeros(0)
-    if draft.job.score.needs.answers:
-        if oracle is None:
-            return np.sort(pilot)
-        with oracle.session(rows.n, draft.fingerprint(), task.limit, progress, rows.names, LABEL) as session:
-            _, residuals = task.first_fit(session.ask(pilot, round=1, reason=task.reason))
-    return np.union1d(pilot, finish(draft, residuals, Ledger(), leverage=task.leverage).ids)
+def begin(
+    A: Any, budget: int | None, seed: int, *, engine: Engine | None, progress: Progress, **options: Any
+) -> Prepared[RegressionSelection]:
+    """Return `select` up to its first question, with labels to come."""
+    task = _begin(open_rows(A), budget, seed, engine, progress, options, asking=True)  # type: ignore[arg-type]
+    return task.prepared(asking=True)
 
 
 @dataclass(frozen=True)
@@ -219,6 +197,10 @@ class _Task:
     def reason(self) -> str:
         """Why the pilot's labels are asked."""
         return "medoids" if self.draft.pilot.plan.origin == "center" else "pilot"
+
+    def prepared(self, *, asking: bool) -> Prepared[RegressionSelection]:
+        """Return the job up to its first question."""
+        return Prepared(lambda: self.steps(asking=asking), self.rows, self.draft.fingerprint, self.limit, LABEL)
 
     def steps(self, *, asking: bool) -> Generator[Request, Floats, RegressionSelection]:
         """Ask the medoids, draw by their residuals, ask the rows that were drawn, and bring everything together."""
@@ -276,7 +258,9 @@ def _begin(
     """Check the arguments, cluster, draw the medoids, and compute leverage scores if the score needs them."""
     check_options("regression", options, ("A", "b", "budget", "seed", "engine", "progress"), RegressionOptions)
     given: dict[str, Any] = dict(options)
-    intercept = bool(given.pop("intercept", True))
+    intercept = given.pop("intercept", True)
+    if not isinstance(intercept, bool):
+        refuse("intercept", "True or False", repr(intercept))
     recipe = merged(given.pop("recipe", None), {name: given.pop(name, None) for name in ("score", "pilot", "design")})
     score, pilot, design = regression_parts(recipe.score, recipe.pilot, recipe.design)
     if score.needs.probes:

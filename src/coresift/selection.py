@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from coresift.holder import HolderEstimate, Probes, center_rows
 from coresift.holder import plan as plan_probes
 from coresift.inclusion import parts
 from coresift.oracle import as_oracle
-from coresift.oracle.driving import answer
+from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
-from coresift.recipes import EVEN_DRAW, Job, Options, settle
+from coresift.recipes import EVEN_DRAW, Job, Options, check_options, settle
 from coresift.rows import Rows
 from coresift.streams import Stream, generator
 from coresift.types import (
@@ -125,30 +125,20 @@ def select(
         delta=delta,
     )
     progress = choose(progress)
+    return _prepared(job, engine, progress).complete(oracle, progress)
+
+
+def begin(
+    rows: Any, budget: int | None, seed: int, *, engine: Engine | None, progress: Progress, **options: Any
+) -> Prepared[WeightedSelection]:
+    """Return `select` up to its first question, with losses to come."""
+    check_options("select", options, ("rows", "budget", "seed", "engine", "progress"), Options)
+    return _prepared(settle(rows, budget, seed, asking=True, **options), engine, progress)
+
+
+def _prepared(job: Job, engine: Engine | None, progress: Progress) -> Prepared[WeightedSelection]:
     draft = prepare(job, engine, progress)
-    limit = job.budget + draft.probed.size
-    return answer(steps(draft), oracle, job.rows, draft.fingerprint, limit, progress)
-
-
-def ask(
-    rows: Any,
-    budget: int | None = None,
-    seed: int = 0,
-    *,
-    engine: Engine | None = None,
-    progress: bool | Progress | None = None,
-    **options: Unpack[Options],
-) -> Ints:
-    """Return the numbers of the rows whose losses `select` with the same arguments will need.
-
-    Example:
-        >>> import numpy as np
-        >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
-        >>> ask(rows, budget=50).size
-        10
-    """
-    draft = prepare(settle(rows, budget, seed, asking=True, **options), engine, choose(progress))
-    return np.concatenate([draft.pilot.ids, np.setdiff1d(draft.probed, draft.pilot.ids)])
+    return Prepared(lambda: steps(draft), job.rows, draft.fingerprint, job.budget + draft.probed.size)
 
 
 @dataclass(frozen=True)

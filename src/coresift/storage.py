@@ -1,23 +1,31 @@
 """A Selection or Clustering to and from files: nothing about the run in them, nothing half-written.
 
 A selection is a table (Parquet, CSV or JSON lines) that any tool reads, one line per row. What holds for the whole
-selection is its manifest: inside a Parquet file, beside the others as `NAME.manifest.json`. The manifest has a digest
-of everything, so a table that was changed, or put beside another manifest, is told. A clustering is `.npz`.
+selection is its manifest, which lies inside the file (`tables.writing` says where). The manifest has a digest of
+everything, so a table that was changed is told. A clustering is `.npz`.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from coresift.checks import CoresiftError, InputError, refuse
+from coresift.checks import InputError, refuse
 from coresift.registry import restore
+from coresift.rows.taking import take
+from coresift.tables.npy import read_npz
+from coresift.tables.textual import NOTE
+from coresift.tables.values import text_of
+from coresift.tables.writing import (
+    TABLE_SUFFIXES,
+    check_suffix,
+    open_noted,
+    write_table,
+    write_whole,
+)
 from coresift.types import (
     ORIGINS,
     Clustering,
@@ -33,9 +41,8 @@ from coresift.types import (
 from coresift.version import __version__
 
 FORMAT = 2
-SELECTION_SUFFIXES = (".parquet", ".csv", ".jsonl")
+SELECTION_SUFFIXES = TABLE_SUFFIXES
 CLUSTERING_SUFFIX = ".npz"
-MANIFEST_KEY = b"coresift"
 SCALARS = ("z", "free_cost", "snapped_cost", "seed", "normalized", "fingerprint", "search")
 PARTS = ("pilot", "score", "design")
 ARRAYS = ("centers", "labels", "distances", "free_centers")
@@ -44,8 +51,9 @@ ARRAYS = ("centers", "labels", "distances", "free_centers")
 def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) -> Path:
     """Write a Selection to `.parquet`, `.csv` or `.jsonl`, a Clustering to `.npz`; the whole file or nothing.
 
-    table: an Arrow table with a line for each selected row, written beside the selection's own columns, so that the
-        file is ready to train on; one that has the name of such a column becomes `table_NAME`. `load` ignores it.
+    table: whatever `open_rows` takes, all n rows or only the selected ones; its columns are written beside the
+        selection's own, so that the file is ready to train on. One that has the name of such a column becomes
+        `table_NAME`. `load` ignores it.
 
     >>> import numpy as np, tempfile, coresift as cs
     >>> picked = cs.select(np.random.default_rng(0).normal(size=(100, 2)), budget=10)
@@ -59,49 +67,20 @@ def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) 
     if isinstance(value, Clustering):
         if table is not None:
             refuse("table", "left out for a clustering", type(table).__name__)
-        _check_suffix(path, (CLUSTERING_SUFFIX,), "a clustering")
-        _write_whole({path: lambda file: _write_clustering(value, file)})
+        check_suffix(path, (CLUSTERING_SUFFIX,), "a clustering")
+        write_whole(path, lambda file: _write_clustering(value, file))
         return path
-    _check_suffix(path, SELECTION_SUFFIXES, "a selection")
+    check_suffix(path, SELECTION_SUFFIXES, "a selection")
     manifest = _manifest(value)
-    whole = _beside(_table(value, manifest), table, path)
-    if path.suffix == ".parquet":
-        write_table(whole.replace_schema_metadata({MANIFEST_KEY: _json(manifest)}), path)
-        return path
-    # The manifest first, so that a table never stands without one; the digest tells a wrong pair.
-    text = _json(manifest, indent=1) + b"\n"
-    _write_whole({_manifest_path(path): lambda file: _write(file, text), path: _table_writer(whole, path)})
+    rows = None if table is None else take(table, value.ids, value.n)
+    write_table(_beside(_table(value, manifest), rows), path, note=_json(manifest))
     return path
-
-
-def check_target(path: str | Path, suffixes: tuple[str, ...], what: str) -> None:
-    """Refuse a file that could not be written in the end, before the work begins."""
-    path = Path(path)
-    _check_suffix(path, suffixes, what)
-    if not path.parent.is_dir():
-        raise InputError(f"There is no folder {path.parent} to write {path.name} in.")
-    if os.path.isdir(path):
-        raise InputError(f"{path} must be a file to write to; it is a folder.")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"The folder {path.parent} is not one that you may write in.")
-
-
-def write_table(table: Any, path: str | Path) -> None:
-    """Write an Arrow table to `.parquet`, `.csv` or `.jsonl`, the whole file or nothing."""
-    path = Path(path)
-    _check_suffix(path, SELECTION_SUFFIXES, "a table")
-    _write_whole({path: _table_writer(table, path)})
-
-
-def write_bytes(content: bytes, path: str | Path) -> None:
-    """Write a file, the whole of it or nothing."""
-    _write_whole({Path(path): lambda file: _write(file, content)})
 
 
 def load(path: str | Path) -> Selection | Clustering:
     """Read what `save` wrote, by the file's suffix; it is equal to what was saved."""
     path = Path(path)
-    _check_suffix(path, (*SELECTION_SUFFIXES, CLUSTERING_SUFFIX), "a file of coresift")
+    check_suffix(path, (*SELECTION_SUFFIXES, CLUSTERING_SUFFIX), "a file of coresift")
     if not path.is_file():
         raise InputError(f"There is no file {path}.")
     try:
@@ -113,46 +92,8 @@ def load(path: str | Path) -> Selection | Clustering:
         raise InputError(f"{path} is not a file that coresift wrote, or it is damaged ({reason}).") from error
 
 
-def _check_suffix(path: Path, allowed: tuple[str, ...], what: str) -> None:
-    if path.suffix not in allowed:
-        refuse(f"The name of {what}", f"one that ends in {' or '.join(allowed)}", path.name)
-
-
-def _write_whole(writers: dict[Path, Callable[[BinaryIO], None]]) -> None:
-    """Write each file beside its target, then rename: a reader sees the old one, or the whole new one."""
-    asides: dict[Path, Path] = {}
-    try:
-        for path, write in writers.items():
-            check_target(path, (path.suffix,), "a file")
-            target = path.resolve()  # through a link, to the file that it stands for
-            aside = asides[target] = target.with_name(f".coresift-{secrets.token_hex(8)}.tmp")
-            with aside.open("xb") as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-        for target, aside in asides.items():
-            aside.replace(target)
-    except OSError as error:
-        raise CoresiftError(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        for aside in asides.values():
-            aside.unlink(missing_ok=True)
-
-
-def _table_writer(table: Any, path: Path) -> Callable[[BinaryIO], None]:
-    return lambda file: _WRITERS[path.suffix](table, file)
-
-
-def _write(file: BinaryIO, content: bytes) -> None:
-    file.write(content)
-
-
-def _json(facts: dict[str, Any], indent: int | None = None) -> bytes:
-    return json.dumps(facts, indent=indent, sort_keys=True).encode()
-
-
-def _manifest_path(path: Path) -> Path:
-    return path.with_name(path.name + ".manifest.json")
+def _json(facts: dict[str, Any]) -> bytes:
+    return json.dumps(facts, sort_keys=True).encode()
 
 
 def _manifest(selection: Selection) -> dict[str, Any]:
@@ -268,47 +209,28 @@ def _table(selection: Selection, manifest: dict[str, Any]) -> Any:
     return pa.table([columns[field.name] for field in schema], schema=schema)
 
 
-def _beside(own: Any, table: Any, path: Path) -> Any:
+def _beside(own: Any, table: Any) -> Any:
     """Return the columns of a selection and those of its rows' own table side by side."""
     if table is None:
         return own
-    if table.num_rows != own.num_rows:
-        refuse("table", f"one line for each of {own.num_rows} selected rows", f"{table.num_rows} lines")
     for name in table.column_names:
         column = table[name]
-        if name == "id" and "id" in own.column_names and column.cast("string").equals(own["id"].cast("string")):
+        if name == "id" and "id" in own.column_names and text_of(column).equals(text_of(own["id"])):
             continue
-        if path.suffix == ".csv" and column.type.num_fields:
-            raise InputError(f"A .csv file cannot hold the lists in column {name}; write to .parquet or .jsonl.")
-        own = own.append_column(f"table_{name}" if name in own.column_names else name, column)
+        taken = name in own.column_names or name == NOTE
+        own = own.append_column(f"table_{name}" if taken else name, column)
     return own
 
 
-def _write_parquet(table: Any, file: BinaryIO) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(table, file, compression="zstd")
-
-
-def _write_csv(table: Any, file: BinaryIO) -> None:
-    import pyarrow.csv
-
-    pyarrow.csv.write_csv(table, file)
-
-
-def _write_jsonl(table: Any, file: BinaryIO) -> None:
-    file.writelines(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in table.to_pylist())
-
-
-_WRITERS = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_jsonl}
-
-
 def _read_selection(path: Path) -> Selection:
-    manifest = _read_manifest(path)
-    _check_format(path, manifest)
-    selection = _selection(_READERS[path.suffix](path, _schema(manifest)), manifest)
+    with open_noted(path) as (note, read):
+        if note is None:
+            raise InputError(f"{path} is a {path.suffix} file, but not a selection of coresift (it has no manifest).")
+        manifest: dict[str, Any] = json.loads(note)
+        _check_format(path, manifest)
+        selection = _selection(read(_schema(manifest)), manifest)
     if _digest(selection, manifest) != manifest["digest"]:
-        raise InputError(f"{path} does not fit its manifest: one of them has changed since coresift wrote them.")
+        raise InputError(f"{path} does not fit its manifest: it has changed since coresift wrote it.")
     return selection
 
 
@@ -338,56 +260,6 @@ def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
     )
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
-    import pyarrow.parquet as pq
-
-    if path.suffix == ".parquet":
-        text = (pq.read_schema(path).metadata or {}).get(MANIFEST_KEY)
-        if text is None:
-            raise InputError(f"{path} is a Parquet file, but not a selection of coresift (it has no manifest).")
-    else:
-        beside = _manifest_path(path)
-        if not beside.is_file():
-            raise InputError(f"{path} must have its manifest {beside.name} beside it; there is none.")
-        text = beside.read_bytes()
-    manifest: dict[str, Any] = json.loads(text)
-    return manifest
-
-
-def _read_parquet(path: Path, schema: Any) -> Any:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:  # one file, never the folder or the partition that its path may look like
-        return file.read(columns=schema.names)
-
-
-def _read_csv(path: Path, schema: Any) -> Any:
-    import pyarrow.csv
-
-    return pyarrow.csv.read_csv(
-        path,
-        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types=schema,
-            include_columns=schema.names,
-            # No own id is an empty cell, an empty one is a pair of quotes.
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
-
-
-def _read_jsonl(path: Path, schema: Any) -> Any:
-    import pyarrow as pa
-
-    with path.open("rb") as file:
-        return pa.Table.from_pylist([json.loads(line) for line in file], schema=schema)
-
-
-_READERS = {".parquet": _read_parquet, ".csv": _read_csv, ".jsonl": _read_jsonl}
-
-
 def _write_clustering(clustering: Clustering, file: BinaryIO) -> None:
     facts = {"format": FORMAT, **{name: getattr(clustering, name) for name in SCALARS}}
     arrays = {name: getattr(clustering, name) for name in ARRAYS}
@@ -397,13 +269,11 @@ def _write_clustering(clustering: Clustering, file: BinaryIO) -> None:
 
 
 def _read_clustering(path: Path) -> Clustering:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
-        facts = json.loads(content["manifest"].tobytes())
-        _check_format(path, facts)
-        arrays = {name: content[name] for name in ARRAYS}
-        if "strata" in content:
-            arrays["strata"] = content["strata"]
-    return Clustering(**arrays, **{name: facts[name] for name in SCALARS})
+    arrays = read_npz(path)
+    facts = json.loads(arrays["manifest"].tobytes())
+    _check_format(path, facts)
+    fields: dict[str, Any] = {name: arrays[name] for name in (*ARRAYS, "strata") if name in arrays or name in ARRAYS}
+    return Clustering(**fields, **{name: facts[name] for name in SCALARS})
 
 
 def _check_format(path: Path, manifest: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ def leverage(
 ) -> Selection:
     """Draw rows ∝ their leverage scores aᵀ(AᵀA)⁺a, exact, by QR in double precision; weights 1/π.
 
-    By default a fixed number of distinct rows comes out; `design=cs.Independent()` draws with replacement, as
+    By default a fixed number of distinct rows comes out; `design=cs.designs.Independent()` draws with replacement, as
     theory has it. Excluded rows are no part of A. A row of zeros has no leverage and never comes out, with a warning.
 
     Cost: no model call; two passes, 2nd² operations in the first. Memory: 24 bytes a row, and a few d×d matrices.

@@ -15,7 +15,7 @@ from coresift.cli.flags import (
 )
 from coresift.cli.showing import show, show_facts, speaking, tell
 from coresift.reporting import SUFFIXES
-from coresift.storage import check_target
+from coresift.tables.writing import check_target
 
 
 @app.command()

@@ -104,9 +104,9 @@ def certify(
     show(str(certificate))
 
 
-def _by_label(found: Any) -> dict[str, cs.Estimate]:
+def _by_label(found: Any) -> dict[str, cs.types.Estimate]:
     return found if isinstance(found, dict) else {"": found}
 
 
-def _cells(interval: cs.Interval) -> tuple[str, str]:
+def _cells(interval: cs.types.Interval) -> tuple[str, str]:
     return f"{interval.value:,.6g}", f"{interval.low:,.6g} to {interval.high:,.6g}"

@@ -13,17 +13,25 @@ import coresift as cs
 from coresift.answers import AnswerFile, MissingRowsError
 from coresift.checks import InputError
 from coresift.cli.showing import tell
-from coresift.storage import SELECTION_SUFFIXES, check_target, write_table
+from coresift.storage import SELECTION_SUFFIXES
+from coresift.tables.finding import BINARY
+from coresift.tables.writing import check_target, write_table
 
 
 def check_out(out: Path, what: str, *sources: str | Path | None, flag: str = "--out") -> None:
     """Refuse a target of another kind, or one of the files that are read."""
     check_target(out, SELECTION_SUFFIXES, what)
     for source in (Path(source) for source in sources if source is not None):
-        if source.is_dir() and out.parent.samefile(source) and out.suffix == ".parquet":
+        if source.is_dir() and out.parent.samefile(source) and _would_be_rows(out, source):
             raise InputError(f"{flag} must not lie in {source}, whose files are the rows; got {out}.")
         if source.exists() and out.exists() and out.samefile(source):
             raise InputError(f"{flag} must be another file than {source}, which is read.")
+
+
+def _would_be_rows(out: Path, folder: Path) -> bool:
+    """Say whether a file of this kind, in a folder of rows, would be rows the next time."""
+    kinds = {file.suffix.lower() for file in folder.iterdir()}
+    return out.suffix == ".parquet" or (out.suffix in kinds and not kinds & {".npy", *BINARY})
 
 
 @contextmanager
@@ -91,7 +99,7 @@ def numbers_of(answers: AnswerFile, column: str, picked: cs.Selection) -> Any:
     return vector
 
 
-def losses_of_all(path: Path, rows: cs.Rows) -> Any:
+def losses_of_all(path: Path, rows: cs.rows.Rows) -> Any:
     """Return the losses of all rows."""
     ids = np.arange(rows.n)
     return AnswerFile(path).numbers("loss")(ids, rows.names(ids))

@@ -18,6 +18,7 @@ from coresift.checks import InputError, loss_vector
 from coresift.recipes import Options
 from coresift.regression import RegressionOptions
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES
+from coresift.tables.npy import map_npy
 from coresift.types import ESTIMATES
 
 RowsPath = Annotated[
@@ -76,7 +77,7 @@ Estimator = Annotated[
 ]
 
 
-def parse_engine(name: str, threads: int | None, address: str | None) -> cs.Local | cs.Ray:
+def parse_engine(name: str, threads: int | None, address: str | None) -> cs.engines.Local | cs.engines.Ray:
     """Return the engine that the flags name.
 
     >>> parse_engine("ray", None, "10.0.0.1:6379")
@@ -85,10 +86,10 @@ def parse_engine(name: str, threads: int | None, address: str | None) -> cs.Loca
     if name not in ("local", "ray"):
         raise InputError(f"--engine must be local or ray; got {name}.")
     if name == "ray":
-        return cs.Ray(address, threads)
+        return cs.engines.Ray(address, threads)
     if address is not None:
         raise InputError("--address is that of a cluster; it needs --engine ray.")
-    return cs.Local(threads)
+    return cs.engines.Local(threads)
 
 
 def selecting(verb: Callable[..., None]) -> Callable[..., None]:
@@ -128,7 +129,7 @@ def _open(mine: dict[str, Any]) -> Any:
 
 
 def gather_regression(
-    opener: Callable[[], cs.Rows],
+    opener: Callable[[], cs.rows.Rows],
     clusters: Annotated[
         str | None,
         typer.Option(help="How many medoids (by default a tenth of the budget), or what cluster --z 1 wrote."),
@@ -162,7 +163,7 @@ def gather_regression(
 
 
 def gather(
-    opener: Callable[[], cs.Rows],
+    opener: Callable[[], cs.rows.Rows],
     clusters: Clusters = None,
     z: OptionalPower = None,
     normalize: Normalize = False,
@@ -215,7 +216,7 @@ def gather(
     )
 
 
-def read_strata(text: str, opener: Callable[[], cs.Rows]) -> Any:
+def read_strata(text: str, opener: Callable[[], cs.rows.Rows]) -> Any:
     """Return the name of a column of the rows' table, or the classes that a file has for the rows."""
     path, column = _split(text)
     if path is None:
@@ -234,15 +235,17 @@ def _split(text: str) -> tuple[Path | None, str]:
     return (Path(path), column) if colon and path.lower().endswith(SELECTION_SUFFIXES) else (None, text)
 
 
-def _score(text: str | None, proxy: Path | None, opener: Callable[[], cs.Rows]) -> Any:
+def _score(text: str | None, proxy: Path | None, opener: Callable[[], cs.rows.Rows]) -> Any:
     if proxy is None:
         return None if text is None else registry.parse("score", text, argument="--score")
     rows = opener()
     ids, names = _all(rows)
-    return cs.Proxy(loss_vector(AnswerFile(proxy).numbers("loss")(ids, names), ids, source=str(proxy), names=names))
+    return cs.scores.Proxy(
+        loss_vector(AnswerFile(proxy).numbers("loss")(ids, names), ids, source=str(proxy), names=names)
+    )
 
 
-def _all(rows: cs.Rows) -> tuple[Any, list[Any] | None]:
+def _all(rows: cs.rows.Rows) -> tuple[Any, list[Any] | None]:
     ids = np.arange(rows.n)
     return ids, rows.names(ids)
 
@@ -258,7 +261,7 @@ def paper_mode(holder: str) -> cs.Recipe:
     return cs.recipes.paper(holder=value)
 
 
-def estimating(rows: int, predictions: Path | None, method: str | None) -> cs.Difference | cs.Regression | None:
+def estimating(rows: int, predictions: Path | None, method: str | None) -> Any:
     """Return the estimator that the flags name; without predictions the plain one, None."""
     if method not in (None, "difference", "regression"):
         raise InputError(f"--method must be difference or regression; got {method}.")
@@ -267,7 +270,7 @@ def estimating(rows: int, predictions: Path | None, method: str | None) -> cs.Di
             raise InputError(f"--method {method} needs --predictions.")
         return None
     numbers = _predictions(predictions, rows)
-    return cs.Regression(numbers) if method == "regression" else cs.Difference(numbers)
+    return cs.estimators.GeneralizedRegression(numbers) if method == "regression" else cs.estimators.Difference(numbers)
 
 
 def load_clusters(text: str) -> cs.Clustering:
@@ -284,10 +287,7 @@ def _predictions(path: Path, rows: int) -> Any:
         return AnswerFile(path).numbers("loss")(np.arange(rows), None)
     if not path.is_file():
         raise InputError(f"There is no file {path}.")
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"The file {path} cannot be read: {str(error).rstrip('.')}.") from error
+    return map_npy(path)
 
 
 def parse_clusters(text: str) -> int | cs.Clustering:

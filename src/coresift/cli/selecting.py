@@ -41,7 +41,8 @@ from coresift.cli.showing import show_facts, speaking, tell
 from coresift.cli.texts import TextSources, select_texts
 from coresift.recipes import Options
 from coresift.reporting.facts import plain
-from coresift.storage import CLUSTERING_SUFFIX, check_target
+from coresift.storage import CLUSTERING_SUFFIX
+from coresift.tables.writing import check_target
 
 
 @app.command()

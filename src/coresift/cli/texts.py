@@ -16,7 +16,8 @@ from coresift.cli.showing import show_facts
 from coresift.progress import choose
 from coresift.recipes import Job, Options, settle
 from coresift.selection import make_clustering
-from coresift.storage import SELECTION_SUFFIXES, check_target
+from coresift.storage import SELECTION_SUFFIXES
+from coresift.tables.writing import check_target
 from coresift.types import digest
 
 
@@ -57,7 +58,7 @@ def select_texts(
     column: str | None,
     id_column: str | None,
     threads: int | None,
-    engine: cs.Local | cs.Ray,
+    engine: cs.engines.Local | cs.engines.Ray,
     options: Options,
 ) -> None:
     """Embed, cluster, ask, select, and write the selected rows of the table with their weights."""
@@ -98,7 +99,9 @@ def select_texts(
     show_facts(f"Wrote {out}", [*describe(picked, out), *facts])
 
 
-def _embedded(corpus: Any, sources: TextSources, folder: Path, engine: cs.Local | cs.Ray) -> tuple[cs.Rows, str]:
+def _embedded(
+    corpus: Any, sources: TextSources, folder: Path, engine: cs.engines.Local | cs.engines.Ray
+) -> tuple[cs.rows.Rows, str]:
     """Return the embeddings of these texts by this model, made or found."""
     from coresift.models.embedding import embed_items, facts_of, text_encoder
     from coresift.models.items import Texts
@@ -111,7 +114,7 @@ def _embedded(corpus: Any, sources: TextSources, folder: Path, engine: cs.Local 
     return rows, f"{rows.n:,} of {rows.d:,} numbers, {'found' if there else 'made'} in {path}"
 
 
-def _clustered(job: Job, folder: Path, engine: cs.Local | cs.Ray) -> tuple[cs.Clustering, str]:
+def _clustered(job: Job, folder: Path, engine: cs.engines.Local | cs.engines.Ray) -> tuple[cs.Clustering, str]:
     """Return the clustering that `select` would make, made or found."""
     if job.clustering is not None:
         return job.clustering, f"{job.clustering.k:,}, given"

@@ -26,6 +26,7 @@ from coresift.oracle import Oracle, as_oracle
 from coresift.progress import Progress
 from coresift.rows import Rows
 from coresift.selection import select
+from coresift.tables.npy import map_npy
 from coresift.types import Clustering, Selection
 
 Runner: TypeAlias = Callable[[Rows, Any, int, int, Engine], Selection]
@@ -297,7 +298,7 @@ def _is_file(value: Any) -> bool:
 
 
 def _opened(value: Any) -> Any:
-    return np.load(value, mmap_mode="r", allow_pickle=False) if _is_file(value) else value
+    return map_npy(value) if _is_file(value) else value
 
 
 # ------------------------------------------------------------------ functions that go to another process

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -21,13 +21,14 @@ from coresift.diagnosis.facts import (
 from coresift.diagnosis.gain import Asked, proxied_ratio, selected_ratio
 from coresift.engine import Engine
 from coresift.oracle import as_oracle
+from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import EVEN_DRAW, Options, by_proxy, check_options, settle
 from coresift.selection import Draft, prepare
 from coresift.streams import Stream, generator
-from coresift.types import Clustering, Floats, Interval, Ints, Ledger, Value, freeze
+from coresift.types import Clustering, Floats, Interval, Ints, Ledger, Request, Value, freeze
 
-__all__ = ["PERCENTILES", "Diagnosis", "Gaps", "HolderLine", "diagnose", "probe"]
+__all__ = ["PERCENTILES", "Diagnosis", "Gaps", "HolderLine", "begin", "diagnose"]
 
 USE = "use it"
 WITH_PROXY = "use it with a proxy"
@@ -134,27 +135,63 @@ def diagnose(
         >>> diagnose(rows, losses=rng.exponential(size=4000), budget=200).verdict
         'sample uniformly'
     """
-    powers = _powers(powers)
-    holder = None if holder is None else positive("holder", holder, zero=True)
     oracle, progress = as_oracle(losses), choose(progress)
     if oracle is None:
         raise InputError("losses must be given: without any, nothing can be said about them.")
+    prepared = begin(
+        rows,
+        budget,
+        seed,
+        probes=probes,
+        powers=powers,
+        holder=holder,
+        proxy=proxy,
+        engine=engine,
+        progress=progress,
+        **options,
+    )
+    return prepared.complete(oracle, progress)
+
+
+def begin(
+    rows: Any,
+    budget: int | None,
+    seed: int,
+    *,
+    probes: int = 200,
+    powers: Sequence[float] = (0.5, 1.0, 2.0),
+    holder: float | None = None,
+    proxy: Any = None,
+    engine: Engine | None,
+    progress: Progress,
+    **options: Unpack[Options],
+) -> Prepared[Diagnosis]:
+    """Return `diagnose` up to its first question."""
+    wanted = _powers(powers)
+    holder = None if holder is None else positive("holder", holder, zero=True)
     cheap = None if proxy is None else by_proxy(proxy).score
     draft, ids = _prepare(rows, budget, seed, probes, engine, progress, options)
-    job, clustering = draft.job, draft.clustering
-    n, rng = clustering.n, generator(job.seed, Stream.DIAGNOSIS)
-    if proxy is not None and len(proxy) != n:
-        refuse("proxy", f"one number for each of {n} rows", len(proxy))
-    limit = clustering.k + ids.size
-    with oracle.session(n, draft.fingerprint(), limit, progress, job.rows.names) as session:
-        center_losses = session.ask(clustering.centers, round=1, reason="centers")
-        answers = session.ask(ids, round=1, reason="probes")
+    if proxy is not None and len(proxy) != draft.clustering.n:
+        refuse("proxy", f"one number for each of {draft.clustering.n} rows", len(proxy))
+    limit = draft.clustering.k + ids.size
+    return Prepared(
+        lambda: _steps(draft, ids, wanted, holder, cheap, progress), draft.job.rows, draft.fingerprint, limit
+    )
+
+
+def _steps(
+    draft: Draft, ids: Ints, powers: tuple[float, ...], holder: float | None, cheap: Any, progress: Progress
+) -> Generator[Request, Floats, Diagnosis]:
+    job, clustering, rng = draft.job, draft.clustering, generator(draft.job.seed, Stream.DIAGNOSIS)
+    requests = [Request(clustering.centers, "centers"), Request(ids, "probes")]
+    center_losses = yield requests[0]
+    answers = yield requests[1]
     asked = Asked(clustering.centers, center_losses, ids, answers)
     labels, away = clustering.labels[ids].astype(np.int64), clustering.distances[ids].astype(np.float64)
     to_center = np.abs(answers - center_losses[labels])
     lines = tuple(holder_line(to_center, away, power) for power in powers)
-    ratio = selected_ratio(draft.clustering, draft.pilot.plan, job, asked, rng, progress)
-    proxy_ratio = None if cheap is None else proxied_ratio(job.frame, clustering, cheap, job.budget, asked)  # type: ignore[arg-type]
+    ratio = selected_ratio(clustering, draft.pilot.plan, job, asked, rng, progress)
+    proxy_ratio = None if cheap is None else proxied_ratio(job.frame, clustering, cheap, job.budget, asked)
     verdict, reason = judge(answers, ratio, proxy_ratio)
     return Diagnosis(
         verdict=verdict,
@@ -166,7 +203,7 @@ def diagnose(
         best_z=min(lines, key=lambda line: line.price).z,
         gaps=compare_gaps(answers, center_losses[labels], rng),
         violations=None if holder is None else violations(to_center, away, clustering.z, holder),
-        n=n,
+        n=clustering.n,
         budget=job.budget,
         clusters=clustering.k,
         z=clustering.z,
@@ -175,28 +212,8 @@ def diagnose(
         center_losses=center_losses,
         probes=ids,
         losses=answers,
-        ledger=session.ledger,
+        ledger=Ledger.of(requests),
     )
-
-
-def probe(
-    rows: Any,
-    budget: int | None = None,
-    seed: int = 0,
-    *,
-    probes: int = 200,
-    engine: Engine | None = None,
-    progress: bool | Progress | None = None,
-    **options: Unpack[Options],
-) -> Ints:
-    """Return the numbers of the rows whose losses `diagnose` with the same arguments will need.
-
-    >>> import numpy as np
-    >>> probe(np.random.default_rng(0).normal(size=(1000, 4)), budget=50).size
-    205
-    """
-    draft, ids = _prepare(rows, budget, seed, probes, engine, choose(progress), options)
-    return np.concatenate([draft.clustering.centers, ids])
 
 
 def judge(losses: Floats, ratio: Interval, proxy_ratio: Interval | None) -> tuple[str, str]:

@@ -35,7 +35,7 @@ def estimate(
     `values` is one real number for each of `selection.ids`, in that order, and gives an Estimate; a mapping of
     names to such vectors gives a dict. With `groups`, one label a selected row, there is a dict of group to that;
     a group's mean is a ratio of two totals, since nobody knows how many rows the group has. `method` is
-    `HorvitzThompson()` unless said, `Difference(predictions)` or `Regression(columns)`.
+    `HorvitzThompson()` unless said, `Difference(predictions)` or `GeneralizedRegression(columns)`.
 
     >>> import numpy as np, coresift as cs
     >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
@@ -76,7 +76,7 @@ def check_method(selection: WeightedSelection, method: Method | None) -> Method:
             )
         refuse("selection", "a WeightedSelection, such as select returns", type(selection).__name__)
     if method is not None and (isinstance(method, type) or not hasattr(method, "adjust")):
-        refuse("method", "HorvitzThompson(), Difference(predictions) or Regression(columns)", repr(method))
+        refuse("method", "HorvitzThompson(), Difference(predictions) or GeneralizedRegression(columns)", repr(method))
     return method or HorvitzThompson()
 
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from coresift.types import UNKNOWN, Floats, Interval, Ints, Moments, PhaseSample, WeightedSelection
+from coresift.types import UNKNOWN, Floats, Interval, Ints, Moments, PhaseSample, WeightedSelection, shown
 
 MOST_SKEWNESS = 2.0
 
@@ -61,7 +61,11 @@ def without_moments(selection: WeightedSelection) -> list[str]:
     """Return the names of the strategies that drew a phase and do not say how much their draws vary."""
     zeros = np.zeros(len(selection))
     numbered = [(number, part) for number, part in enumerate(selection.phases, start=1) if part is not None]
-    return [str(part) for number, part in numbered if part.moments(phase_sample(selection, number, zeros)) is None]
+    return [
+        shown(part.record())
+        for number, part in numbered
+        if part.moments(phase_sample(selection, number, zeros)) is None
+    ]
 
 
 def phase_sample(selection: WeightedSelection, number: int, values: Floats) -> PhaseSample:

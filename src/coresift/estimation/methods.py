@@ -4,7 +4,7 @@
 |---|---|---|---|
 | `HorvitzThompson` | none | that of the values | by default |
 | `Difference` | none, whatever the predictions | that of value − prediction | predictions are on the values' scale |
-| `Regression` | of order 1/rows selected | that of the residuals of a fit | columns explain the values, scale unknown |
+| `GeneralizedRegression` | of order 1/rows selected | that of a fit's residuals | columns explain values, scale unknown |
 
 A draw that is sorted by a column, or takes rows in proportion to it (`Proxy`), has most of the gain already.
 """
@@ -93,15 +93,15 @@ class Difference(Strategy):
 
     Unbiased however wrong the predictions are; its variance is that of y − ŷ, so predictions help when they are
     nearer to the values than 0 is, scale included. Use it with a cheap model's losses, or with the losses of the
-    centers (`center_predictions`); where the scale is in doubt, use `Regression`. `predictions` has n numbers, NaN for
-    the rows that were excluded.
+    centers (`center_predictions`); where the scale is in doubt, use `GeneralizedRegression`. `predictions` has n numbers,
+    NaN for the rows that were excluded.
 
     >>> import numpy as np, coresift as cs
     >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
     >>> loss, cheap = rows[:, 0] ** 2, rows[:, 0] ** 2 + 0.1 * rows[:, 1]
     >>> picked = cs.select(rows, losses=loss, budget=100)
     >>> plain = cs.estimate(picked, loss[picked.ids])
-    >>> better = cs.estimate(picked, loss[picked.ids], method=cs.Difference(cheap))
+    >>> better = cs.estimate(picked, loss[picked.ids], method=cs.estimators.Difference(cheap))
     >>> better.total.standard_error < 0.2 * plain.total.standard_error
     True
     """
@@ -134,7 +134,7 @@ class Difference(Strategy):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Regression(Strategy):
+class GeneralizedRegression(Strategy):
     """Tx·B + Σ w·(y − x·B): the weighted fit B of the values on columns x whose totals Tx over all rows are known.
 
     This is the generalized regression estimator (GREG). It is also Σ w·g·y with calibrated weights w·g (`weights`),
@@ -150,7 +150,7 @@ class Regression(Strategy):
     >>> import numpy as np, coresift as cs
     >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
     >>> picked = cs.select(rows, losses=rows[:, 0] ** 2, budget=100)
-    >>> weights = cs.Regression(rows).weights(picked)
+    >>> weights = cs.estimators.GeneralizedRegression(rows).weights(picked)
     >>> bool(np.allclose(weights @ rows[picked.ids], rows.sum(axis=0))), round(float(weights.sum()))
     (True, 1000)
     """

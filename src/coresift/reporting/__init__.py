@@ -23,7 +23,9 @@ from coresift.reporting.mapping import draw_map
 from coresift.reporting.page import LIMIT, as_page
 from coresift.reporting.reading import Lines
 from coresift.rows import Rows, open_rows
-from coresift.storage import check_target, write_bytes
+from coresift.tables.npy import map_npy
+from coresift.tables.places import hide_secrets
+from coresift.tables.writing import check_target, write_bytes
 from coresift.types import Clustering, Floats, Ints, Selection, WeightedSelection
 
 __all__ = ["Facts", "facts_of", "report"]
@@ -259,10 +261,7 @@ def _pixels(image: Any) -> NDArray[Any]:
     if isinstance(image, str | os.PathLike):
         if not Path(image).is_file():
             raise InputError(f"There is no file {image}.")
-        try:
-            image = np.load(image, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise InputError(f"The file {image} cannot be read: {str(error).rstrip('.')}.") from error
+        image = map_npy(Path(image))
     if not isinstance(image, np.ndarray) or image.ndim not in (3, 4):
         refuse(
             "image",
@@ -309,8 +308,8 @@ def _left_out(
 
 
 def _said(source: Any, otherwise: str) -> str:
-    return str(source) if isinstance(source, str | os.PathLike) else otherwise
+    return hide_secrets(str(source)) if isinstance(source, str | os.PathLike) else otherwise
 
 
 def _quoted(source: Any, otherwise: str) -> str:
-    return repr(str(source)) if isinstance(source, str | os.PathLike) else otherwise
+    return repr(hide_secrets(str(source))) if isinstance(source, str | os.PathLike) else otherwise
