@@ -18,6 +18,7 @@ HEAVY = {
     "tests/test_models_cli.py": "models",
     "tests/test_remote.py": "ray",
     "tests/test_repro.py": "models",
+    "tests/test_sources.py": "models",
     "tests/test_training.py": "models",
     "src/coresift/models": "models",
     "src/coresift/remote": "ray",

@@ -126,8 +126,8 @@ def test_memory_is_that_of_the_method_alone():
     found = compare([rivals.hungry, rivals.plain], budgets=[20], seeds=2, processes=2)
     if not Path("/proc/self/status").exists():
         pytest.skip("this system does not count anonymous memory")
-    assert line(found, "hungry", 20).memory > 320e6
-    assert line(found, "plain", 20).memory < 200e6
+    more = line(found, "hungry", 20).memory - line(found, "plain", 20).memory
+    assert more == pytest.approx(320e6, rel=0.1)
 
 
 def test_what_a_method_prints_goes_to_the_log(tmp_path):
@@ -317,11 +317,9 @@ def test_a_failure_at_one_budget_leaves_the_others():
 
 
 def test_a_method_that_hangs_is_stopped(tmp_path):
-    start = time.monotonic()
     found = compare([rivals.hangs, "uniform"], budgets=[20], timeout=2)
     assert found.lines[0].failure == "It took longer than 2 seconds and was stopped."
     assert found.lines[1].seeds == 3
-    assert time.monotonic() - start < 120
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

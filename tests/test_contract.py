@@ -107,5 +107,8 @@ def test_all_losses_zero_and_all_rows_equal_are_no_problem(combination):
         clustering = cs.cluster(rows, 3)
     picked = cs.select(rows, np.zeros(N), 40, 1, clusters=clustering, **combination)
     assert np.all(np.isfinite(picked.weights))
-    found = cs.estimate(picked, np.ones(len(picked)))
-    assert found.total.value == pytest.approx(N, rel=0.7)
+    total = cs.estimate(picked, np.ones(len(picked))).total
+    if isinstance(combination["design"], cs.designs.Poisson) or isinstance(combination["score"], cs.scores.Proxy):
+        assert abs(total.value - N) <= 4 * total.standard_error  # their weights differ, or their number
+    else:
+        assert total.value == pytest.approx(N)

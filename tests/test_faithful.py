@@ -74,10 +74,14 @@ def test_sizes_from_epsilon_and_delta():
     assert picked.multiplicity.sum() == cs.theory.paper_size(0.2, 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [None, 0.05, 0.2])
-def test_the_theorem_s_bound(delta, record_property):
-    """Δ ≤ ε(Σℓ + 2Φ^Λ) fails in at most 2/e (at the paper's s) or δ of 1,500 seeds; both leave room for chance."""
-    rng, epsilon, z, seeds = np.random.default_rng(4), 0.2, 2.0, 1500
+def test_the_theorem_s_bound(delta):
+    """Δ ≤ ε(Σℓ + 2Φ^Λ) holds for all of 400 seeds, as errors are a tenth of it: just as large as the design's are.
+
+    The mean square of 400 errors is within 25 % of its expectation but for 4 in 10,000 such tests.
+    """
+    rng, epsilon, z, seeds = np.random.default_rng(4), 0.2, 2.0, 400
     middles = rng.normal(size=(15, 5)) * 3
     rows = (middles[rng.integers(15, size=3000)] + rng.normal(size=(3000, 5))).astype(np.float32)
     clustering = cs.cluster(rows, 20, z=z, seed=1)
@@ -88,13 +92,13 @@ def test_the_theorem_s_bound(delta, record_property):
     losses[clustering.centers] = at_center
     assert np.all(np.abs(losses - at_center[clustering.labels]) <= reach + 1e-9)
     bound = epsilon * (losses.sum() + 2 * reach.sum())
-    failures = 0
-    opened = cs.open_rows(rows)
+    opened, errors = cs.open_rows(rows), []
     for seed in range(seeds):
         picked = cs.select(
             opened, losses, seed=seed, clusters=clustering, epsilon=epsilon, delta=delta, **paper(holder)
         )
-        failures += abs(losses.sum() - losses[picked.ids] @ picked.weights) > bound
-    record_property("share of failures", float(failures / seeds))
-    print(f"delta={delta}: bound failed in {failures} of {seeds} seeds")
-    assert failures / seeds <= (2 / math.e if delta is None else delta)
+        errors.append(losses.sum() - losses[picked.ids] @ picked.weights)
+    assert np.abs(errors).max() <= bound
+    sizes = at_center[clustering.labels] + reach
+    one_draw = (losses**2 / sizes).sum() * sizes.sum() - losses.sum() ** 2
+    assert np.mean(np.square(errors)) == pytest.approx(one_draw / cs.theory.paper_size(epsilon, delta), rel=0.25)

@@ -257,7 +257,7 @@ def test_an_interrupt_is_not_retried():
 def test_pause_comes_before_each_retry():
     begun = time.monotonic()
     ask(Shaky(2), batch=3, pause=0.05)
-    assert 0.1 <= time.monotonic() - begun < 5
+    assert time.monotonic() - begun >= 0.1
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -42,11 +44,35 @@ def test_selecting_needs_none_of_the_extras(tmp_path):
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment)
 
 
+# The package on the index that has a module, where its name is another.
+PACKAGES = {"PIL": "pillow", "sklearn": "scikit-learn"}
+
+
+def imported(path):
+    """Yield the names of packages that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (one.name.split(".")[0] for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module.split(".")[0]
+
+
+def test_whatever_is_imported_is_declared():
+    """As a dependency or in an extra; what needs an extra says so when it is missing."""
+    declared = {
+        re.match(r"[\w-]+", text)[0].replace("_", "-") for text in metadata("coresift").get_all("Requires-Dist")
+    }
+    for path in (REPOSITORY / "src" / "coresift").rglob("*.py"):
+        others = set(imported(path)) - set(sys.stdlib_module_names) - {"coresift"}
+        assert {PACKAGES.get(name, name).replace("_", "-") for name in others} <= declared, path
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Build the wheel as any user's pip would."""
+    """Build the wheel."""
     folder = tmp_path_factory.mktemp("wheel")
     words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--disable-pip-version-check"]
+    words.append("--no-build-isolation")  # hatchling is here already: no test waits for a network
     done = subprocess.run(
         [*words, "--wheel-dir", str(folder), str(REPOSITORY)], check=False, capture_output=True, text=True
     )

@@ -94,6 +94,7 @@ def run(*words, folder):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_ask_and_select_in_other_processes_give_the_bytes_of_the_callable_route(layouts, tmp_path):
     folder, rows = layouts
     picked = cs.select(rows, loss_of, BUDGET, SEED, clusters=CLUSTERS)
@@ -173,8 +174,8 @@ for again in range(int(sys.argv[2])):
 """
 OUTPUTS = ("picked.parquet", "picked.csv")
 # Where the kills strike: most while the run asks, the others while it starts, clusters or writes.
-STAGES = [*["starting"] * 2, *["clustering"] * 4, *["asking"] * 9]
-LAST_STAGES = [*["writing"] * 4, "clustering"]
+STAGES = ["starting", *["clustering"] * 2, *["asking"] * 4]
+LAST_STAGES = [*["writing"] * 2, "clustering"]
 
 
 def start(folder, rows, writings=1):
@@ -235,6 +236,7 @@ def reach(child, folder, stage, moments, clustering, most, expected):
     return watch(folder, expected, moments.uniform(0, 0.4))
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_a_run_ends_in_the_same_bytes_and_asks_nothing_answered_again(tmp_path):
     rows, calm, killed = tmp_path / "rows.npy", tmp_path / "calm", tmp_path / "killed"
     np.save(rows, np.random.default_rng(0).normal(size=(12_000, 16)).astype(np.float32))
@@ -260,7 +262,7 @@ def test_killed_at_random_moments_a_run_ends_in_the_same_bytes_and_asks_nothing_
     last.communicate(timeout=60)
     assert last.returncode == 0
 
-    assert len(checkpoints) == 20
+    assert len(checkpoints) == 10
     assert contents(killed) == expected
     assert (killed / "journal").read_bytes() == (calm / "journal").read_bytes()
     asked = batches(killed)

@@ -605,11 +605,17 @@ def test_a_report_without_runs_says_so(name, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", command.NAMES)
+# Nothing is claimed of it yet.
+UNCLAIMED = {"translation-paper"}
+
+
+def test_everything_is_claimed_that_is_said_to_be():
+    assert {path.stem for path in RESULTS.glob("*.json")} == command.NAMES.keys() - UNCLAIMED
+
+
+@pytest.mark.parametrize("name", sorted(command.NAMES.keys() - UNCLAIMED))
 def test_results_in_the_repository_are_what_the_runs_come_to(name, tmp_path):
     kept = RESULTS / f"{name}.json"
-    if not kept.exists():
-        return  # nothing is claimed yet, though there may be runs
     for path in RESULTS.glob("*.jsonl"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     experiment = command.load(name)

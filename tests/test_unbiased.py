@@ -69,7 +69,17 @@ def test_expected_weight_is_one_within_classes(monkeypatch, combination):
     np.testing.assert_allclose(found, [1, 1, 1, 1, 1, 1, 0], atol=1e-7)
 
 
-N, SEEDS = 2000, 2000
+N = 2000
+# What is named in the documentation is simulated longer; enumeration has proved the same of all.
+NAMED = [
+    {"pilot": cs.pilots.Representatives(), "score": cs.scores.Learned(), "design": cs.designs.Systematic()},
+    {
+        "pilot": cs.pilots.Centers(keep=False),
+        "score": cs.scores.Sensitivity(holder=0.3),
+        "design": cs.designs.Independent(),
+    },
+    {"pilot": None, "score": cs.scores.Distance(), "design": cs.designs.Pivotal()},
+]
 
 
 @pytest.fixture(scope="module")
@@ -83,23 +93,30 @@ def problem():
     return rows, clustering, losses, vectors.astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("combination", list(combinations(N)), ids=show)
 def test_totals_are_unbiased_in_simulation(problem, combination):
-    """|z| < 4 for five fixed vectors over 2,000 seeds; each check raises a false alarm 6 times in 100,000."""
+    """|z| < 4 for five fixed vectors over 200 seeds, or 2,000; a check raises a false alarm 6 times in 100,000."""
+    seeds = 2000 if combination in NAMED else 200
     rows, clustering, losses, vectors = problem
     given = {"given": [5, 17], "exclude": [3, int(clustering.centers[0])]} if combination["pilot"] else {}
     truth = np.delete(vectors, given.get("exclude", []), axis=1).sum(axis=1)
     rows = cs.open_rows(rows)
-    estimates = np.empty((SEEDS, len(vectors)))
-    for seed in range(SEEDS):
+    estimates = np.empty((seeds, len(vectors)))
+    for seed in range(seeds):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             picked = cs.select(rows, losses, 60, seed, clusters=clustering, **combination, **given)
         estimates[seed] = vectors[:, picked.ids] @ picked.weights
     errors = estimates.mean(axis=0) - truth
-    assert np.all(np.abs(errors) < 4 * estimates.std(axis=0) / np.sqrt(SEEDS) + 1e-9)
+    assert np.all(np.abs(errors) < 4 * estimates.std(axis=0) / np.sqrt(seeds) + 1e-9)
 
 
+def test_what_is_named_is_among_the_combinations():
+    assert [one for one in combinations(N) if one in NAMED] == [NAMED[1], NAMED[0], NAMED[2]]
+
+
+@pytest.mark.slow
 def test_paper_mode_is_unbiased_where_it_can_draw_and_warns_where_it_cannot(problem):
     """With Λ = 0 and zero losses at some centers, whole clusters have p = 0; vectors that are 0 there stay unbiased."""
     rows, clustering, losses, vectors = problem
@@ -111,11 +128,12 @@ def test_paper_mode_is_unbiased_where_it_can_draw_and_warns_where_it_cannot(prob
         "score": cs.scores.Sensitivity(holder=0.0),
         "design": cs.designs.Independent(),
     }
-    estimates = np.empty((SEEDS, len(vectors)))
-    for seed in range(SEEDS):
+    seeds = 500
+    estimates = np.empty((seeds, len(vectors)))
+    for seed in range(seeds):
         with pytest.warns(cs.CoresiftWarning, match=f"{silent.sum()} of {N} rows have probability 0"):
             picked = cs.select(rows, losses, 60, seed, clusters=clustering, **paper)
         assert not silent[picked.ids].any()
         estimates[seed] = vectors[:, picked.ids] @ picked.weights
     errors = estimates.mean(axis=0) - vectors.sum(axis=1)
-    assert np.all(np.abs(errors) < 4 * estimates.std(axis=0) / np.sqrt(SEEDS) + 1e-9)
+    assert np.all(np.abs(errors) < 4 * estimates.std(axis=0) / np.sqrt(seeds) + 1e-9)

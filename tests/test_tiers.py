@@ -1,0 +1,36 @@
+"""The tiers of tests: whatever needs heavy libraries is told apart, so that the quick tier never imports them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from conftest import HEAVY, ROOT, kind_of
+
+LIBRARIES = {"torch": "models", "transformers": "models", "tiny_models": "models", "ray": "ray", "nodes": "ray"}
+
+
+def imported_at_once(path):
+    """Return what a file imports when it is imported itself."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    lines = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = [one.name for node in lines if isinstance(node, ast.Import) for one in node.names]
+    names += [node.module for node in lines if isinstance(node, ast.ImportFrom) and node.module]
+    return {name.split(".")[0] for name in names}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").glob("test_*.py")), ids=lambda path: path.stem)
+def test_a_file_with_heavy_libraries_is_marked(path):
+    kinds = {LIBRARIES[name] for name in imported_at_once(path) if name in LIBRARIES}
+    assert not kinds or kind_of(path) in kinds
+
+
+def test_what_is_marked_is_there():
+    assert not [place for place in HEAVY if not (ROOT / place).exists()]
+
+
+def test_marks_are_those_of_the_file_or_its_folder():
+    assert kind_of(ROOT / "tests" / "test_models.py") == "models"
+    assert kind_of(ROOT / "src" / "coresift" / "remote" / "blocks.py") == "ray"
+    assert kind_of(Path(__file__)) is None
