@@ -20,7 +20,6 @@ from hypothesis.extra import numpy as arrays
 
 import coresift as cs
 from coresift.checks import CoresiftError, InputError
-from coresift.storage import COLUMNS
 from coresift.tables.writing import check_target, open_noted, write_table
 from coresift.types import ORIGINS
 
@@ -396,7 +395,7 @@ def test_a_table_with_the_manifest_of_another_is_refused(tmp_path, suffix):
         manifest = note
     with open_noted(one) as (_, read):
         schema = pa.schema([("row", pa.int64()), ("weight", pa.float64())])
-        schema = pa.schema([*schema, *[(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.values()]])
+        schema = pa.schema([*schema, *[(name, pa.type_for_alias(kind)) for name, kind in PICKED.COLUMNS.values()]])
         write_table(read(schema), one, note=manifest)
     assert refusal(one) == f"{one} does not fit its manifest: it has changed since coresift wrote it."
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from coresift import baselines, holder
+from coresift import baselines, designs, holder, pilots, recipes, scores
 from coresift.bounds import difference_size, paper_size
 from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
 from coresift.clustering import cluster
 from coresift.comparison import Comparison, compare
-from coresift.design import Independent, Pivotal, Poisson, Systematic
+from coresift.designs import Independent, Pivotal, Poisson, Systematic
 from coresift.diagnosis import Diagnosis, diagnose
 from coresift.engine import Local
 from coresift.estimation import estimate
@@ -25,16 +25,16 @@ from coresift.estimation.methods import (
 from coresift.leverage import leverage_scores
 from coresift.multiround import Run, rounds
 from coresift.oracle import Oracle
-from coresift.pilot import Centers, Representatives
-from coresift.pipeline import ask, select
+from coresift.pilots import Centers, Representatives
 from coresift.planning import Plan, plan
 from coresift.regression import Fit, RegressionSelection, ask_regression, select_regression
 from coresift.remote import Actors, Ray
 from coresift.reporting import report
 from coresift.rows import Rows, open_rows
-from coresift.score import Distance, Learned, LeverageMixture, Mixture, Proxy, Sensitivity
+from coresift.scores import Distance, Learned, LeverageMixture, Mixture, Proxy, Sensitivity
+from coresift.selection import ask, select
 from coresift.storage import load, save
-from coresift.types import Clustering, Estimate, Interval, Ledger, Selection
+from coresift.types import Clustering, Estimate, Frame, Interval, Ledger, Recipe, Selection, WeightedSelection
 from coresift.version import __version__
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ __all__ = [
     "Distance",
     "Estimate",
     "Fit",
+    "Frame",
     "HorvitzThompson",
     "Independent",
     "InputError",
@@ -69,6 +70,7 @@ __all__ = [
     "Poisson",
     "Proxy",
     "Ray",
+    "Recipe",
     "Regression",
     "RegressionSelection",
     "Representatives",
@@ -77,6 +79,7 @@ __all__ = [
     "Selection",
     "Sensitivity",
     "Systematic",
+    "WeightedSelection",
     "__version__",
     "ask",
     "ask_regression",
@@ -85,6 +88,7 @@ __all__ = [
     "certify",
     "cluster",
     "compare",
+    "designs",
     "diagnose",
     "difference_size",
     "difference_weights",
@@ -94,10 +98,13 @@ __all__ = [
     "load",
     "open_rows",
     "paper_size",
+    "pilots",
     "plan",
+    "recipes",
     "report",
     "rounds",
     "save",
+    "scores",
     "select",
     "select_regression",
 ]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import math
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class CoresiftError(Exception):
@@ -29,6 +35,27 @@ class CoresiftWarning(UserWarning):
 def refuse(argument: str, allowed: str, came: object) -> NoReturn:
     """Raise the one form of sentence for a bad argument."""
     raise InputError(f"{argument} must be {allowed}; got {came}.")
+
+
+def named_options(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a public function answer a misspelled option with one sentence that names the nearest right one."""
+    known = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name in kwargs:
+            if name not in known:
+                unknown_option(function.__name__, name, known)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def unknown_option(function: str, name: str, known: Sequence[str]) -> NoReturn:
+    """Refuse an option that a function does not have."""
+    close = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}."
+    raise InputError(f"{function} has no option {name}; {hint}")
 
 
 def whole(argument: str, value: Any, *, least: int = 1) -> int:

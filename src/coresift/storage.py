@@ -14,36 +14,31 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from coresift.checks import InputError, refuse
+from coresift.registry import restore
 from coresift.rows.taking import take
 from coresift.tables.npy import read_npz
 from coresift.tables.textual import NOTE
 from coresift.tables.values import text_of
-from coresift.tables.writing import (
-    TABLE_SUFFIXES,
-    check_suffix,
-    open_noted,
-    write_table,
-    write_whole,
+from coresift.tables.writing import TABLE_SUFFIXES, check_suffix, open_noted, write_table, write_whole
+from coresift.types import (
+    ORIGINS,
+    Clustering,
+    Ledger,
+    Opaque,
+    Provenance,
+    Recipe,
+    Selection,
+    Strategy,
+    WeightedSelection,
+    digest,
 )
-from coresift.types import ORIGINS, Clustering, Ledger, Selection, digest
 from coresift.version import __version__
 
-FORMAT = 1
+FORMAT = 2
 SELECTION_SUFFIXES = TABLE_SUFFIXES
 CLUSTERING_SUFFIX = ".npz"
 SCALARS = ("z", "free_cost", "snapped_cost", "seed", "normalized", "fingerprint", "search")
-# Field of a Selection → its column and type in a file.
-COLUMNS = {
-    "inclusion": ("inclusion", "double"),
-    "share": ("share", "double"),
-    "clusters": ("cluster", "int32"),
-    "distances": ("distance", "float"),
-    "origin": ("origin", "string"),
-    "phase": ("phase", "uint8"),
-    "order": ("order", "int64"),
-    "multiplicity": ("multiplicity", "int64"),
-    "losses": ("loss", "double"),
-}
+PARTS = ("pilot", "score", "design")
 ARRAYS = ("centers", "labels", "distances", "free_centers")
 
 
@@ -76,7 +71,7 @@ def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) 
     return path
 
 
-def load(path: str | Path) -> Any:
+def load(path: str | Path) -> Selection | Clustering:
     """Read what `save` wrote, by the file's suffix; it is equal to what was saved."""
     path = Path(path)
     check_suffix(path, (*SELECTION_SUFFIXES, CLUSTERING_SUFFIX), "a file of coresift")
@@ -102,23 +97,60 @@ def _manifest(selection: Selection) -> dict[str, Any]:
         "rows": int(selection.n),
         "population": int(selection.population),
         "seed": int(selection.seed),
-        "z": float(selection.z),
-        "holder": selection.holder.tolist(),
-        "least_inclusion": float(selection.least_inclusion),
-        "designs": list(selection.designs),
-        "recipe": dict(selection.recipe),
+        "provenance": _provenance_record(selection.provenance),
         "ledger": [list(entry) for entry in selection.ledger.entries],
-        "weighted": selection.weights is not None,
         "ids": _kind(selection.names),
+        "weighted": isinstance(selection, WeightedSelection),
     }
+    if isinstance(selection, WeightedSelection):
+        facts |= {
+            "z": float(selection.z),
+            "holder": selection.holder.tolist(),
+            "least_inclusion": float(selection.least_inclusion),
+            "phases": [None if part is None else {"kind": part.kind, **part.record()} for part in selection.phases],
+        }
     return {**facts, "digest": _digest(selection, facts)}
+
+
+def _provenance_record(made: Provenance) -> dict[str, Any]:
+    record = {"job": made.job, "budget": int(made.budget), "frame": dict(made.frame), "options": dict(made.options)}
+    record["clustering_seed"] = None if made.clustering_seed is None else int(made.clustering_seed)
+    record["recipe"] = None if made.recipe is None else _recipe_record(made.recipe)
+    return record
+
+
+def _recipe_record(recipe: Recipe) -> dict[str, Any]:
+    parts = {kind: getattr(recipe, kind) for kind in PARTS}
+    records = {kind: None if part is None else part.record() for kind, part in parts.items()}
+    return {"clusters": recipe.clusters, "z": recipe.z, "normalize": recipe.normalize, **records}
+
+
+def _provenance(record: dict[str, Any]) -> Provenance:
+    recipe = record["recipe"]
+    if recipe is not None:
+        parts = {kind: restore(kind, recipe[kind]) for kind in PARTS}
+        clusters, z = recipe["clusters"], recipe["z"]
+        recipe = Recipe(int(clusters), float(z), bool(recipe["normalize"]), **parts)
+    seed = record["clustering_seed"]
+    return Provenance(
+        job=str(record["job"]),
+        budget=int(record["budget"]),
+        recipe=recipe,
+        frame=dict(record["frame"]),
+        clustering_seed=None if seed is None else int(seed),
+        options={str(name): str(value) for name, value in record["options"].items()},
+    )
+
+
+def _phases(records: list[Any]) -> tuple[Strategy | Opaque | None, ...]:
+    return tuple(None if record is None else restore(str(record["kind"]), record) for record in records)
 
 
 def _digest(selection: Selection, facts: dict[str, Any]) -> str:
     """Return a fingerprint of all that a file holds, from what was or will be read back."""
-    weights = np.zeros(0) if selection.weights is None else selection.weights
+    weights = selection.weights if isinstance(selection, WeightedSelection) else np.zeros(0)
     losses = np.where(np.isnan(selection.losses), np.nan, selection.losses)  # one NaN of the many that there are
-    columns = [getattr(selection, name) for name in COLUMNS if name != "losses"]
+    columns = [getattr(selection, name) for name in selection.COLUMNS if name != "losses"]
     names = _plain(selection.names, facts["ids"])
     text = np.frombuffer(_json({**facts, "digest": None, "names": names}), np.uint8)
     return digest(text, selection.ids, weights, losses, *columns)
@@ -141,6 +173,10 @@ def _kind(names: tuple[Any, ...] | None) -> str | None:
     return "int64" if max(known) < 2**63 else "uint64"
 
 
+def _columns(manifest: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return (WeightedSelection if manifest["weighted"] else Selection).COLUMNS
+
+
 def _schema(manifest: dict[str, Any]) -> Any:
     import pyarrow as pa
 
@@ -149,15 +185,17 @@ def _schema(manifest: dict[str, Any]) -> Any:
         columns.append(("id", pa.type_for_alias(manifest["ids"])))
     if manifest["weighted"]:
         columns.append(("weight", pa.float64()))
-    columns += [(name, pa.type_for_alias(kind)) for name, kind in COLUMNS.values()]
+    columns += [(name, pa.type_for_alias(kind)) for name, kind in _columns(manifest).values()]
     return pa.schema(columns)
 
 
 def _table(selection: Selection, manifest: dict[str, Any]) -> Any:
     import pyarrow as pa
 
-    columns: dict[str, Any] = {short: getattr(selection, name) for name, (short, _) in COLUMNS.items()}
-    columns |= {"row": selection.ids, "weight": selection.weights}
+    columns: dict[str, Any] = {short: getattr(selection, name) for name, (short, _) in selection.COLUMNS.items()}
+    columns["row"] = selection.ids
+    if isinstance(selection, WeightedSelection):
+        columns["weight"] = selection.weights
     columns["id"] = _plain(selection.names, manifest["ids"])
     columns["origin"] = [ORIGINS[code] for code in selection.origin]
     columns["loss"] = pa.array(selection.losses, mask=np.isnan(selection.losses))
@@ -191,22 +229,28 @@ def _read_selection(path: Path) -> Selection:
 
 
 def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
-    columns = {name: table[short].to_numpy() for name, (short, _) in COLUMNS.items() if name != "origin"}
-    return Selection(
-        ids=table["row"].to_numpy(),
-        weights=table["weight"].to_numpy() if manifest["weighted"] else None,
-        origin=np.array([ORIGINS.index(name) for name in table["origin"].to_pylist()], np.uint8),
-        **columns,
-        n=manifest["rows"],
-        population=manifest["population"],
-        seed=manifest["seed"],
-        z=manifest["z"],
-        designs=tuple(manifest["designs"]),
-        recipe=manifest["recipe"],
-        ledger=Ledger(tuple((int(turn), str(why), int(rows)) for turn, why, rows in manifest["ledger"])),
+    shared: dict[str, Any] = {
+        name: table[short].to_numpy() for name, (short, _) in _columns(manifest).items() if name != "origin"
+    }
+    shared |= {
+        "ids": table["row"].to_numpy(),
+        "origin": np.array([ORIGINS.index(name) for name in table["origin"].to_pylist()], np.uint8),
+        "n": int(manifest["rows"]),
+        "population": int(manifest["population"]),
+        "seed": int(manifest["seed"]),
+        "provenance": _provenance(manifest["provenance"]),
+        "ledger": Ledger(tuple((int(turn), str(why), int(rows)) for turn, why, rows in manifest["ledger"])),
+        "names": tuple(table["id"].to_pylist()) if manifest["ids"] else None,
+    }
+    if not manifest["weighted"]:
+        return Selection(**shared)
+    return WeightedSelection(
+        **shared,
+        weights=table["weight"].to_numpy(),
+        z=float(manifest["z"]),
+        phases=_phases(manifest["phases"]),  # type: ignore[arg-type]
         holder=np.array(manifest["holder"], np.float64),
-        names=tuple(table["id"].to_pylist()) if manifest["ids"] else None,
-        least_inclusion=manifest.get("least_inclusion", 0.0),
+        least_inclusion=float(manifest["least_inclusion"]),
     )
 
 

@@ -13,7 +13,6 @@ import coresift as cs
 from coresift.answers import AnswerFile, MissingRowsError
 from coresift.checks import InputError
 from coresift.cli.showing import tell
-from coresift.estimation import effective_size
 from coresift.storage import SELECTION_SUFFIXES
 from coresift.tables.finding import BINARY
 from coresift.tables.writing import check_target, write_table
@@ -67,18 +66,20 @@ def load_selection(path: Path) -> cs.Selection:
     return picked
 
 
-def weights_of(selection: cs.Selection) -> Any:
-    """Return the weights, which every selection of these verbs has."""
-    assert selection.weights is not None
-    return selection.weights
+def load_weighted(path: Path) -> cs.WeightedSelection:
+    """Load a selection that has weights."""
+    picked = load_selection(path)
+    if not isinstance(picked, cs.WeightedSelection):
+        raise InputError(f"{path} must be a selection with weights; its method, {picked.provenance.job}, defines none.")
+    return picked
 
 
-def describe(picked: cs.Selection, out: Path) -> list[tuple[str, str]]:
+def describe(picked: cs.WeightedSelection, out: Path) -> list[tuple[str, str]]:
     """Return what is shown of a selection that was written, and tell it to --json."""
     facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
     tell(wrote=str(out), selected=len(picked), rows=picked.n, losses_asked=picked.ledger.asked, seed=picked.seed)
     if len(picked):
-        weights, worth = weights_of(picked), effective_size(picked)
+        weights, worth = picked.weights, picked.effective_size
         facts.append(("weights", f"{weights.min():,.2f} to {weights.max():,.2f}, {weights.sum():,.0f} in all"))
         facts.append(("worth", f"{worth:,.0f} rows of equal weight"))
         tell(weights={"least": weights.min(), "largest": weights.max(), "total": weights.sum()}, effective_size=worth)

@@ -21,6 +21,7 @@ from coresift.clustering.strata import encode, find_within
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows
+from coresift.streams import Stream, generator
 from coresift.types import Clustering, Singles
 
 SAMPLE_A_CENTER = 128
@@ -113,7 +114,7 @@ def _find(
     tries: int,
     tolerance: float | None,
 ) -> Found:
-    rng = np.random.default_rng([seed, 1])
+    rng = generator(seed, Stream.CLUSTERING)
     if min(k, rows.n) < MANY_CENTERS:
         free = _few_centers(rows, min(k, rows.n), z, tries, rng, workers, progress)
         found = snap_all(rows, free, lambda centers, _: Exact.of(centers, "few centers"), workers)

@@ -26,7 +26,7 @@ from coresift.rows import Rows, open_rows
 from coresift.tables.npy import map_npy
 from coresift.tables.places import hide_secrets
 from coresift.tables.writing import check_target, write_bytes
-from coresift.types import Clustering, Floats, Ints, Selection
+from coresift.types import Clustering, Floats, Ints, Selection, WeightedSelection
 
 __all__ = ["Facts", "facts_of", "report"]
 
@@ -162,7 +162,11 @@ class _Source:
     def view(self) -> Rows:
         """The rows as they were clustered."""
         assert self.rows is not None
-        return self.rows.normalized() if self.selection.recipe.get("normalize") == "True" else self.rows
+        return (
+            self.rows.normalized()
+            if self.selection.recipe is not None and self.selection.recipe.normalize
+            else self.rows
+        )
 
     def lines(self, argument: str) -> Lines:
         """Return the table for this argument, or say that there is none."""
@@ -280,7 +284,7 @@ def _left_out(
         found.append(
             ("The estimated loss, and losses against distances", f"{some}give all of them (--losses, or losses=).")
         )
-    elif selection.weights is None:
+    elif not isinstance(selection, WeightedSelection):
         found.append(("The estimated loss", "this method defines no weights."))
     if not clustered:
         found.append(("Clusters", "the method that made this selection has none."))

@@ -10,6 +10,7 @@ from typing import Any
 from coresift.checks import refuse
 from coresift.rows.arrays import PlacedArray, rows_of_array, rows_of_arrays, rows_of_npy
 from coresift.rows.base import Block, Rows, Stretch, first_bad_row, refuse_bad_row
+from coresift.rows.checking import check_clustered
 from coresift.rows.embedded import MANIFEST, rows_of_embeddings
 from coresift.rows.matrices import SparseRows, as_array, is_sparse
 from coresift.rows.tables import Choice, rows_of_table
@@ -19,7 +20,7 @@ from coresift.tables.opening import is_tabular, open_part, open_table
 from coresift.tables.places import Place, find_places, hide_secrets, is_uri
 from coresift.tables.table import Table
 
-__all__ = ["Block", "Rows", "Stretch", "first_bad_row", "open_rows", "refuse_bad_row"]
+__all__ = ["Block", "Rows", "Stretch", "check_clustered", "first_bad_row", "open_rows", "refuse_bad_row"]
 
 SUFFIXES = (".npy", *TABLES)
 
