@@ -19,6 +19,7 @@ import urllib.request
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -184,10 +185,10 @@ GAS_DIGEST = "7c93201c5c360a204bc9ca5d419046b1504fbd7ec22c3b0730a8933860bd434c"
 
 
 def gas(where: Home) -> Arrays:
-    """Return X (13,910 × 128), concentration (NaN where it is not known) and batch of the gas sensor data."""
+    """Return X (13,910 × 128), concentration (NaN where it is unknown), gas_class and batch of the gas sensor data."""
     folder = where.find("gas_drift") or _make(where.cache / "gas_drift", download_gas)
     with np.load(folder / "gas_drift.npz", allow_pickle=False) as file:
-        return {part: file[part] for part in ("X", "concentration", "batch")}
+        return {part: file[part] for part in ("X", "concentration", "gas_class", "batch")}
 
 
 def download_gas(folder: Path, url: str = GAS, digest: str = GAS_DIGEST) -> None:
@@ -200,18 +201,20 @@ def download_gas(folder: Path, url: str = GAS, digest: str = GAS_DIGEST) -> None
 
 def read_gas(packed: bytes) -> Arrays:
     """Return the arrays of the archive: lines of "class;concentration 1:value … 128:value" in a file a batch."""
-    rows, concentration, batches = [], [], []
+    rows, classes, concentration, batches = [], [], [], []
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         names = {Path(name).name: name for name in archive.namelist()}
         for batch in range(1, 11):
             for line in archive.read(names[f"batch{batch}.dat"]).decode().splitlines():
                 head, *cells = line.split()
+                classes.append(int(head.split(";")[0]))
                 concentration.append(float(head.split(";")[1]))
                 rows.append([float(cell.split(":")[1]) for cell in cells])
                 batches.append(batch)
     return {
         "X": np.array(rows, np.float32),
         "concentration": np.array(concentration, np.float32),
+        "gas_class": np.array(classes, np.int8),
         "batch": np.array(batches, np.int8),
     }
 
@@ -225,14 +228,14 @@ def gas_digest(arrays: Arrays) -> str:
 # ------------------------------------------------------------------ translation pairs
 
 
-def newstest(where: Home) -> Pairs:
-    """Return the 3,003 English and German sentences of newstest2014."""
+def newstest(where: Home, most: int | None = None) -> Pairs:
+    """Return the 3,003 English and German sentences of newstest2014, or the first of them."""
     folder = where.find("newstest2014_de_en") or _make(where.cache / "newstest2014_de_en", _download_newstest)
-    return read_pairs(folder / "newstest2014.tsv.gz")
+    return read_pairs(folder / "newstest2014.tsv.gz", most)
 
 
-def europarl(where: Home) -> Pairs:
-    """Return 200,000 English and German sentences of the European Parliament, each aligned with the other."""
+def europarl(where: Home, most: int | None = None) -> Pairs:
+    """Return 200,000 aligned English and German sentences of the European Parliament, or the first of them."""
     name, file = "europarl_de_en", "europarl_de_en_200k.tsv.gz"
     folder = where.find(name)
     if folder is None:
@@ -240,13 +243,13 @@ def europarl(where: Home) -> Pairs:
             f"{name} has no official source: it is a selection of its own; put {file} (columns en and de) into {name}/ "
             "of --data-home."
         )
-    return read_pairs(folder / file)
+    return read_pairs(folder / file, most)
 
 
-def read_pairs(path: Path) -> Pairs:
-    """Return both sides of a gzipped table with the columns en and de."""
+def read_pairs(path: Path, most: int | None = None) -> Pairs:
+    """Return both sides of a gzipped table with the columns en and de, or of its first lines."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        header, *cells = (line.rstrip("\n").split("\t") for line in lines)
+        header, *cells = (line.rstrip("\n").split("\t") for line in islice(lines, most and most + 1))
     en, de = header.index("en"), header.index("de")
     return [cell[en] for cell in cells], [cell[de] for cell in cells]
 

@@ -55,13 +55,25 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """What came out; a glance sees the line whose name begins with `glance`, or the first."""
+    """What came out.
 
+    word: the verdict in one word: `YES`, `PARTLY`, `NO` or `OPEN`.
+    number: what the page's first table shows: the number that the word rests on, in a few words.
+    lines: every number, with the paper's beside it.
+    verdict: what held and what did not, in whole sentences.
+    plots: files.
+    notes: how to read the lines; and where the paper's claim did not come out, what was tried to find the cause.
+    """
+
+    word: str
+    number: str
     lines: tuple[Line, ...]
     verdict: str
     plots: tuple[str, ...] = ()
     notes: str = ""
-    glance: str = ""
+
+
+YES, PARTLY, NO, OPEN = "reproduced", "partly", "not", "open"
 
 
 @dataclass(frozen=True)
@@ -137,8 +149,13 @@ def standard_error(values: Floats) -> float:
 
 
 def degree(held: Sequence[bool]) -> str:
-    """Return whether what the paper says held everywhere, in parts or nowhere."""
-    return "Reproduced" if all(held) else "Partly reproduced" if any(held) else "Not reproduced"
+    """Return whether what the paper says held everywhere, in parts or nowhere; without a test it is open.
+
+    Example:
+        >>> degree([True, True]), degree([True, False]), degree([False]), degree([])
+        ('reproduced', 'partly', 'not', 'open')
+    """
+    return OPEN if not held else YES if all(held) else PARTLY if any(held) else NO
 
 
 def paired(values: Floats, base: Floats) -> tuple[float, float]:
@@ -194,7 +211,7 @@ def write_readme(setting: Setting, experiments: Sequence[Experiment]) -> Path:
     path = (setting.out.parent if usual else setting.out) / "README.md"
     prefix = f"{setting.out.name}/" if usual else ""
     text = ABOUT + "\n## At a glance\n\n"
-    rows = [["command", "what", "paper", "ours", "runs", "difference", "verdict", "plot"], ["---"] * 8]
+    rows = [["study", "verdict", "the number", "plot"], ["---"] * 4]
     sections = ""
     for experiment in experiments:
         file = setting.out / f"{experiment.name}.json"
@@ -216,7 +233,9 @@ project's root, with `pip install -e ".[repro]"`:
     python -m repro NAME --quick         a short version, into a folder of its own
     python -m repro NAME --data-home DIR --runs N --minutes M
 
-This page is written by these commands, from the runs in `results/*.jsonl`. Data are looked for in `--data-home`, in
+A verdict is one word: *reproduced*, *partly* or *not*; *open* where the runs are too few to tell. What stands behind
+it, and what was tried where the paper's claim did not come out, is in the section of each study. This page is written
+by these commands, from the runs in `results/*.jsonl`. Data are looked for in `--data-home`, in
 `CORESIFT_DATA` and in the user's cache, else downloaded with a checksum (Europarl pairs, an alignment of their own,
 cannot be). Differences are ours minus the paper's, or paired by run where a line says so, ± one standard error.
 """
@@ -224,23 +243,20 @@ cannot be). Differences are ours minus the paper's, or paired by run where a lin
 
 def _glance(experiment: Experiment, facts: dict[str, Any] | None, prefix: str) -> list[str]:
     if facts is None:
-        return [experiment.title, "", "", "", "", experiment.unrun, ""]
-    lines = facts["lines"]
-    seen = next((one for one in lines if one["what"].startswith(facts["glance"])), lines[0])
-    plots = "".join(f'<img src="{prefix}{plot}" width="220" alt="{experiment.title}">' for plot in facts["plots"])
-    verdict = facts["verdict"]
-    return [seen["what"], seen["paper"], seen["ours"], str(seen["runs"]), seen["difference"], verdict, plots]
+        return ["not run", experiment.unrun, ""]
+    plots = "".join(f'<img src="{prefix}{plot}" width="160" alt="{experiment.title}">' for plot in facts["plots"])
+    return [facts["word"], facts["number"], plots]
 
 
 def _section(facts: dict[str, Any], prefix: str) -> str:
     rows = [["what", "paper", "ours", "runs", "difference"], ["---"] * 5]
     rows += [[one["what"], one["paper"], one["ours"], str(one["runs"]), one["difference"]] for one in facts["lines"]]
-    text = f"**{facts['verdict']}**\n\n" + _markdown(rows)
+    text = f"**Verdict: {facts['word']}.** {facts['verdict']}\n"
     if facts["notes"]:
         text += f"\n{facts['notes'].strip()}\n"
     for plot in facts["plots"]:
         text += f"\n![{Path(plot).stem}]({prefix}{plot})\n"
-    return text
+    return f"{text}\n{_markdown(rows)}"
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:

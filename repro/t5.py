@@ -1,9 +1,8 @@
-"""A small T5: made, loaded, trained on pairs and judged."""
+"""A T5: made, loaded, trained on pairs and judged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,24 @@ import numpy as np
 import torch
 
 from coresift.progress import stage
-from repro.plans import Plan, Table, taken
+from repro.plans import Ints, Plan, Table, taken
 from repro.results import Setting
 
 IGNORED = -100
+BATCHES_SORTED = 32  # so many batches' worth of pairs are sorted by length at a time
+JUDGED_AT_ONCE, TRANSLATED_AT_ONCE = 32, 75
+WORDS = 300  # of the tiny model's vocabulary
 
 
 def load_model(name: str, dropout: float) -> tuple[Any, Any]:
     """Load a model with this dropout, and its tokenizer."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer  # noqa: PLC0415
+    from transformers.utils import logging  # noqa: PLC0415
 
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()  # it warns that flan-t5's output layer is not its embedding, which is as it should be
     model = AutoModelForSeq2SeqLM.from_pretrained(name, dropout_rate=dropout, use_safetensors=True)
+    logging.set_verbosity(level)
     return model.to(device()), AutoTokenizer.from_pretrained(name)
 
 
@@ -30,14 +36,18 @@ def device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def save(model: Any, tokenizer: Any, folder: Path, epochs: int) -> None:
-    """Write a model, and how many epochs it has seen."""
-    model.save_pretrained(folder)
+def make_tiny(folder: Path, table: Table, shape: dict[str, int]) -> None:
+    """Write a T5 with random weights, and a tokenizer that is learned from the pairs."""
+    from transformers import T5Config, T5ForConditionalGeneration  # noqa: PLC0415
+
+    torch.manual_seed(0)
+    tokenizer = made_tokenizer(table)
+    special = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1}
+    T5ForConditionalGeneration(T5Config(vocab_size=len(tokenizer), **special, **shape)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    (folder / "epochs").write_text(str(epochs))
 
 
-def made_tokenizer(table: Table, words: int) -> Any:
+def made_tokenizer(table: Table) -> Any:
     """Return a tokenizer of byte pairs, learned from both sides, that ends every text as T5's does."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers  # noqa: PLC0415
     from transformers import PreTrainedTokenizerFast  # noqa: PLC0415
@@ -48,27 +58,11 @@ def made_tokenizer(table: Table, words: int) -> Any:
     special = ["<pad>", "</s>"]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=words, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        vocab_size=WORDS, special_tokens=special, initial_alphabet=alphabet, show_progress=False
     )
     inner.train_from_iterator([*table["en"], *table["de"]], trainer)
     inner.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", eos_token="</s>")
-
-
-def made_model(plan: Plan, words: int) -> Any:
-    """Return a T5 of the plan's shape with random weights."""
-    from transformers import T5Config, T5ForConditionalGeneration  # noqa: PLC0415
-
-    torch.manual_seed(0)
-    config = T5Config(
-        vocab_size=words,
-        decoder_start_token_id=0,
-        pad_token_id=0,
-        eos_token_id=1,
-        dropout_rate=plan.dropout,
-        **plan.shape,
-    )
-    return T5ForConditionalGeneration(config)
 
 
 # ------------------------------------------------------------------ training and judging
@@ -79,40 +73,35 @@ def train(model: Any, tokenizer: Any, table: Table, plan: Plan, seed: int, setti
     from transformers.optimization import Adafactor  # noqa: PLC0415
 
     optimizer = Adafactor(model.parameters(), lr=plan.rate, scale_parameter=True, relative_step=False)
+    sizes = np.array([len(text) for text in table["de"]])
+    model.train()
     with stage(setting.progress, "fine-tuning", plan.epochs * len(table["en"])):
         for epoch in range(plan.epochs):
-            one_epoch(model, tokenizer, table, plan, [seed, 3, epoch], setting, optimizer.step)
-
-
-def train_first(model: Any, tokenizer: Any, table: Table, plan: Plan, epoch: int, setting: Setting) -> None:
-    """Train a model from nothing for one of its epochs: small batches, and a rate that falls to fine-tuning's."""
-    rate = np.linspace(plan.base_rate, plan.rate, plan.base_epochs)[epoch]
-    adam = torch.optim.Adam(model.parameters(), lr=float(rate), betas=(0.9, 0.98))
-    warm = torch.optim.lr_scheduler.LinearLR(adam, 0.01, total_iters=100)  # Adam begins anew with each epoch
-
-    def step() -> None:
-        adam.step()
-        warm.step()
-
-    with stage(setting.progress, f"first model, epoch {epoch + 1} of {plan.base_epochs}", len(table["en"])):
-        one_epoch(model, tokenizer, table, replace(plan, batch=plan.base_batch), [1000, 3, epoch], setting, step)
-
-
-def one_epoch(
-    model: Any, tokenizer: Any, table: Table, plan: Plan, seed: list[int], setting: Setting, step: Callable[[], None]
-) -> None:
-    """Go through the pairs once, in a random order."""
-    rng = np.random.default_rng(seed)
-    torch.manual_seed(int(rng.integers(2**62)))
-    order = rng.permutation(len(table["en"]))
-    model.train()
-    for start in range(0, len(order), plan.batch):
-        batch = batched(tokenizer, taken(table, order[start : start + plan.batch]), plan)
-        model.zero_grad()
-        model(**batch).loss.backward()
-        step()
-        setting.progress.advance(len(batch["labels"]))
+            rng = np.random.default_rng([seed, 3, epoch])
+            torch.manual_seed(int(rng.integers(2**62)))
+            for ids in batches_of_like_length(sizes, plan.batch, rng):
+                model.zero_grad()
+                model(**batched(tokenizer, taken(table, ids), plan)).loss.backward()
+                optimizer.step()
+                setting.progress.advance(len(ids))
     model.eval()
+
+
+def batches_of_like_length(sizes: Ints, batch: int, rng: np.random.Generator) -> list[Ints]:
+    """Return every pair once, in batches in a random order; random groups of pairs are sorted, to pad little.
+
+    Example:
+        >>> made = batches_of_like_length(np.array([5, 1, 1, 5]), 2, np.random.default_rng(0))
+        >>> sorted(sorted(ids.tolist()) for ids in made)
+        [[0, 3], [1, 2]]
+    """
+    order = rng.permutation(len(sizes))
+    batches: list[Ints] = []
+    for start in range(0, len(order), batch * BATCHES_SORTED):
+        group = order[start : start + batch * BATCHES_SORTED]
+        group = group[np.argsort(sizes[group], kind="stable")]
+        batches += [group[place : place + batch] for place in range(0, len(group), batch)]
+    return [batches[place] for place in rng.permutation(len(batches))]
 
 
 def batched(tokenizer: Any, table: Table, plan: Plan) -> dict[str, Any]:
@@ -126,12 +115,12 @@ def batched(tokenizer: Any, table: Table, plan: Plan) -> dict[str, Any]:
 
 
 def judge(model: Any, tokenizer: Any, table: Table, plan: Plan) -> dict[str, float]:
-    """Return next-token accuracy with the right tokens before it, the loss a token, and sacreBLEU."""
+    """Return next-token accuracy with the right tokens before it, the loss per token, and sacreBLEU."""
     model.eval()
     right = total = 0
     loss = 0.0
     with torch.no_grad():
-        for some in chunks(table, plan.batch):
+        for some in chunks(by_length(table, "de"), JUDGED_AT_ONCE):
             batch = batched(tokenizer, some, plan)
             logits = model(**batch).logits
             counts = batch["labels"] != IGNORED
@@ -145,9 +134,9 @@ def bleu(model: Any, tokenizer: Any, table: Table, plan: Plan) -> float:
     """Return sacreBLEU of greedy translations of the first pairs."""
     from sacrebleu import corpus_bleu  # noqa: PLC0415
 
-    table = {name: texts[: plan.translated] for name, texts in table.items()}
+    table = by_length({name: texts[: plan.translated] for name, texts in table.items()}, "en")
     found: list[str] = []
-    for some in chunks(table, plan.batch):
+    for some in chunks(table, TRANSLATED_AT_ONCE):
         batch = batched(tokenizer, some, plan)
         with torch.no_grad():
             made = model.generate(
@@ -159,6 +148,11 @@ def bleu(model: Any, tokenizer: Any, table: Table, plan: Plan) -> float:
             )
         found += tokenizer.batch_decode(made, skip_special_tokens=True)
     return float(corpus_bleu([text.strip() for text in found], [table["de"]]).score)
+
+
+def by_length(table: Table, side: str) -> Table:
+    """Return the pairs from short to long, so that those of like length share a batch."""
+    return taken(table, np.argsort([len(text) for text in table[side]], kind="stable"))
 
 
 def chunks(table: Table, size: int) -> Iterator[Table]:

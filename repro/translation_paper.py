@@ -20,7 +20,6 @@ from repro import translation
 from repro.plans import PAPER, QUICK, Plan
 from repro.results import Experiment, Report, Setting
 from repro.seq2seq import Study
-from repro.t5 import made_model, made_tokenizer, save
 
 
 def run(setting: Setting) -> None:
@@ -30,13 +29,11 @@ def run(setting: Setting) -> None:
 
 def tiny(setting: Setting) -> Plan:
     """Return a plan whose model and encoder are loaded by name from folders, as the paper's are from the hub."""
-    plan = replace(QUICK, name="tiny", prefix=PAPER.prefix)
+    plan = replace(QUICK, name="tiny")
     study = Study(setting, plan)
-    model, encoder = study.work / "t5", study.work / "bert"
-    tokenizer = made_tokenizer(study.pairs, plan.words)
-    save(made_model(plan, len(tokenizer)), tokenizer, model, 0)
-    make_encoder(encoder, study.pairs["en"])
-    return replace(plan, model=str(model), encoders={"BERT": str(encoder)})
+    encoder = study.work / "bert"
+    make_encoder(encoder, study.pool["en"])
+    return replace(plan, model=study.base, tokens=128, encoders={"BERT": str(encoder)})
 
 
 def make_encoder(folder: Path, texts: list[str]) -> None:

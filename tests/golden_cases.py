@@ -584,6 +584,7 @@ BASELINES: dict[str, Case] = {
     **{f"baseline-{name}": partial(baseline, name) for name in METHODS},
     **{f"baseline-{name}-frame": partial(baseline, name, **BOTH) for name in METHODS},
     **{f"baseline-leverage-{design}": partial(baseline, "leverage", design=design) for design in DESIGNS},
+    "baseline-leverage-few": lambda: baseline("leverage", np.where(np.arange(480)[:, None] < 40, rows(), 0)),
     "baseline-deduplicated-twins": without_twins,
     "baseline-deduplicated-near": partial(without_twins, budget=20, near=0.5),
 }

@@ -37,7 +37,7 @@ def scores(n):
 def combinations(n):
     """Every sensible choice of pilot, score and design; scores that ask nobody go without a pilot too."""
     for score in scores(n):
-        for pilot in PILOTS if score.asks else [None, *PILOTS]:
+        for pilot in PILOTS if score.needs.pilot else [None, *PILOTS]:
             for design in DESIGNS:
                 yield {"pilot": pilot, "score": score, "design": design}
 

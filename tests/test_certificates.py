@@ -294,7 +294,7 @@ def test_what_cannot_be_used_is_refused():
         ({"clustering": at.clustering}, "holder must say which Λ to take"),
         ({"clustering": at.clustering, "holder": [1.0, 2.0]}, "holder must be a finite number .* or 12 such"),
         ({"clustering": at.clustering, "holder": -1.0}, "holder must be a finite number of at least 0"),
-        ({"clustering": at.clustering, "holder": "high"}, "holder must be a number, or one a cluster; got str"),
+        ({"clustering": at.clustering, "holder": "high"}, "holder must be a number, or one per cluster; got str"),
         ({"clustering": TIGHT.clustering, "holder": 1.0}, "another one than the selection was made with"),
         ({"epsilon": 0}, "epsilon must be"),
         ({"delta": 2}, "delta must be"),
@@ -305,4 +305,4 @@ def test_what_cannot_be_used_is_refused():
     with pytest.raises(cs.LossError, match="losses must be finite and at least 0; row"):
         cs.certify(picked, -values)
     with pytest.raises(cs.InputError, match="no weights"):
-        cs.certify(dataclasses.replace(picked, weights=None), values)
+        cs.certify(cs.baselines.k_center(at.rows, 5), values[:5])

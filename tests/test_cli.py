@@ -9,20 +9,18 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from command_line import Outcome, refused, succeeded
 
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.checks import InputError
-from coresift.cli import main
 from coresift.cli.flags import DESIGNS, PILOTS, SCORES, parse_part
 
 VERBS = (
@@ -52,28 +50,6 @@ TOLD = {
 }
 
 
-class Outcome(NamedTuple):
-    status: int | str | None
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run the command line in this process, inside a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["coresift", *map(str, words)])
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            with pytest.raises(SystemExit) as end:
-                main()
-        return Outcome(end.value.code or 0, *capsys.readouterr())
-
-    return run
-
-
 def process(words, folder):
     done = subprocess.run(words, check=False, cwd=folder, capture_output=True, text=True, timeout=60)
     return Outcome(done.returncode, done.stdout, done.stderr)
@@ -97,25 +73,11 @@ def write_data(folder):
     return folder
 
 
-def succeeded(outcome):
-    assert outcome.status == 0, outcome.err
-    assert outcome.err == ""
-    return outcome.out
-
-
 def estimated(outcome):
     """Return what an estimate shows; it may have reservations."""
     assert outcome.status == 0, outcome.err
     assert re.fullmatch(r"(Warning: [^\n]+\.\n)*", outcome.err)
     return outcome.out
-
-
-def refused(outcome):
-    """Return the one sentence of an outcome that must be nothing else."""
-    assert outcome.status == 2
-    assert outcome.out == ""
-    assert re.fullmatch(r"Error: [^\n]+\.\n", outcome.err), outcome.err
-    return outcome.err.removeprefix("Error: ").removesuffix("\n")
 
 
 # Help and version
@@ -190,9 +152,7 @@ def test_the_module_runs_too(tmp_path):
 
 
 def test_a_refusal_in_a_real_process(data):
-    assert refused(run_process("select", "none.npy", "--budget", 5, folder=data)) == (
-        "There is no file none.npy."
-    )
+    assert refused(run_process("select", "none.npy", "--budget", 5, folder=data)) == ("There is no file none.npy.")
 
 
 def test_a_warning_in_a_real_process_is_one_line_and_no_failure(data):

@@ -435,7 +435,7 @@ def test_results_of_other_losses_are_not_mixed_in(tmp_path):
         cs.compare(ROWS + 1, LOSSES, ["uniform"], [20], 1, out=tmp_path)
     with (tmp_path / "runs.jsonl").open("a") as file:
         file.write('{"odd": 1}\n')
-    with pytest.raises(InputError, match=r"Line 8 of .* is not a run"):
+    with pytest.raises(InputError, match=r"Line 8 of .* cannot be used: it is damaged"):
         compare(["uniform"], out=tmp_path)
 
 

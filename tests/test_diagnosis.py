@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import coresift as cs
 from coresift.diagnosis import CANNOT_TELL, PERCENTILES, UNIFORM, USE, WITH_PROXY, judge, probe
 from coresift.diagnosis.facts import compare_gaps, explained_share, holder_line, violations
-from coresift.diagnosis.gain import join_lone, spread_terms
+from coresift.diagnosis.gain import join_lone
 from coresift.types import Interval
+from coresift.variance import spread_terms
 
 N, GROUPS, BUDGET = 3_000, 20, 200
 

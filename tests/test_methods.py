@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coresift as cs
-from coresift import arguments, pipeline
+from coresift import recipes, selection
 from coresift.progress import Progress
+from coresift.types import Provenance
 
 TINY = np.array([[0.0, 0.0], [0.3, 0.1], [0.1, 0.5], [4.0, 4.0], [4.2, 4.5], [3.5, 4.4], [9.0, 0.0]])
 TINY_LOSSES = np.array([0.5, 1.0, 0.2, 3.0, 2.0, 2.5, 7.0])
@@ -36,13 +37,13 @@ def outcomes(design, pilot, frame):
     """Yield every selection of the real flow with its probability; the pilot is certain or there is none."""
     scripted = Scripted(design)
     options = {"pilot": pilot, "score": cs.Distance(), "design": scripted, "clusters": cs.cluster(TINY, 2, seed=1)}
-    settled = arguments.settle(TINY, 3 if pilot is None else 4, 0, asking=True, **options, **frame)
-    prepared = pipeline.prepare(settled, None, Progress())
-    answers = TINY_LOSSES[prepared.pilot.ids]
-    pipeline.finish(prepared, answers, cs.Ledger())
+    job = recipes.settle(TINY, 3 if pilot is None else 4, 0, asking=True, **options, **frame)
+    draft = selection.prepare(job, None, Progress())
+    answers = TINY_LOSSES[draft.pilot.ids]
+    selection.finish(draft, answers, cs.Ledger())
     for script, probability in boxes(design, scripted.seen):
         scripted.script = script
-        yield pipeline.finish(prepared, answers, cs.Ledger()), probability
+        yield selection.finish(draft, answers, cs.Ledger()), probability
 
 
 @pytest.mark.parametrize("frame", [{}, {"given": [4], "exclude": [1]}], ids=["plain", "given and excluded"])
@@ -67,7 +68,7 @@ def draws_of(multiplicity, sizes):
     draws, ids = multiplicity.sum(), np.flatnonzero(multiplicity)
     inclusion = draws * sizes / sizes.sum()
     one = np.ones(ids.size)
-    return cs.Selection(
+    return cs.WeightedSelection(
         ids=ids,
         weights=(multiplicity / inclusion)[ids],
         inclusion=inclusion[ids],
@@ -83,8 +84,8 @@ def draws_of(multiplicity, sizes):
         population=sizes.size,
         seed=0,
         z=2.0,
-        designs=("", "Independent"),
-        recipe={},
+        phases=(None, cs.Independent()),
+        provenance=Provenance("test", 1, None, {}),
         ledger=cs.Ledger(),
         least_inclusion=inclusion.min(),
     )

@@ -88,7 +88,7 @@ def test_every_round_equals_the_plain_loops(seed, n, k, z, order, holder):
         np.testing.assert_allclose(picked.weights / picked.multiplicity, w[picked.ids], rtol=1e-4)
         assert picked.multiplicity.sum() == draws
         assert set(picked.origin.tolist()) == {3}
-        assert picked.recipe["round"] == f"{number} of {times}"
+        assert picked.provenance.lines()["round"] == f"{number} of {times}"
         assert picked.ledger.entries == tuple((i, "new centers", k) for i in range(1, number + 1))
 
 
@@ -120,7 +120,7 @@ def test_the_answer_is_exact_when_every_row_has_been_a_center(order, score):
 
 
 def test_an_array_of_constants_must_fit_all_centers():
-    with pytest.raises(cs.InputError, match="one for each of the 6 centers of all rounds; got 5 numbers"):
+    with pytest.raises(cs.InputError, match="one number, or one for each of 6 clusters; got 5 numbers"):
         cs.rounds(ROWS, LOSSES, 20, 2, 3, score=cs.Sensitivity(holder=np.ones(5)))
 
 

@@ -448,7 +448,7 @@ def test_what_actors_take():
 def test_texts_are_embedded_by_actors(nodes, tmp_path):
     pytest.importorskip("torch", reason="needs the extra models")
     pytest.importorskip("transformers", reason="needs the extra models")
-    from test_models import sentences, tiny_bert, words_tokenizer
+    from tiny_models import sentences, tiny_bert, words_tokenizer
 
     from coresift import models
 

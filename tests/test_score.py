@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import nnls
 
 import coresift as cs
-from coresift.score import cluster_losses
-from coresift.types import Evidence, Frame, Pilot
+from coresift.types import Evidence, Frame, PilotSample
 
 
 def evidence(seed=0, n=200, k=8, pilot=None, losses=None):
@@ -19,19 +18,19 @@ def evidence(seed=0, n=200, k=8, pilot=None, losses=None):
     chance = plan.inclusion > 0 if strategy == cs.Centers() else rng.random(n) < plan.inclusion
     ids = np.flatnonzero(chance)
     values = rng.exponential(size=ids.size) if losses is None else np.full(ids.size, losses)
-    return Evidence(clustering, frame, Pilot(ids, plan), values)
+    return Evidence(clustering, frame, PilotSample(ids, plan), values)
 
 
 def test_cluster_losses_are_the_centers_own_in_the_paper_s_pilot():
     known = evidence(pilot=cs.Centers())
     by_row = dict(zip(known.pilot.ids.tolist(), known.losses.tolist(), strict=True))
-    assert cluster_losses(known).tolist() == pytest.approx([by_row[row] for row in known.clustering.centers.tolist()])
+    assert known.cluster_losses().tolist() == pytest.approx([by_row[row] for row in known.clustering.centers.tolist()])
 
 
 def test_mixture_and_distance_are_their_formulas():
     known = evidence(pilot=cs.Centers())
     clustering = known.clustering
-    levels = cluster_losses(known)[clustering.labels]
+    levels = known.cluster_losses()[clustering.labels]
     v = clustering.powers
     expected = 0.25 * levels / levels.sum() + 0.25 * v / v.sum() + 0.5 / clustering.n
     np.testing.assert_allclose(cs.Mixture().scores(known).sizes, expected)
@@ -99,7 +98,7 @@ def test_learned_finds_a_cluster_of_high_losses():
         (lambda: cs.Sensitivity(holder=[0.1, np.nan]), "holder"),
         (lambda: cs.Mixture(loss=0.6, distance=0.4), "floor"),
         (lambda: cs.Distance(floor=1.5), "floor"),
-        (lambda: cs.Distance(holder=0.5), "holder must be finite numbers of at least 0, one a cluster, or None"),
+        (lambda: cs.Distance(holder=0.5), "holder must be finite numbers of at least 0, one per cluster, or None"),
         (lambda: cs.Distance(holder=[1.0, -1.0]), "holder must be finite numbers of at least 0"),
         (lambda: cs.Proxy([1.0, -1.0]), "row 1"),
         (lambda: cs.Proxy([1.0, 1.0], floor=0.0), "floor"),

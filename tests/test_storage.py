@@ -21,7 +21,7 @@ from hypothesis.extra import numpy as arrays
 import coresift as cs
 from coresift.checks import CoresiftError, InputError
 from coresift.tables.writing import check_target, open_noted, write_table
-from coresift.types import ORIGINS
+from coresift.types import ORIGINS, Opaque, Provenance
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
 ROWS = np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32)
@@ -51,27 +51,50 @@ def selections(draw):
 
     whole = st.integers(0, 2**63 - 1)
     names = draw(st.sampled_from([None, TEXTS, TEXTS | st.none(), st.integers(-(2**63), 2**63 - 1), whole | st.none()]))
-    return cs.Selection(
-        ids=np.array(ids, np.int64),
-        weights=column(ABOVE_ZERO) if draw(st.booleans()) else None,
+    shared = {
+        "ids": np.array(ids, np.int64),
+        "clusters": column(st.integers(0, 2**31 - 1), np.int32),
+        "distances": column(SINGLES, np.float32),
+        "origin": column(st.integers(0, len(ORIGINS) - 1), np.uint8),
+        "order": column(whole, np.int64),
+        "losses": column(st.floats(0, allow_infinity=False) | st.just(np.nan)),
+        "n": n,
+        "population": draw(st.integers(size, n)),
+        "seed": draw(st.integers(0, 2**80)),
+        "provenance": draw(provenances()),
+        "ledger": cs.Ledger(((1, draw(TEXTS), draw(st.integers(0, n))),)),
+        "names": None if names is None else tuple(draw(st.lists(names, min_size=size, max_size=size))),
+    }
+    if draw(st.booleans()):
+        return cs.Selection(**shared)
+    return cs.WeightedSelection(
+        **shared,
+        weights=column(ABOVE_ZERO),
         inclusion=column(ABOVE_ZERO),
         share=column(SHARES),
-        clusters=column(st.integers(0, 2**31 - 1), np.int32),
-        distances=column(SINGLES, np.float32),
-        origin=column(st.integers(0, len(ORIGINS) - 1), np.uint8),
         phase=column(st.integers(0, 2), np.uint8),
-        order=column(whole, np.int64),
         multiplicity=column(whole, np.int64),
-        losses=column(st.floats(0, allow_infinity=False) | st.just(np.nan)),
-        n=n,
-        population=draw(st.integers(size, n)),
-        seed=draw(st.integers(0, 2**80)),
         z=draw(ABOVE_ZERO),
-        designs=("", draw(st.sampled_from(["Pivotal", "Poisson", "Independent", ""]))),
-        recipe=draw(st.dictionaries(TEXTS, TEXTS, max_size=3)),
-        ledger=cs.Ledger(((1, draw(TEXTS), draw(st.integers(0, n))),)),
+        phases=(None, draw(st.sampled_from([cs.Pivotal(), cs.Poisson(), cs.Independent(), None]))),
         holder=draw(arrays.arrays(np.float64, st.integers(0, 3), elements=FINITE)),
-        names=None if names is None else tuple(draw(st.lists(names, min_size=size, max_size=size))),
+    )
+
+
+@st.composite
+def provenances(draw):
+    """Any provenance: a job of ours or a foreign name, with or without a recipe, with strategies that hold arrays."""
+    scores = [
+        cs.Learned(),
+        cs.Sensitivity(np.inf),
+        cs.Sensitivity([0.5, 2.0]),
+        cs.Proxy([1.0, 0.0]),
+        Opaque("score", "Z"),
+    ]
+    recipe = cs.Recipe(draw(st.integers(1, 9)), 2.0, draw(st.booleans()), score=draw(st.sampled_from(scores)))
+    options = draw(st.dictionaries(TEXTS, TEXTS, max_size=3))
+    frame = {"rows": draw(st.integers(1, 99)), "given": {"count": 2, "digest": draw(TEXTS)}}
+    return Provenance(
+        draw(TEXTS), draw(st.integers(1, 2**70)), draw(st.sampled_from([None, recipe])), frame, 3, options
     )
 
 
@@ -83,8 +106,8 @@ def test_any_selection_loads_back_equal(tmp_path, suffix, selection):
     assert cs.save(selection, str(path)) == path
     loaded = cs.load(path)
     assert loaded == selection
-    for name in ("ids", "weights", *selection.columns()):
-        one, other = getattr(selection, name), getattr(loaded, name)
+    for name in ("ids", "weights", *selection.COLUMNS):
+        one, other = getattr(selection, name, None), getattr(loaded, name, None)
         assert (one is None and other is None) or one.tobytes() == other.tobytes() or name == "losses"
     assert [type(name) for name in loaded.names or ()] == [type(name) for name in selection.names or ()]
 
@@ -115,7 +138,7 @@ def test_a_loaded_selection_gives_the_same_intervals(tmp_path, suffix, design):
 def test_an_empty_selection_is_a_selection(tmp_path, suffix):
     seed = next(seed for seed in range(99) if not len(cs.select(ROWS, budget=1, seed=seed, design=cs.Poisson())))
     empty = cs.select(ROWS, budget=1, seed=seed, design=cs.Poisson())
-    for selection in (empty, dataclasses.replace(empty, weights=None), dataclasses.replace(empty, names=())):
+    for selection in (empty, dataclasses.replace(empty, names=())):
         assert cs.load(cs.save(selection, tmp_path / f"empty{suffix}")) == selection
 
 
@@ -161,10 +184,12 @@ def test_the_manifest_tells_how_the_selection_was_made(tmp_path):
     cs.save(PICKED, tmp_path / "picked.parquet")
     manifest = json.loads(pa.csv.read_csv(tmp_path / "picked.csv")["coresift"][0].as_py())
     assert manifest == json.loads(pa.parquet.read_schema(tmp_path / "picked.parquet").metadata[b"coresift"])
-    assert (manifest["format"], manifest["version"]) == (1, cs.__version__)
+    assert (manifest["format"], manifest["version"]) == (2, cs.__version__)
     assert (manifest["rows"], manifest["population"], manifest["seed"], manifest["z"]) == (300, 299, 0, 2.0)
     assert manifest["ledger"] == [[1, "pilot", PICKED.ledger.asked]]
-    assert manifest["recipe"] == PICKED.recipe
+    assert manifest["provenance"]["recipe"]["score"] == {"name": "Learned", "options": {"floor": 0.5}}
+    assert manifest["provenance"]["frame"]["given"]["count"] == 2
+    assert manifest["phases"][1] == {"kind": "design", "name": "Systematic", "options": {}}
 
 
 @pytest.mark.parametrize("suffix", [*SUFFIXES, ".npz"])
@@ -374,17 +399,17 @@ def test_nothing_in_a_file_is_ever_run(tmp_path):
 def test_a_later_format_is_named(tmp_path):
     cs.save(PICKED, tmp_path / "picked.jsonl")
     path = tmp_path / "picked.jsonl"
-    path.write_text(path.read_text().replace('\\"format\\": 1', '\\"format\\": 2'))
+    path.write_text(path.read_text().replace('\\"format\\": 2', '\\"format\\": 3'))
     assert refusal(tmp_path / "picked.jsonl") == (
-        f"{tmp_path / 'picked.jsonl'} has format 2; this version of coresift reads format 1."
+        f"{tmp_path / 'picked.jsonl'} has format 3; this version of coresift reads format 2."
     )
     cs.save(CLUSTERING, tmp_path / "clusters.npz")
     with np.load(tmp_path / "clusters.npz") as file:
         content = dict(file)
-    facts = json.loads(content["manifest"].tobytes()) | {"format": 2}
+    facts = json.loads(content["manifest"].tobytes()) | {"format": 3}
     content["manifest"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     np.savez(tmp_path / "clusters.npz", **content)
-    assert "has format 2; this version of coresift reads format 1" in refusal(tmp_path / "clusters.npz")
+    assert "has format 3; this version of coresift reads format 2" in refusal(tmp_path / "clusters.npz")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])

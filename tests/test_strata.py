@@ -345,10 +345,10 @@ def test_select_remembers_the_classes():
     clustering = cs.cluster(ROWS, 4, seed=1, strata=CLASSES)
     assert picked == cs.select(ROWS, LOSSES, 60, 1, clusters=clustering, strata=CLASSES)
     assert picked == cs.select(ROWS, LOSSES, 60, 1, clusters=clustering)
-    assert picked.recipe["strata"].startswith("4 classes, digest ")
+    assert picked.provenance.lines()["strata"].startswith("4 classes, digest ")
     other = cs.select(ROWS, LOSSES, 60, 1, strata=np.roll(CLASSES, 1))
-    assert other.recipe["strata"] != picked.recipe["strata"]
-    assert "strata" not in cs.select(ROWS, LOSSES, 60, 1).recipe
+    assert other.provenance.lines()["strata"] != picked.provenance.lines()["strata"]
+    assert "strata" not in cs.select(ROWS, LOSSES, 60, 1).provenance.frame
     asked = cs.ask(ROWS, 60, 1, strata=CLASSES)
     assert set(asked) == set(picked.ids[picked.phase == 1])
 
@@ -381,13 +381,13 @@ def test_a_loaded_clustering_is_equal_and_older_files_load(tmp_path):
     picked = cs.select(ROWS, LOSSES, 60, 2, clusters=loaded, strata=CLASSES)
     assert cs.load(cs.save(picked, tmp_path / "picked.csv")) == picked
     with open_noted(tmp_path / "picked.csv") as (note, _):
-        assert json.loads(note)["recipe"]["strata"] == picked.recipe["strata"]
+        assert json.loads(note)["provenance"]["frame"]["strata"] == picked.provenance.frame["strata"]
 
 
 def test_strata_of_a_clustering_are_checked():
     values = {field.name: getattr(cs.cluster(ROWS, 6), field.name) for field in fields(cs.Clustering)}
     for bad in ([0, 1], [0, 0, 0, 0, 0, -1]):
-        with pytest.raises(InputError, match="strata must be one class a cluster"):
+        with pytest.raises(InputError, match="strata must be one class per cluster"):
             cs.Clustering(**{**values, "strata": np.array(bad)})
 
 

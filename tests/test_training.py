@@ -16,7 +16,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
-from test_models import sentences, tiny_bert, tiny_gpt2, tiny_t5, words_tokenizer
+from tiny_models import sentences, tiny_bert, tiny_gpt2, tiny_t5, words_tokenizer
 
 import coresift as cs
 from coresift import models
@@ -317,7 +317,7 @@ def test_the_image_recipe_spends_what_it_says(weighted):
     assert np.isin(calls, ids).all()
     costs = found.costs
     assert (costs.labels, costs.model_calls, costs.embedding_passes, costs.trainings) == (50, 10, 1.0, 2)
-    assert "Sensitivity" in found.selection.recipe["score"]
+    assert "Sensitivity" in found.selection.provenance.lines()["score"]
     assert (found.model(DATA.tensors[0]).argmax(1) == DATA.tensors[1]).float().mean() > 0.9
     with pytest.raises(InputError, match=f"at most the {N} rows"):
         models.image_recipe(N, N + 1, train=train, embed=lambda model: INPUTS, losses=losses)
@@ -337,7 +337,7 @@ def test_the_image_recipe_takes_other_parts():
         design=cs.Systematic(),
         seed=3,
     )
-    assert "Learned" in found.selection.recipe["score"]
+    assert "Learned" in found.selection.provenance.lines()["score"]
     assert len(found.selection) == 50
 
 

@@ -276,7 +276,9 @@ def _begin(
     """Check the arguments, cluster, draw the medoids, and compute leverage scores if the score needs them."""
     check_options("regression", options, ("A", "b", "budget", "seed", "engine", "progress"), RegressionOptions)
     given: dict[str, Any] = dict(options)
-    intercept = bool(given.pop("intercept", True))
+    intercept = given.pop("intercept", True)
+    if not isinstance(intercept, bool):
+        refuse("intercept", "True or False", repr(intercept))
     recipe = merged(given.pop("recipe", None), {name: given.pop(name, None) for name in ("score", "pilot", "design")})
     score, pilot, design = regression_parts(recipe.score, recipe.pilot, recipe.design)
     if score.needs.probes:

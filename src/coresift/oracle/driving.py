@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from coresift.checks import InputError
 from coresift.oracle import LOSS, Oracle, Question
+from coresift.oracle.requests import Job
+from coresift.oracle.run import Run
 from coresift.progress import Progress
 from coresift.rows import Rows
-from coresift.types import Floats, Request
 
 R = TypeVar("R")
 
 
 def answer(
-    steps: Generator[Request, Floats, R],
+    steps: Job[R],
     oracle: Oracle | None,
     rows: Rows,
     fingerprint: Callable[[], Mapping[str, str]],
@@ -33,19 +34,20 @@ def answer(
         limit: The most distinct rows that may be asked.
         progress: Where progress shows.
         question: What is asked, losses or labels.
+
+    Returns:
+        The result; if the oracle's `max_cost` is reached, the result so far of a job that can give one.
     """
-    try:
-        request = next(steps)
-    except StopIteration as done:
-        result: R = done.value
-        return result
-    if oracle is None:
-        raise InputError(f"{question.argument} must be given: {request.ids.size} rows are to be asked.")
-    with oracle.session(rows.n, fingerprint(), limit, progress, rows.names, question) as session:
-        while True:
-            answers = session.ask(request.ids, round=request.round, reason=request.reason)
-            try:
-                request = steps.send(answers)
-            except StopIteration as done:
-                finished: R = done.value
-                return finished
+    with Run(
+        lambda: steps,
+        rows.n,
+        question=question,
+        fingerprint=fingerprint,
+        names=rows.names,
+        oracle=oracle,
+        limit=limit,
+        progress=progress,
+    ) as run:
+        if oracle is None and (pending := run.ask().size):
+            raise InputError(f"{question.argument} must be given: {pending} rows are to be asked.")
+        return run.complete()

@@ -119,6 +119,7 @@ def settle(
     if clustering is not None:
         _check_clustering(clustering, rows, wanted, frame)
         wanted = replace(wanted, clusters=clustering.k, z=clustering.z, normalize=clustering.normalized)
+        frame = replace(frame, strata=clustering.classes())
     if chosen_design.distinct and budget >= frame.population:
         chosen_score, chosen_pilot = Distance(floor=1.0), None  # every row comes out, so there is nothing to learn
     return Job(
