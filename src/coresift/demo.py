@@ -8,6 +8,7 @@ from importlib.resources import as_file, files
 import numpy as np
 from numpy.typing import NDArray
 
+from coresift.tables import open_table
 from coresift.types import Floats
 
 
@@ -27,16 +28,15 @@ def load_demo() -> DemoData:
     >>> load_demo().embeddings.shape
     (10003, 64)
     """
-    import pyarrow.parquet as pq
-
     folder = files("coresift") / "data"
     with as_file(folder / "banking77.parquet") as path:
-        table = pq.ParquetFile(path).read()
+        table = open_table(path)
+        texts, intents, losses = (table.whole(name).to_pylist() for name in ("text", "label", "loss"))
     with as_file(folder / "banking77_embeddings.npy") as path:
         embeddings = np.load(path, allow_pickle=False)
     return DemoData(
         embeddings=embeddings,
-        texts=np.array(table["text"].to_pylist()),
-        intents=np.array(table["label"].to_pylist()),
-        losses=table["loss"].to_numpy().astype(np.float64),
+        texts=np.array(texts),
+        intents=np.array(intents),
+        losses=np.array(losses, np.float64),
     )

@@ -19,13 +19,7 @@ from coresift.rows.taking import take
 from coresift.tables.npy import read_npz
 from coresift.tables.textual import NOTE
 from coresift.tables.values import text_of
-from coresift.tables.writing import (
-    TABLE_SUFFIXES,
-    check_suffix,
-    open_noted,
-    write_table,
-    write_whole,
-)
+from coresift.tables.writing import TABLE_SUFFIXES, check_suffix, open_noted, write_table, write_whole
 from coresift.types import (
     ORIGINS,
     Clustering,

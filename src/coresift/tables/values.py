@@ -183,6 +183,9 @@ def numbers_in(array: pa.Array) -> Floats:
     if kinds.is_dictionary(array.type):
         array = array.dictionary.take(array.indices)
     if is_text(array.type):
+        with suppress(pa.ArrowInvalid):  # most files have nothing but numbers in such a column
+            plain_numbers: Floats = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
+            return plain_numbers
         trimmed = pc.utf8_trim_whitespace(array)
         array = pc.if_else(pc.is_in(trimmed, value_set=pa.array(NO_NUMBER, trimmed.type)), None, trimmed)
     numbers: Floats = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
