@@ -783,3 +783,22 @@ def test_a_closed_journal_holds_no_lock_after_a_failed_opening(tmp_path):
     with pytest.raises(InputError):
         Journal(path, "other", FINGERPRINT, 60)
     Journal(path, "loss", FINGERPRINT, 60).close()
+
+
+def test_an_interrupt_after_the_line_is_written_takes_it_back(tmp_path):
+    class Interrupted(dict):
+        def update(self, *pairs):
+            if pairs and not isinstance(pairs[0], dict):
+                raise KeyboardInterrupt
+
+    path = tmp_path / "journal"
+    journal = Journal(path, "loss", FINGERPRINT, 60)
+    content, values = path.read_bytes(), journal.values
+    journal.values = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        journal.append([5], [0.5])
+    assert path.read_bytes() == content
+    journal.values = values
+    journal.append([5], [0.25])
+    journal.close()
+    assert ask(Model(), [5], journal=path).tolist() == [0.25]

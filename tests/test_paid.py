@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 import traceback
@@ -16,6 +12,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from forking import forks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -408,13 +405,10 @@ def test_plain_words_stay(text):
 # Kills: a paid service, scaled down a hundred times
 
 SERVICE = """
-import json, os, random, sys, time
+import json, os, random, time
 import numpy as np
 from coresift.oracle import MaxCostError, Oracle, Request
 from coresift.oracle.run import Run
-
-bill = os.open("bill", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-chance = random.Random()
 
 def service(rows):
     time.sleep(chance.uniform(0.001, 0.02))
@@ -427,33 +421,29 @@ def service(rows):
 
 def job():
     total, trace = 0, []
-    for number in range(1, 9):
+    for number in range(1, 1 + ROUNDS):
         answers = yield Request([(total + 13 * step * number) % 4999 for step in range(40)], "step", number)
         total += int((answers * 1000).sum())
         trace.append(total)
     return trace
 
-oracle = Oracle(
-    service, batch=4, retries=20, cost=0.01, max_cost=float(sys.argv[1]), concurrency=4, per_minute=24_000, timeout=5
-)
-with Run(job, 4999, fingerprint={"rows": "r"}, oracle=oracle, state="state") as run:
-    print("ready", flush=True)
-    try:
-        result = run.complete()
-    except MaxCostError as error:
-        print(error)
-        sys.exit(3)
-with open("end.tmp", "w") as file:
-    json.dump(result, file)
-os.replace("end.tmp", "end")
+def main(money, rounds):
+    global bill, chance, ROUNDS
+    bill, chance, ROUNDS = os.open("bill", os.O_WRONLY | os.O_APPEND | os.O_CREAT), random.Random(), rounds
+    price = {"cost": 0.01, "max_cost": money, "per_minute": 24_000, "timeout": 5}
+    oracle = Oracle(service, batch=4, retries=20, concurrency=4, **price)
+    with Run(job, 4999, fingerprint={"rows": "r"}, oracle=oracle, state="state") as run:
+        try:
+            result = run.complete()
+        except MaxCostError as error:
+            with open("said", "w") as file:
+                file.write(str(error))
+            return 3
+    with open("end.tmp", "w") as file:
+        json.dump(result, file)
+    os.replace("end.tmp", "end")
 """
 IN_FLIGHT = 16
-
-
-def serve(folder, money):
-    folder.mkdir(exist_ok=True)
-    words = [sys.executable, "-c", SERVICE, str(money)]
-    return subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, text=True)
 
 
 def billed(folder):
@@ -467,46 +457,43 @@ def kept(folder):
     return {row for line in lines for row in json.loads(line).get("ids", ())}
 
 
-def kill_while_it_asks(folder, money, moments):
-    child = serve(folder, money)
-    assert child.stdout.readline() == "ready\n"
-    goal = len(billed(folder)) + moments.randint(0, 60)
-    while len(billed(folder)) < goal and child.poll() is None:
+def run_until_it_has_asked(processes, folder, money, rounds, moments):
+    goal = len(billed(folder)) + moments.randint(0, 45)
+    processes.start(folder, money, rounds)
+    begun = time.monotonic()
+    while len(billed(folder)) < goal and time.monotonic() - begun < 5:
         time.sleep(0.002)
     time.sleep(moments.uniform(0, 0.02))
-    os.kill(child.pid, signal.SIGKILL)
-    child.stdout.close()
-    return child.wait() == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(("kills", "seed"), [(6, 0), pytest.param(50, 1, marks=pytest.mark.slow)])
+# The rows asked are enough for that many kills.
+@pytest.mark.parametrize(("kills", "rounds", "seed"), [(6, 12, 0), pytest.param(50, 80, 1, marks=pytest.mark.slow)])
 def test_a_paid_service_killed_at_random_moments_is_never_above_the_price_and_ends_in_the_same_bytes(
-    tmp_path, kills, seed
+    tmp_path, kills, rounds, seed
 ):
     calm, killed, poor = tmp_path / "calm", tmp_path / "killed", tmp_path / "poor"
-    undisturbed, money = serve(calm, 100), 3.6 + kills * IN_FLIGHT * 0.01
-    undisturbed.communicate(timeout=120)
-    assert undisturbed.returncode == 0
-
     moments, done, checkpoints = random.Random(seed), 0, []
-    while done < kills and not (killed / "end").exists():
-        # The first half of the kills has little money, and some of these runs end for the want of it.
-        done += kill_while_it_asks(killed, money / 2 if done < kills / 2 else money, moments)
-        assert len(billed(killed)) * 0.01 <= (money / 2 if done <= kills / 2 else money) + 1e-9
-        checkpoints.append((len(billed(killed)), kept(killed)))
-    last = serve(killed, 100)
-    last.communicate(timeout=120)
-    assert last.returncode == 0
+    with forks(SERVICE) as processes:
+        processes.start(calm, 100, rounds)
+        assert processes.wait() == 0
+        money = round(1.2 * 0.01 * (len(billed(calm)) + kills * IN_FLIGHT), 2)
+        for turn in range(kills):
+            allowed = money / 2 if turn < kills / 2 else money
+            run_until_it_has_asked(processes, killed, allowed, rounds, moments)
+            done += processes.kill()
+            assert len(billed(killed)) * 0.01 <= allowed + 1e-9
+            checkpoints.append((len(billed(killed)), kept(killed)))
+        processes.start(killed, money, rounds)
+        assert processes.wait() == 0
+        processes.start(poor, 1.0, rounds)
+        assert processes.wait() == 3
+    assert done >= 0.8 * kills
+    assert len(billed(killed)) * 0.01 <= money + 1e-9
     assert (killed / "end").read_bytes() == (calm / "end").read_bytes()
-    assert done > kills / 2
     for place, safe in checkpoints:
         assert safe.isdisjoint(billed(killed)[place:])
     assert kept(killed) == kept(calm) == set(billed(calm)) == set(billed(killed))
-
-    stopped = serve(poor, 1.0)
-    said, _ = stopped.communicate(timeout=120)
-    assert stopped.returncode == 3
-    assert "The next answer would cost more than max_cost=1; 1 is spent." in said
+    assert "The next answer would cost more than max_cost=1; 1 is spent." in (poor / "said").read_text()
     assert len(billed(poor)) <= 100
 
 
