@@ -29,8 +29,8 @@ def cover(
     """Choose rows such that every row has one of them near, the more so the more important it is. No weights.
 
     The rows S are chosen greedily to maximize Σᵢ uᵢ·max_{j ∈ S ∪ given} exp(−‖xᵢ − xⱼ‖²/2h²): importance-weighted
-    facility location. The bandwidth h is half the median distance between neighbors among the given rows and as many
-    random ones as there is room for, so it shrinks as the budget grows.
+    facility location. The bandwidth h is 0.7 times the median distance between neighbors among the given rows and as
+    many random ones as there is room for, so it shrinks as the budget grows.
 
     Args:
         rows: Anything that `open_rows` takes.

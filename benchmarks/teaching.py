@@ -1,0 +1,153 @@
+"""Ways to choose rows to label, for the benchmark of active learning: a function of (x, answer, budget, seed) each.
+
+`answer` gives the classes of row numbers; every method asks for `budget` of them at most and returns the rows it asked.
+Methods with a model use the same head, in the same number of rounds, and begin with a uniform fifth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import coresift as cs
+from coresift.active_learning import ROUNDS, Learned, complete, steps
+from coresift.active_learning.plan import Plan
+from coresift.facility_cover import cover
+from coresift.heads import LogisticHead
+
+Matrix = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Answer = Callable[[Ints], Ints]
+Method = Callable[[Matrix, Answer, int, int], Ints]
+
+# scikit-activeml compares all rows with all rows; of more rows than this it gets a uniform part, another one per seed.
+MOST_ROWS = 10_000
+
+
+def active_learning(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
+    """Ours with every default: eight rounds, and an audit where a tenth of the budget is 50 rows."""
+    return learn(x, answer, budget, seed).ids
+
+
+def learn(x: Matrix, answer: Answer, budget: int, seed: int) -> Learned:
+    """Do all rounds of a run."""
+    return complete(steps(x, budget, seed=seed, progress=False), answer)
+
+
+def uniform(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
+    """Rows at random: the first of one permutation per seed, so that budgets nest."""
+    return np.random.default_rng([seed, 7]).permutation(len(x))[:budget]
+
+
+def coverage(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
+    """Ours without any model: one coverage."""
+    return cover(x, budget, seed=seed, progress=False).ids
+
+
+def medoids(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
+    """One row for each of as many clusters."""
+    return cs.baselines.diversity(x, budget, seed=seed, progress=False).ids
+
+
+def k_center(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
+    """Each row as far as possible from those before."""
+    return cs.baselines.k_center(x, budget, seed=seed, progress=False).ids
+
+
+def paper(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
+    """A uniform fifth teaches a head, a fifth are centers whose losses are known, the rest goes by sensitivity."""
+    first = np.sort(uniform(x, answer, budget // 5, seed))
+    head = LogisticHead().fit(x[first], answer(first))
+
+    def losses(ids: Ints) -> NDArray[np.float64]:
+        places = np.searchsorted(head.classes_, answer(ids)).clip(max=len(head.classes_) - 1)
+        known = head.classes_[places] == answer(ids)
+        chances = head.predict_proba(x[ids])[np.arange(len(ids)), places]
+        return -np.log(np.maximum(np.where(known, chances, 0), 1e-6))
+
+    clustering = cs.cluster(x, budget // 5, seed=seed, progress=False)
+    options: Any = {
+        "clusters": clustering,
+        "pilot": cs.Centers(),
+        "score": cs.Sensitivity(holder="free"),
+        "given": first,
+    }
+    return cs.select(x, losses, budget, seed, progress=False, **options).ids
+
+
+def in_rounds(choose: Callable[[Matrix, LogisticHead, Ints, int, int], Ints]) -> Method:
+    """Make a method of a choice of further rows, given a head and the rows so far."""
+
+    def method(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
+        first, *later = Plan.of(budget, ROUNDS, None, len(x)).batches
+        ids = uniform(x, answer, first, seed)
+        for number, count in enumerate(later):
+            head = LogisticHead().fit(x[ids], answer(ids))
+            ids = np.concatenate([ids, choose(x, head, ids, count, 1000 * seed + number)])
+        return ids
+
+    return method
+
+
+def _margin(x: Matrix, head: LogisticHead, ids: Ints, count: int, seed: int) -> Ints:
+    if len(head.classes_) == 1:
+        return np.setdiff1d(np.random.default_rng(seed).permutation(len(x)), ids)[:count]
+    top = np.sort(head.predict_proba(x), axis=1)[:, -2:]
+    margins = top[:, 1] - top[:, 0]
+    margins[ids] = np.inf
+    return np.argsort(margins, kind="stable")[:count]
+
+
+def _badge(x: Matrix, head: LogisticHead, ids: Ints, count: int, seed: int) -> Ints:
+    given = np.sort(ids)
+    chosen = cs.baselines.badge(
+        x, ids.size + count, given=given, probabilities=head.predict_proba(x), seed=seed, progress=False
+    )
+    return np.setdiff1d(chosen.ids, given)
+
+
+def activeml(name: str, x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
+    """A strategy of scikit-activeml: those with a model in as many rounds as ours, the others in one."""
+    from skactiveml import pool  # noqa: PLC0415
+    from skactiveml.classifier import SklearnClassifier  # noqa: PLC0415
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
+    part = np.sort(uniform(x, answer, min(len(x), MOST_ROWS), seed))
+    points, truth = x[part], answer(part)
+    y = np.full(len(part), np.nan)
+    strategy = getattr(pool, name)(random_state=seed)
+    if name in ("MaxHerding", "ProbCover", "TypiClust"):
+        return part[strategy.query(points, y, batch_size=budget)]
+    first, *later = Plan.of(budget, ROUNDS, None, len(part)).batches
+    start = np.random.default_rng([seed, 8]).permutation(len(part))[:first]
+    y[start] = truth[start]
+    scale = float(np.sqrt(np.square(points - points.mean(axis=0)).sum(axis=1).mean()))
+    model = LogisticRegression(C=10.0, max_iter=200)
+    for count in later:
+        classifier = SklearnClassifier(model, classes=np.unique(truth), random_state=seed)
+        learner = {"estimator" if name == "Clue" else "clf": classifier}
+        chosen = strategy.query((points - points.mean(axis=0)) / scale, y, batch_size=count, **learner)
+        y[chosen] = truth[chosen]
+    return part[np.flatnonzero(~np.isnan(y))]
+
+
+ACTIVEML = ("TypiClust", "DropQuery", "Clue", "Falcun", "ProbCover", "MaxHerding")
+# The cheapest first, so that an unfinished benchmark has most of them.
+METHODS: dict[str, Method] = {
+    "uniform": uniform,
+    "active learning": active_learning,
+    "margin": in_rounds(_margin),
+    "coverage alone": coverage,
+    "medoids": medoids,
+    "k-center": k_center,
+    "paper": paper,
+    "BADGE": in_rounds(_badge),
+    **{
+        name: partial(activeml, name)
+        for name in ("TypiClust", "DropQuery", "Clue", "Falcun", "ProbCover", "MaxHerding")
+    },
+}
