@@ -35,7 +35,7 @@ LEAST = 0.02
 # How many pilot rows' worth of the overall mean a cluster's level starts with.
 LEVEL_ROWS = 0.5
 # No pilot row counts more than this many average ones in the choice of θ: one large answer must not decide it alone.
-MOST_ROWS = 10.0
+MOST_ROWS = 5.0
 # Added to values before their logarithm, and to predictions before they become sizes, as parts of the mean.
 LOG_OFFSET, SIZE_OFFSET = 0.1, 0.05
 STEPS = 80
