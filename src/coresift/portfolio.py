@@ -29,13 +29,24 @@ from coresift.prediction import Prediction, feature_columns, predict
 from coresift.signal_table import SignalTable, signal_table
 from coresift.types import Bools, Clustering, Evidence, Floats, Ints, Scores, Strategy, Value
 
-# The mixture that the prior pulls to; a density that is not named starts with `LEAST`.
-PRIOR = {"uniform": 0.25, "distance": 0.25, "level": 0.15, "prediction": 0.25, "exponential": 0.1}
-LEAST = 0.02
+# The mixture that the prior pulls to, before it is scaled to sum 1.
+PRIOR = {
+    "uniform": 0.27,
+    "distance": 0.27,
+    "squared distance": 0.02,
+    "root of distance": 0.02,
+    "level": 0.17,
+    "level × distance": 0.02,
+    "prediction": 0.27,
+    "root of prediction": 0.02,
+    "exponential": 0.12,
+}
+# What all signals together have in it: little, so that many useless ones cost little; a good one rises all the same.
+SIGNALS = 0.02
 # How many pilot rows' worth of the overall mean a cluster's level starts with.
 LEVEL_ROWS = 0.5
 # No pilot row counts more than this many average ones in the choice of θ: one large answer must not decide it alone.
-MOST_ROWS = 10.0
+MOST_ROWS = 5.0
 # Added to values before their logarithm, and to predictions before they become sizes, as parts of the mean.
 LOG_OFFSET, SIZE_OFFSET = 0.1, 0.05
 STEPS = 80
@@ -189,8 +200,8 @@ def candidates(facts: Known, prediction: Prediction) -> dict[str, Density]:
         "exponential": (growth, own_growth),
     }
     for name, column in zip(facts.signal_names, facts.signals.T, strict=True):
-        pairs[name] = (column, column[ids])
-        pairs[f"root of {name}"] = (np.sqrt(column), np.sqrt(column[ids]))
+        pairs[f"signal {name}"] = (column, column[ids])
+        pairs[f"root of signal {name}"] = (np.sqrt(column), np.sqrt(column[ids]))
     scaled = {name: _scaled(*pair, facts.open_rows) for name, pair in pairs.items()}
     return {name: density for name, density in scaled.items() if density is not None}
 
@@ -258,5 +269,6 @@ def _scaled(everywhere: Floats, at_pilot: Floats, open_rows: Bools) -> Density |
 
 
 def _pull(names: tuple[str, ...]) -> Floats:
-    parts: Floats = np.array([PRIOR.get(name, 0.0) + LEAST for name in names])
+    signals = sum(name not in PRIOR for name in names)
+    parts: Floats = np.array([PRIOR.get(name, SIGNALS / max(signals, 1)) for name in names])
     return np.asarray(parts / parts.sum())

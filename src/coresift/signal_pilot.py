@@ -33,7 +33,7 @@ class InformedRepresentatives(Strategy):
     signals: Any = None
     part: float = 0.2
     balance: float = 0.4
-    trust: float = 0.25
+    trust: float = 0.2
 
     def __post_init__(self) -> None:
         share("part", self.part)

@@ -1,0 +1,70 @@
+"""The benchmark's fast draws are those of `select`."""
+
+import numpy as np
+import pytest
+
+import coresift as cs
+from benchmarks.drawing import Stage
+from benchmarks.problems import PROBLEMS, Problem, halves
+from coresift.components import leading_components
+from coresift.portfolio import Portfolio
+from coresift.signal_pilot import InformedRepresentatives
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1_500, 5)).astype(np.float32)
+    return Problem("small", rows, np.exp(rows[:, 0]) * rng.exponential(size=1_500), 150, "synthetic")
+
+
+@pytest.mark.parametrize("signals", [None, "length"])
+def test_a_stage_draws_what_select_draws(problem, signals):
+    given = None if signals is None else {"length": np.abs(problem.rows[:, 0])}
+    components = leading_components(problem.rows)
+    clustering = cs.cluster(problem.rows, 15, seed=0)
+    stage = Stage(problem, clustering, given, components)
+    pilot = cs.Representatives() if given is None else InformedRepresentatives(given)
+    score = Portfolio(given, components)
+    for seed in (0, 7):
+        picked = cs.select(
+            problem.rows,
+            problem.losses,
+            150,
+            seed,
+            clusters=clustering,
+            pilot=pilot,
+            score=score,
+            design=cs.Systematic(),
+        )
+        draw = stage.portfolio(seed)
+        np.testing.assert_array_equal(draw.ids, picked.ids)
+        np.testing.assert_allclose(draw.weights, picked.weights)
+        np.testing.assert_array_equal(draw.phase, picked.phase)
+        assert stage.plain(draw) == pytest.approx(float(picked.weights @ problem.losses[picked.ids]))
+
+
+def test_other_scores_are_drawn_as_select_draws_them(problem):
+    clustering = cs.cluster(problem.rows, 15, seed=0)
+    stage = Stage(problem, clustering, None, leading_components(problem.rows))
+    for score in (cs.Learned(), cs.Proxy(problem.losses)):
+        picked = cs.select(
+            problem.rows, problem.losses, 150, 3, clusters=clustering, score=score, design=cs.Systematic()
+        )
+        draw = stage.scored(score, 3)
+        np.testing.assert_array_equal(draw.ids, picked.ids)
+        np.testing.assert_allclose(draw.weights, picked.weights)
+
+
+def test_the_learned_total_is_unbiased_on_average(problem):
+    """|z| < 4 over 400 seeds: a false alarm 6 times in 100,000."""
+    stage = Stage(problem, cs.cluster(problem.rows, 15, seed=0), None, leading_components(problem.rows))
+    errors = np.array([stage.learned(stage.portfolio(seed))[0] for seed in range(400)]) - problem.losses.sum()
+    assert abs(errors.mean()) < 4 * errors.std() / 20
+
+
+def test_every_world_has_a_problem_in_each_half():
+    tuning, held_out = halves()
+    assert len(tuning) == len(held_out) >= 15
+    assert sorted(tuning + held_out) == sorted(PROBLEMS)
+    assert {PROBLEMS[name].world for name in tuning} == {PROBLEMS[name].world for name in held_out}
