@@ -185,9 +185,7 @@ def report(setting: Setting) -> Report:
         else:
             words.append(f"{TITLES[data]}: not run yet.")
     near = {data: within(key, means[key]) for data, key in best.items()}
-    number = "; ".join(
-        f"{TITLES[data]}: {count} of 5 percentiles within a factor of two" for data, count in near.items()
-    )
+    number = "; ".join(f"{TITLES[data]}: {spread(key, means[key])} the paper's" for data, key in best.items())
     words_of = [YES if count == 5 else PARTLY if count >= 3 else NO for count in near.values()]
     word = words_of[0] if len(set(words_of)) == 1 else PARTLY
     return Report(word, number, tuple(lines), " ".join(words), (plot(setting, means, best),), NOTES)
@@ -208,6 +206,7 @@ the next nearest is off by a factor of 1.4 on average.
 **Cause, MNIST.** The more a network has learned, the more of its losses are almost 0, and the farther apart are the
 percentiles. The paper's are those of a network that has hardly begun, as ours is after one epoch over 2,000 images.
 After ten epochs, which the paper trains for elsewhere, 400, 2,000 and 60,000 training images all spread them too far.
+It was found with one seed on a quarter of the rows; on all rows it holds for each of the three seeds.
 """
 
 
@@ -241,11 +240,16 @@ def within(key: Key, values: Floats) -> int:
 
 def verdict_of(key: Key, values: Floats) -> str:
     """Say whether the magnitudes come out."""
-    ratios = values / np.array(PAPER[key[0]])
     return (
         f"{TITLES[key[0]]}: with {described(key)}, {within(key, values)} of 5 percentiles are within a factor of two "
-        f"of the paper's (×{ratios.min():.2f} to ×{ratios.max():.2f})."
+        f"({spread(key, values)} the paper's)."
     )
+
+
+def spread(key: Key, values: Floats) -> str:
+    """Return the least and the largest ratio to the paper's percentiles."""
+    ratios = values / np.array(PAPER[key[0]])
+    return f"×{ratios.min():.2f} to ×{ratios.max():.2f} of"
 
 
 def plot(setting: Setting, means: dict[Key, Floats], best: dict[str, Key]) -> str:

