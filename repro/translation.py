@@ -111,9 +111,8 @@ def measured(found: dict[Key, Entry], test: str) -> list[str]:
 def line_of(test: str, measure: str, group: Group, values: Floats, gap: float, error: float, paper: str) -> Line:
     """Return a method's mean, and how it differs from random in paired runs."""
     digits = DIGITS[measure]
-    shown = "" if group[0] == "random" else f"{gap:+.{digits}f} ± {error:.{digits}f} to random"
-    if group[0] == "nothing":
-        shown = f"{gap:+.{digits}f} to random"
+    within = "" if np.isnan(error) else f" ± {error:.{digits}f}"
+    shown = "" if group[0] == "random" or np.isnan(gap) else f"{gap:+.{digits}f}{within} to random"
     return Line(f"{test}, {TITLES[measure]}, {titled(group)}", paper, f"{values.mean():.{digits}f}", values.size, shown)
 
 
