@@ -2,10 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs lint types imports unit benchmarks wheel clean
+.PHONY: demo quick test docs lint types imports unit fast benchmarks wheel clean
 
 demo: .venv/core.stamp
 	$(BIN)/coresift demo
+
+# Under a minute, for every change: no Ray, torch, browser, other processes or long simulations.
+quick: lint types imports fast
 
 test: lint types imports unit
 
@@ -19,8 +22,11 @@ types: .venv/dev.stamp
 imports: .venv/dev.stamp
 	$(BIN)/lint-imports
 
+fast: .venv/dev.stamp
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow and not ray and not models and not browser"
+
 unit: .venv/dev.stamp
-	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 
 # The site, in site/; a warning is an error. The code in it runs in the tests.
 docs: .venv/docs.stamp

@@ -25,7 +25,7 @@ from benchmarks.estimation import CLUSTERINGS, DRAWS, RESULTS, pairs, ratio, uni
 from benchmarks.problems import SOURCES, Problem, load_problem
 from coresift.types import Frame, PilotPlan
 
-DESIGNS = {"Independent": cs.Independent(), "Systematic": cs.Systematic(), "Pivotal": cs.Pivotal()}
+DESIGNS = {"Independent": cs.designs.Independent(), "Systematic": cs.designs.Systematic(), "Pivotal": cs.designs.Pivotal()}
 Z95 = 1.959964
 LEAST_COVERAGE, WIDTH_MARGIN, PROXY_AIM = 0.93, 0.05, 0.45
 
@@ -50,7 +50,7 @@ def main() -> None:
 def measure(name: str, first_seed: int) -> dict[str, Any]:
     """Every design and estimator on one problem."""
     problem = load_problem(name)
-    rows, engine = cs.open_rows(problem.rows), cs.Local(threads=1)
+    rows, engine = cs.open_rows(problem.rows), cs.engines.Local(threads=1)
     seeds = range(first_seed, first_seed + CLUSTERINGS)
     clusterings = [cs.cluster(rows, problem.budget // 10, seed=seed, engine=engine) for seed in seeds]
     uniform = uniform_rmse(problem)
@@ -67,7 +67,7 @@ def measure(name: str, first_seed: int) -> dict[str, Any]:
     pilots = [Planned(clustering, problem.budget) for clustering in clusterings]
     parts: dict[str, dict[str, Any]] = {label: {"pilot": pilots, "design": one} for label, one in DESIGNS.items()}
     if problem.proxy is not None:
-        parts["Proxy"] = {"score": cs.Proxy(problem.proxy)}
+        parts["Proxy"] = {"score": cs.scores.Proxy(problem.proxy)}
     for label, options in parts.items():
         for method, runs in draws(problem, rows, clusterings, first_seed, options).items():
             errors = np.array([run["error"] for run in runs]).reshape(CLUSTERINGS, DRAWS)
@@ -86,11 +86,11 @@ class Planned:
     """Our default pilot, planned once a clustering: there is no chance in a plan, and it takes most of the time."""
 
     def __init__(self, clustering: cs.Clustering, budget: int) -> None:
-        self._plan = cs.Representatives().plan(clustering, Frame(clustering.n, np.zeros(0), np.zeros(0)), budget)
+        self._plan = cs.pilots.Representatives().plan(clustering, Frame(clustering.n, np.zeros(0), np.zeros(0)), budget)
 
     def size(self, clusters: int, budget: int) -> int:
         """As many as the default asks."""
-        return cs.Representatives().size(clusters, budget)
+        return cs.pilots.Representatives().size(clusters, budget)
 
     def plan(self, *_: Any) -> PilotPlan:
         """The plan made before."""
@@ -98,12 +98,12 @@ class Planned:
 
 
 def draws(
-    problem: Problem, rows: cs.Rows, clusterings: list[cs.Clustering], first_seed: int, options: dict[str, Any]
+    problem: Problem, rows: cs.rows.Rows, clusterings: list[cs.Clustering], first_seed: int, options: dict[str, Any]
 ) -> dict[str, list[dict[str, float]]]:
     """The outcome of every estimator on 2,000 selections."""
-    methods: dict[str, Any] = {"weighted": cs.HorvitzThompson()}
+    methods: dict[str, Any] = {"weighted": cs.estimators.HorvitzThompson()}
     if problem.proxy is not None:
-        methods |= {"difference": cs.Difference(problem.proxy), "regression": cs.Regression(problem.proxy)}
+        methods |= {"difference": cs.estimators.Difference(problem.proxy), "regression": cs.estimators.GeneralizedRegression(problem.proxy)}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in methods}
     fixed = {name: part for name, part in options.items() if name != "pilot"}
     pilots = options.get("pilot", [None] * len(clusterings))
@@ -150,7 +150,7 @@ def uniform_selection(problem: Problem, seed: int) -> cs.Selection:
         z=2.0,
         designs=("", "Systematic"),
         recipe={},
-        ledger=cs.Ledger(),
+        ledger=cs.types.Ledger(),
     )
 
 

@@ -86,7 +86,7 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run one of the measurements in this process."""
     if name == "stages":
         return measure_stages(arguments.folder / "wide", 4_500)
-    engine: Any = cs.Local(2)
+    engine: Any = cs.engines.Local(2)
     if name == "ray":
         engine = start_cluster()
     rows = cs.open_rows(arguments.folder / "rows")
@@ -102,14 +102,14 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def start_cluster() -> cs.Ray:
+def start_cluster() -> cs.engines.Ray:
     """Start one node with two workers, each on a core of its own, and let them import what they need."""
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_AUTH_MODE": "disabled"}
     os.environ |= quiet
     import ray  # noqa: PLC0415 - only where there is a cluster
 
     ray.init(num_cpus=2, object_store_memory=STORE, include_dashboard=False, log_to_driver=False)
-    engine = cs.Ray(threads=2)
+    engine = cs.engines.Ray(threads=2)
     with engine.open(Progress()) as workers:
         list(workers.map(cs.open_rows(np.zeros((16 * 32_768, 2), np.float32)), lambda start, block: start))
     return engine
@@ -119,7 +119,7 @@ def measure_stages(folder: Path, k: int) -> dict[str, Any]:
     """Cluster with two threads, and return the seconds of each stage."""
     rows, stages = cs.open_rows(folder), Stages()
     before = time.perf_counter()
-    found = cs.cluster(rows, k, engine=cs.Local(2), progress=stages)
+    found = cs.cluster(rows, k, engine=cs.engines.Local(2), progress=stages)
     seconds = time.perf_counter() - before
     blocks = -(-rows.n // block_length(rows.d))
     return {

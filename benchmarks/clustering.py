@@ -88,13 +88,13 @@ def reduced(name: str, array: np.ndarray, centers: np.ndarray) -> Facts:
     kept: dict[str, Any] = {}
 
     def choose() -> None:
-        with cs.Local().open(Progress()) as workers:
+        with cs.engines.Local().open(Progress()) as workers:
             rng = np.random.default_rng(0)
             axes = principal_axes(rows, rng, workers)
             kept["search"] = choose_search(rows, centers, 2.0, axes, rng, workers, tolerance=0.005)
 
     def ours() -> None:
-        with cs.Local().open(Progress()) as workers:
+        with cs.engines.Local().open(Progress()) as workers:
             kept["distances"] = assign_rows(rows, kept["search"], workers)[1]
 
     times = side_by_side({"limit": lambda: limit(n, k, d), "choice": choose, "ours": ours}, times=3)

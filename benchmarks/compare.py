@@ -43,7 +43,7 @@ def main() -> None:
         shutil.rmtree(out)
     problem = load_problem(arguments.problem)
     start = time.perf_counter()
-    found = cs.compare(problem.rows, problem.losses, METHODS, BUDGETS, SEEDS, out=out, plot=True)
+    found = cs.compare_methods(problem.rows, problem.losses, METHODS, BUDGETS, SEEDS, out=out, plot=True)
     print(found)
     print(f"{len(found.runs)} selections are in {out}; this call took {time.perf_counter() - start:.0f} seconds.")
 

@@ -58,7 +58,7 @@ def main() -> None:
 def measure(name: str, seeds: range) -> dict[str, Any]:
     """All seeds of one problem."""
     problem, truth = load_problem(name), measured_ratios()[name]
-    rows, engine = cs.open_rows(problem.rows), cs.Local(threads=1)
+    rows, engine = cs.open_rows(problem.rows), cs.engines.Local(threads=1)
     found = []
     for seed in seeds:
         clustering = cs.cluster(rows, problem.budget // 10, seed=seed, engine=engine)

@@ -1,123 +1,195 @@
 """Error of estimated totals, at an equal number of distinct losses (for their intervals, see `certificates.py`).
 
-For every problem of `problems.py`: uniform sampling without replacement (its exact error), the paper's Algorithm 1
-at the best Λ of a grid (k centers asked and s = budget − k draws; Λ is chosen on other seeds), our default, and
-`Proxy` where a cheap model's losses are at hand. Every draw is a call of `coresift.select`.
+For every problem of `benchmarks.problems`: uniform sampling without replacement and the paper's Algorithm 1 at the best
+Λ of a grid (k centers asked and s = budget − k draws), both by their exact variances, the paper's on clusterings of
+other seeds; and the portfolio, on 20 clusterings × 200 draws. Variants of it: without signals; with the model's own
+confidence; with a cheap model's loss; with three useless signals. `rivals` are what users of a signal have otherwise:
+`Proxy`, and the earlier default with `Regression`.
 
-    python -m benchmarks.estimation                 all problems, about half an hour on two cores
-    python -m benchmarks.estimation mnist-loss      some of them (printed, not written)
+    python -m benchmarks.estimation                              all, some hours on two cores; can be interrupted
+    python -m benchmarks.estimation --half tuning --draws 20     less of it
+    python -m benchmarks.estimation holder --variant default     some of it
+    python -m benchmarks.estimation --report                     tables of what has been drawn so far
 
-Writes `results/estimation.json` and `results/estimation.md`. Seeds of the reported draws begin at 0, those for the
-choice of Λ at 1,000,000.
+What has been drawn is kept in `.cache/estimation`, one file per problem, variant and clustering, so a run goes on where
+the last one stopped. Writes `results/estimation.json` and `results/estimation.md`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import warnings
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import coresift as cs
-from benchmarks.problems import SOURCES, Problem, load_problem
+from benchmarks.drawing import Stage, components_of
+from benchmarks.problems import CACHE, PROBLEMS, Problem, halves, load_problem
+from coresift.signal_table import from_probabilities
 
 RESULTS = Path(__file__).parent / "results"
-CLUSTERINGS, DRAWS, TUNING_DRAWS = 20, 100, 15
-TUNING_SEED = 1_000_000
+CLUSTERINGS, DRAWS = 20, 200
+REFERENCES, REFERENCE_SEED = 5, 1_000_000
 # Λ as a multiple of Σℓ̂/Φ, the value at which losses and distances weigh the same.
-GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-RATIOS = ("paper/uniform", "ours/uniform", "ours/paper", "proxy/paper")
+GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+VARIANTS = ("default", "confidence", "cheap", "useless", "rivals")
+VERSION = 1  # raise it when the method changes, so that older draws are not mixed with newer ones
 
 
 def main() -> None:
+    from benchmarks.estimation_report import write  # noqa: PLC0415
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problems", nargs="*", default=[], help="names of problems; by default all")
-    parser.add_argument("--seed", type=int, default=0, help="first seed of the reported draws")
+    parser.add_argument("--half", choices=("tuning", "held-out"), help="only one half of the problems")
+    parser.add_argument("--variant", choices=VARIANTS, action="append", help="by default all that a problem has")
+    parser.add_argument("--clusterings", type=int, default=CLUSTERINGS)
+    parser.add_argument("--draws", type=int, default=DRAWS, help="draws per clustering")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--report", action="store_true", help="draw nothing, write the tables")
     arguments = parser.parse_args()
-    names = arguments.problems or list(SOURCES)
-    for name in names:
-        load_problem(name)  # built once, here, so that the processes find it in the cache
-    with ProcessPoolExecutor(2) as pool:
-        measured = list(pool.map(measure, names, [arguments.seed] * len(names)))
-    text = table(measured)
-    print(text)
-    if not arguments.problems and arguments.seed == 0:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "estimation.json").write_text(json.dumps(measured, indent=1) + "\n")
-        (RESULTS / "estimation.md").write_text(text)
+    tuning, held_out = halves()
+    names = arguments.problems or {"tuning": tuning, "held-out": held_out, None: list(PROBLEMS)}[arguments.half]
+    if not arguments.report:
+        for name in names:
+            load_problem(name)  # built once, here, so that the processes find it in the cache
+        tasks = [
+            (name, variant, number, arguments.draws)
+            for number, name in product(range(arguments.clusterings), names)
+            for variant in variants_of(name)
+            if not arguments.variant or variant in arguments.variant
+        ]
+        with ProcessPoolExecutor(arguments.processes) as pool:
+            list(pool.map(reference, names))
+            for task in pool.map(drawn, tasks):
+                print(*task, flush=True)
+    write(names, arguments.clusterings, arguments.draws)
 
 
-def measure(name: str, first_seed: int) -> dict[str, Any]:
-    """All methods on one problem."""
+def variants_of(name: str) -> list[str]:
+    """The variants that a problem can have."""
     problem = load_problem(name)
-    clusters = problem.budget // 10
-    rows = cs.open_rows(problem.rows)
-    engine = cs.Local(threads=1)
-    seeds = [first_seed + number for number in range(CLUSTERINGS)]
-    clusterings = [cs.cluster(rows, clusters, seed=seed, engine=engine) for seed in seeds]
-    tuning = [cs.cluster(rows, clusters, seed=TUNING_SEED + seed, engine=engine) for seed in range(CLUSTERINGS)]
-    best = min(GRID, key=lambda factor: np.mean(paper_errors(problem, tuning, factor, TUNING_SEED, TUNING_DRAWS) ** 2))
-    uniform = uniform_rmse(problem)
-    ours = [draw(problem, rows, clustering, seed) for clustering, seed in pairs(clusterings, first_seed)]
-    found: dict[str, Any] = {
-        "problem": name,
-        "kind": problem.kind,
-        "hard": problem.hard,
-        "rows": len(problem.losses),
-        "budget": problem.budget,
-        "clusters": clusters,
-        "uniform": uniform / problem.losses.sum(),
-        "paper_factor": best,
-    }
-    errors = {
-        "paper": paper_errors(problem, clusterings, best, first_seed, DRAWS),
-        "ours": np.array(ours).reshape(CLUSTERINGS, DRAWS),
-    }
-    if problem.proxy is not None:
-        score = cs.Proxy(problem.proxy)
-        proxied = [draw(problem, rows, one, seed, score=score) for one, seed in pairs(clusterings, first_seed)]
-        errors["proxy"] = np.array(proxied).reshape(CLUSTERINGS, DRAWS)
-    for method, values in errors.items():
-        found[f"{method}/uniform"] = ratio(values, np.full_like(values, uniform))
-    for method in errors.keys() - {"paper"}:
-        found[f"{method}/paper"] = ratio(errors[method], errors["paper"])
-    return found
+    found = ["default", "useless"]
+    if problem.probabilities is not None:
+        found += ["confidence", "rivals"]
+    return [*found, "cheap", "rivals"] if problem.proxy is not None else found
 
 
-def pairs(clusterings: list[cs.Clustering], first_seed: int) -> list[tuple[cs.Clustering, int]]:
-    """Every clustering with as many seeds of its own as there are draws."""
-    seeds = range(first_seed, first_seed + len(clusterings) * DRAWS)
-    return [(clusterings[number // DRAWS], seed) for number, seed in enumerate(seeds)]
+def path_of(name: str, variant: str, number: int, draws: int) -> Path:
+    """Where the errors of one problem, variant and clustering are kept."""
+    return CACHE / "estimation" / f"{name}-{variant}-{number}-{draws}-{VERSION}.npz"
 
 
-def draw(problem: Problem, rows: cs.Rows, clustering: cs.Clustering, seed: int, **options: Any) -> float:
-    """The error of one selection's estimate of the total loss."""
-    picked = cs.select(rows, problem.losses, problem.budget, seed, clusters=clustering, **options)
-    assert len(picked) == problem.budget
-    return float(picked.weights @ problem.losses[picked.ids] - problem.losses.sum())
+def drawn(task: tuple[str, str, int, int]) -> tuple[str, str, int]:
+    """Draw with one clustering, unless that was done before."""
+    name, variant, number, draws = task
+    path = path_of(*task)
+    if not path.exists():
+        problem = load_problem(name)
+        clustering = cluster_of(problem, number)
+        measure = rivals if variant == "rivals" else ours
+        errors = measure(problem, clustering, variant, range(number * DRAWS, number * DRAWS + draws))
+        aside = path.with_suffix(".part.npz")
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(aside, allow_pickle=False, **errors)
+        aside.replace(path)
+    return name, variant, number
 
 
-def paper_errors(
-    problem: Problem, clusterings: list[cs.Clustering], factor: float, first_seed: int, draws: int
-) -> np.ndarray:
-    """Errors of Algorithm 1, a line for each clustering; k + s losses are needed for one estimate."""
-    rows, errors = cs.open_rows(problem.rows), np.empty((len(clusterings), draws))
-    for number, clustering in enumerate(clusterings):
-        predicted = problem.losses[clustering.centers][clustering.labels].sum()
-        holder = factor * predicted / clustering.powers.sum()
-        parts = {"pilot": cs.Centers(), "score": cs.Sensitivity(holder=holder), "design": cs.Independent()}
-        for turn in range(draws):
-            seed = first_seed + number * draws + turn
-            budget = problem.budget - clustering.k
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", cs.CoresiftWarning)
-                picked = cs.select(rows, problem.losses, budget, seed, clusters=clustering, **parts)
-            errors[number, turn] = picked.weights @ problem.losses[picked.ids] - problem.losses.sum()
-    return errors
+def ours(problem: Problem, clustering: cs.Clustering, variant: str, seeds: range) -> dict[str, np.ndarray]:
+    """Errors of the weighted total and of the learned one."""
+    stage = Stage(problem, clustering, signals_of(problem, variant), components_of(problem))
+    truth, errors = problem.losses.sum(), np.empty((len(seeds), 2))
+    for place, seed in enumerate(seeds):
+        draw = stage.portfolio(seed)
+        errors[place] = stage.plain(draw) - truth, stage.learned(draw)[0] - truth
+    return {"weighted": errors[:, 0], "learned": errors[:, 1]}
+
+
+def rivals(problem: Problem, clustering: cs.Clustering, variant: str, seeds: range) -> dict[str, np.ndarray]:
+    """Errors of `Proxy`, and of the earlier default with and without `Regression`, with the most fitting signal."""
+    signal = problem.proxy if problem.proxy is not None else fitting_signal(problem)
+    stage = Stage(problem, clustering, None, components_of(problem))
+    values, truth = problem.losses, problem.losses.sum()
+    errors = np.empty((len(seeds), 3))
+    for place, seed in enumerate(seeds):
+        by_signal, learned = stage.scored(cs.scores.Proxy(signal), seed), stage.scored(cs.scores.Learned(), seed)
+        columns = np.column_stack([np.ones(learned.ids.size), signal[learned.ids]])
+        totals = np.array([float(signal.size), signal.sum()])
+        root = np.sqrt(learned.weights)
+        fit, *_ = np.linalg.lstsq(columns * root[:, None], values[learned.ids] * root, rcond=None)
+        residual = learned.weights @ (values[learned.ids] - columns @ fit)
+        errors[place] = stage.plain(by_signal), stage.plain(learned), totals @ fit + residual
+    return dict(zip(("proxy", "earlier", "earlier with regression"), (errors - truth).T, strict=True))
+
+
+def signals_of(problem: Problem, variant: str) -> Any:
+    """The signals of a variant."""
+    rng = np.random.default_rng([7, len(problem.losses)])
+    n = len(problem.losses)
+    if variant == "useless":
+        return {"a": rng.lognormal(size=n), "b": rng.random(n), "c": rng.exponential(size=n)}
+    if variant == "confidence":
+        assert problem.probabilities is not None
+        given = problem.probabilities.astype(np.float64)
+        return from_probabilities(given / given.sum(axis=1, keepdims=True))
+    return {"cheap loss": problem.proxy} if variant == "cheap" else None
+
+
+def fitting_signal(problem: Problem) -> np.ndarray:
+    """What a user would take for `Proxy`: 1 − max p for right or wrong, the entropy for log losses."""
+    right_or_wrong = np.isin(problem.losses, (0.0, 1.0)).all()
+    return signals_of(problem, "confidence")["expected_error" if right_or_wrong else "entropy"]
+
+
+def cluster_of(problem: Problem, seed: int) -> cs.Clustering:
+    """A clustering with a tenth of the budget as clusters, kept for later runs."""
+    path = CACHE / "clusterings" / f"{problem.name}-{seed}.npz"
+    if path.exists():
+        return cs.load(path)
+    clustering = cs.cluster(
+        cs.open_rows(problem.rows), problem.budget // 10, seed=seed, engine=cs.engines.Local(threads=1), progress=False
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cs.save(clustering, path)
+    return clustering
+
+
+def reference(name: str) -> dict[str, Any]:
+    """The exact errors of uniform sampling, and of the paper at the best Λ for each of the reference clusterings."""
+    path = CACHE / "estimation" / f"{name}-reference-{VERSION}.json"
+    if path.exists():
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    problem = load_problem(name)
+    seeds = range(REFERENCE_SEED, REFERENCE_SEED + REFERENCES)
+    squares = np.array([paper_squares(problem, cluster_of(problem, seed)) for seed in seeds])
+    best = int(squares.mean(axis=0).argmin())
+    result = {"uniform": uniform_rmse(problem), "paper": np.sqrt(squares[:, best]).tolist(), "factor": GRID[best]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result))
+    return result
+
+
+def paper_squares(problem: Problem, clustering: cs.Clustering) -> np.ndarray:
+    """The exact mean squared error of Algorithm 1 for each Λ: p ∝ ℓ(c) + Λv, s independent draws."""
+    values, powers, draws = problem.losses, clustering.powers, problem.budget - clustering.k
+    levels = values[clustering.centers][clustering.labels]
+    found = []
+    for factor in GRID:
+        sizes = levels + factor * levels.sum() / max(powers.sum(), 1e-300) * powers
+        reach = sizes > 0
+        if not reach.any():
+            found.append(values.sum() ** 2)
+            continue
+        chance, reached = sizes[reach] / sizes.sum(), values[reach]
+        variance = ((reached**2 / chance).sum() - reached.sum() ** 2) / draws
+        found.append(variance + (values.sum() - reached.sum()) ** 2)
+    return np.array(found)
 
 
 def uniform_rmse(problem: Problem) -> float:
@@ -126,44 +198,28 @@ def uniform_rmse(problem: Problem) -> float:
     return float(n * np.sqrt((1 - size / n) * problem.losses.var(ddof=1) / size))
 
 
+def pairs(clusterings: list[cs.Clustering], first_seed: int) -> list[tuple[cs.Clustering, int]]:
+    """Every clustering with as many seeds of its own as there are draws."""
+    seeds = range(first_seed, first_seed + len(clusterings) * DRAWS)
+    return [(clusterings[number // DRAWS], seed) for number, seed in enumerate(seeds)]
+
+
 def ratio(errors: np.ndarray, others: np.ndarray) -> list[float]:
-    """Ratio of root mean squared errors with its 95 % bootstrap interval over clusterings, and draws in each."""
+    """Ratio of root mean squared errors with its 95 % bootstrap interval over clusterings, and draws in each.
+
+    A line per clustering; `others` may have fewer lines or columns: an exact error is one number per clustering.
+    """
     rng = np.random.default_rng(0)
-    squares, other_squares = errors**2, others**2
+    squares, other_squares = errors**2, np.atleast_2d(others) ** 2
     ratios = []
-    for _ in range(2000):
-        lines = rng.integers(CLUSTERINGS, size=CLUSTERINGS)[:, None]
-        columns = rng.integers(DRAWS, size=(2, CLUSTERINGS, DRAWS))
-        ratios.append(np.sqrt(squares[lines, columns[0]].mean() / other_squares[lines, columns[1]].mean()))
+    for _ in range(1000):
+        means = []
+        for part in (squares, other_squares):
+            lines = rng.integers(len(part), size=len(part))[:, None]
+            means.append(part[lines, rng.integers(part.shape[1], size=part.shape)].mean())
+        ratios.append(np.sqrt(means[0] / means[1]))
     low, high = np.quantile(ratios, [0.025, 0.975])
     return [float(np.sqrt(squares.mean() / other_squares.mean())), float(low), float(high)]
-
-
-def table(measured: list[dict[str, Any]]) -> str:
-    """The results as Markdown."""
-    lines = [
-        "# Error of an estimated total",
-        "",
-        f"Root mean squared error over {CLUSTERINGS} clusterings × {DRAWS} draws, as a ratio, with its 95 % bootstrap",
-        "interval. Uniform's error is exact. The paper's Λ is the best of a grid, chosen on other seeds. Proxy: sizes",
-        "from a cheap model's losses.",
-        "",
-        f"| problem | rows | budget | {' | '.join(RATIOS)} |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for one in measured:
-        ratios = [shown(one.get(name)) for name in RATIOS]
-        name = one["problem"] + (" (hard)" if one["hard"] else "")
-        lines.append(f"| {name} | {one['rows']:,} | {one['budget']} | {' | '.join(ratios)} |")
-    for name in ("ours/uniform", "ours/paper"):
-        values = np.array([one[name][0] for one in measured])
-        lines.append("")
-        lines.append(f"{name}: geometric mean {np.exp(np.log(values).mean()):.3f}, worst {values.max():.3f}.")
-    return "\n".join(lines) + "\n"
-
-
-def shown(value: list[float] | None) -> str:
-    return "" if value is None else f"{value[0]:.3f} ({value[1]:.3f}–{value[2]:.3f})"
 
 
 if __name__ == "__main__":

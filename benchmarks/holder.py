@@ -45,13 +45,13 @@ def measure(problem: Problem, k: int) -> dict[str, Any]:
     return {"problem": problem.name, "kind": problem.kind, "k": k, **facts}
 
 
-def compare(rows: cs.Rows, losses: np.ndarray, k: int, seed: int) -> dict[str, float]:
+def compare(rows: cs.rows.Rows, losses: np.ndarray, k: int, seed: int) -> dict[str, float]:
     clustering = cs.cluster(rows, k, seed=seed)
     levels, powers = losses[clustering.centers][clustering.labels], clustering.powers
     away = powers > 0
     true = np.abs(losses - levels)[away] / powers[away]
     free, robust, lemma = (
-        cs.holder.estimate(clustering, losses, rows, method, seed=seed) for method in ("free", "robust", "estimate")
+        cs.theory.estimate_holder(clustering, losses, rows, method, seed=seed) for method in ("free", "robust", "estimate")
     )
     mass = levels + robust.values[clustering.labels] * powers
     above = np.abs(losses - levels) > robust.values[clustering.labels] * powers

@@ -52,13 +52,13 @@ def side_by_side(tasks: dict[str, Callable[[], object]], times: int) -> dict[str
     return best
 
 
-def assign(rows: cs.Rows, centers: Matrix) -> tuple[NDArray[np.int32], Matrix]:
+def assign(rows: cs.rows.Rows, centers: Matrix) -> tuple[NDArray[np.int32], Matrix]:
     """The nearest center of every row, compared with all, and its distance."""
-    with cs.Local().open(Progress()) as workers:
+    with cs.engines.Local().open(Progress()) as workers:
         return assign_rows(rows, Exact.of(centers), workers)
 
 
-def costs(rows: cs.Rows, centers: Matrix, z: float = 2.0) -> tuple[float, float]:
+def costs(rows: cs.rows.Rows, centers: Matrix, z: float = 2.0) -> tuple[float, float]:
     """The cost of free centers, and that of the same centers snapped to the nearest rows of their clusters."""
     labels, distances = assign(rows, centers)
     chosen = snap(labels, distances, len(centers))

@@ -45,7 +45,7 @@ OUTLIER = 20.0  # standard deviations
 GRID = (0.1, 1.0, 10.0, 100.0)
 SHARES = (0.1, 0.125, 0.15, 0.175, 0.2)  # of the training rows
 FEW = {16: (32, 64, 80, 96, 128, 160, 320, 480), 128: (128, 256, 384, 512, 576)}
-PAPER = {"score": cs.Sensitivity(holder=np.inf), "design": cs.Independent(), "intercept": False}
+PAPER = {"score": cs.scores.Sensitivity(holder=np.inf), "design": cs.designs.Independent(), "intercept": False}
 
 
 def main() -> None:
@@ -128,7 +128,7 @@ def one_run(features: int, number: int) -> dict[str, Any]:
     return {"run": number, "rows": len(train), "all": every, "results": results}
 
 
-def judge(fit: cs.Fit, A: Matrix, b: Floats, V: Matrix, c: Floats) -> list[float]:
+def judge(fit: cs.regression.Fit, A: Matrix, b: Floats, V: Matrix, c: Floats) -> list[float]:
     """R² on held-out and on training rows."""
     return [1 - float(((fit.predict(X) - y) ** 2).sum() / ((y - y.mean()) ** 2).sum()) for X, y in ((V, c), (A, b))]
 
@@ -138,14 +138,14 @@ class Task:
 
     def __init__(self, A: Matrix, b: Floats, seed: int) -> None:
         self.A, self.b, self.seed = A, b, seed
-        self.leverage = cs.leverage_scores(A, intercept=True)
+        self.leverage = cs.theory.leverage_scores(A, intercept=True)
         self.tenth = cs.cluster(A, len(A) // 10, z=1.0, seed=seed)
 
     def ours(self, size: int, **options: Any) -> Sample:
         """What `select_regression` with these options comes to."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cs.CoresiftWarning)  # the paper's rows of probability 0 are known
-            found = cs.select_regression(self.A, self.b, size, self.seed, **options)
+            found = cs.regression.select(self.A, self.b, size, self.seed, **options)
         return found.selection.ids, np.asarray(found.selection.weights), found.asked.size
 
     def generator(self, size: int, method: int) -> np.random.Generator:
@@ -159,14 +159,14 @@ def uniform(task: Task, size: int) -> Sample:
 
 
 def leverage(task: Task, size: int) -> Sample:
-    return drawn(task.leverage, cs.Independent(), size, task.generator(size, 3))
+    return drawn(task.leverage, cs.designs.Independent(), size, task.generator(size, 3))
 
 
 def distinct_leverage(task: Task, size: int) -> Sample:
-    return drawn(task.leverage, cs.Pivotal(), size, task.generator(size, 4))
+    return drawn(task.leverage, cs.designs.Pivotal(), size, task.generator(size, 4))
 
 
-def drawn(scores: Floats, design: cs.Independent | cs.Pivotal, size: int, rng: np.random.Generator) -> Sample:
+def drawn(scores: Floats, design: cs.designs.Independent | cs.designs.Pivotal, size: int, rng: np.random.Generator) -> Sample:
     order = rng.permutation(scores.size)
     inclusion = design.inclusion(parts(scores[order]), size)
     places, counts = design.draw(inclusion, rng)
@@ -178,10 +178,10 @@ METHODS: dict[str, Callable[[Task, int], Sample]] = {
     "leverage": leverage,
     "leverage, distinct rows": distinct_leverage,
     "distance (ours)": lambda task, size: task.ours(size),
-    "leverage mixture (ours)": lambda task, size: task.ours(size, score=cs.LeverageMixture()),
-    "the paper's": lambda task, size: task.ours(size, clusters=task.tenth, pilot=cs.Centers(keep=False), **PAPER),
+    "leverage mixture (ours)": lambda task, size: task.ours(size, score=cs.scores.LeverageMixture()),
+    "the paper's": lambda task, size: task.ours(size, clusters=task.tenth, pilot=cs.pilots.Centers(keep=False), **PAPER),
     "the paper's, medoids kept": lambda task, size: task.ours(
-        size + task.tenth.k, clusters=task.tenth, pilot=cs.Centers(keep=True), **PAPER
+        size + task.tenth.k, clusters=task.tenth, pilot=cs.pilots.Centers(keep=True), **PAPER
     ),
 }
 
@@ -211,16 +211,16 @@ def timed(features: int, count: int) -> dict[str, Any]:
     A = np.clip((rows - rows.mean(0)) / rows.std(0), -OUTLIER, OUTLIER).astype(np.float32)
     b = A.sum(1)  # times do not depend on the labels, which some of these rows lack
     size, n = len(A) // 5, len(A)
-    paper = {"clusters": n // 10, "pilot": cs.Centers(keep=False), **PAPER}
+    paper = {"clusters": n // 10, "pilot": cs.pilots.Centers(keep=False), **PAPER}
 
     def by_leverage() -> None:
-        drawn(cs.leverage_scores(A, intercept=True), cs.Pivotal(), size, np.random.default_rng(0))
+        drawn(cs.theory.leverage_scores(A, intercept=True), cs.designs.Pivotal(), size, np.random.default_rng(0))
 
     tasks: dict[str, Callable[[], object]] = {
         "leverage": by_leverage,
-        "distance (ours)": lambda: cs.select_regression(A, b, size),
-        "leverage mixture (ours)": lambda: cs.select_regression(A, b, size, score=cs.LeverageMixture()),
-        "the paper's": lambda: cs.select_regression(A, b, size, **paper),
+        "distance (ours)": lambda: cs.regression.select(A, b, size),
+        "leverage mixture (ours)": lambda: cs.regression.select(A, b, size, score=cs.scores.LeverageMixture()),
+        "the paper's": lambda: cs.regression.select(A, b, size, **paper),
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cs.CoresiftWarning)

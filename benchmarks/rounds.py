@@ -42,9 +42,9 @@ def main() -> None:
         (RESULTS / "rounds.md").write_text(table(found))
 
 
-def measure(rows: cs.Rows) -> dict[str, Any]:
+def measure(rows: cs.rows.Rows) -> dict[str, Any]:
     losses = 0.1 + np.abs(np.sin(np.arange(rows.n)))
-    paper = {"score": cs.Sensitivity(holder=0.1)}
+    paper = {"score": cs.scores.Sensitivity(holder=0.1)}
     times = side_by_side(
         {
             "limit": lambda: limit(rows.n, ROUNDS * CLUSTERS, rows.d),
@@ -57,15 +57,15 @@ def measure(rows: cs.Rows) -> dict[str, Any]:
     return {"rows": rows.n, "dimension": rows.d, "rounds": ROUNDS, "clusters": CLUSTERS, "seconds": times}
 
 
-def one_clustering(rows: cs.Rows, k: int) -> cs.Clustering:
+def one_clustering(rows: cs.rows.Rows, k: int) -> cs.Clustering:
     """All centers in one go, by the seeding that the rounds use."""
     prefix = Prefix(rows, 2.0, Sampling(np.random.default_rng(0)), np.ones(rows.n, np.bool_))
-    with cs.Local().open(Progress()) as workers:
+    with cs.engines.Local().open(Progress()) as workers:
         prefix.grow(k, workers, Progress())
     return prefix.clustering(0, normalized=False)
 
 
-def ten_rounds(rows: cs.Rows, losses: np.ndarray, **parts: Any) -> None:
+def ten_rounds(rows: cs.rows.Rows, losses: np.ndarray, **parts: Any) -> None:
     run = cs.rounds(rows, losses, BUDGET, CLUSTERS, ROUNDS, **parts)
     for selection in run:
         assert selection.multiplicity.sum() == BUDGET

@@ -49,7 +49,7 @@ def main() -> None:
 
 def measure(name: str, first_seed: int) -> dict[str, Any]:
     """Our default within classes, on one problem."""
-    problem, engine = load_problem(name), cs.Local(threads=1)
+    problem, engine = load_problem(name), cs.engines.Local(threads=1)
     assert problem.classes is not None
     rows, classes = cs.open_rows(problem.rows), len(np.unique(problem.classes))
     clusters = cs.plan(rows, problem.budget, strata=problem.classes).clusters  # the default

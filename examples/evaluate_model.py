@@ -57,7 +57,7 @@ def main() -> None:
     ways = {
         "uniform sample": lambda: cs.baselines.uniform(rows, BUDGET, seed=1),
         "embedding alone": lambda: cs.select(rows, costly, BUDGET, seed=1),
-        "cheap model as proxy": lambda: cs.select(rows, budget=BUDGET, seed=1, score=cs.Proxy(cheap)),
+        "cheap model as proxy": lambda: cs.select(rows, budget=BUDGET, seed=1, score=cs.scores.Proxy(cheap)),
     }
     for name, choose in ways.items():
         picked = choose()

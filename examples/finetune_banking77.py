@@ -34,7 +34,7 @@ from coresift import models
 from coresift.demo import load_demo
 
 BUDGET, EPOCHS, BATCH, RATE, TOKENS, FROZEN = 1_000, 8, 16, 5e-4, 40, 3
-OURS = {"clusters": None, "pilot": cs.Representatives(), "score": cs.Learned(), "design": cs.Systematic()}
+OURS = {"clusters": None, "recipe": cs.recipes.default()}
 
 
 class Classifier(torch.nn.Module):
@@ -120,7 +120,7 @@ def accuracy(model: Classifier, data: Questions) -> float:
     return hits / len(data)
 
 
-def run(method: str, seed: int, rows: cs.Rows, data: Questions, test: Questions, budget: int, epochs: int) -> dict:
+def run(method: str, seed: int, rows: cs.rows.Rows, data: Questions, test: Questions, budget: int, epochs: int) -> dict:
     """Select, fine-tune and test."""
     classes = int(max(data.labels)) + 1
     begun = time.perf_counter()

@@ -33,15 +33,15 @@ def main() -> None:
     """Do all of it, and print what came out."""
     A, b = load(Path(sys.argv[1]))
     total = ((b - b.mean()) ** 2).sum()
-    scores = {"distances": None, "leverage and distances": cs.LeverageMixture()}
+    scores = {"distances": None, "leverage and distances": cs.scores.LeverageMixture()}
     print(f"{BUDGET} of {len(b):,} rows labelled, R² on all rows, mean of {SEEDS} seeds")
     for name, score in scores.items():
         found = []
         for seed in range(SEEDS):
-            fit = cs.select_regression(A, lambda rows: b[rows], budget=BUDGET, seed=seed, score=score).fit(ridge=1.0)
+            fit = cs.regression.select(A, lambda rows: b[rows], budget=BUDGET, seed=seed, score=score).fit(ridge=1.0)
             found.append(1 - ((b - fit.predict(A)) ** 2).sum() / total)
         print(f"{name:24}{np.mean(found):.3f} ± {np.std(found, ddof=1) / np.sqrt(SEEDS):.3f}")
-    everything = cs.select_regression(A, b, budget=len(b)).fit(ridge=1.0)
+    everything = cs.regression.select(A, b, budget=len(b)).fit(ridge=1.0)
     print(f"{'all labels':24}{1 - ((b - everything.predict(A)) ** 2).sum() / total:.3f}")
 
 

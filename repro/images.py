@@ -42,7 +42,7 @@ NAMES = {
     "entropy": "entropy",
     "ours": "coresift's default",
 }
-OURS = {"pilot": cs.Representatives(), "score": cs.Learned(), "design": cs.Systematic(), "clusters": None}
+OURS = {"pilot": cs.pilots.Representatives(), "score": cs.scores.Learned(), "design": cs.designs.Systematic(), "clusters": None}
 QUICK_ROWS, QUICK_BUDGET = 600, 60
 
 
@@ -74,7 +74,7 @@ class Task:
         return train(self.images, [self.begun], self.seed)[0]
 
     @cached_property
-    def rows(self) -> cs.Rows:
+    def rows(self) -> cs.rows.Rows:
         """What goes into its last layer."""
         return last_layer(self.network, self.images.pixels, batch=AT_ONCE, progress=False)
 

@@ -64,7 +64,7 @@ def run(setting: Setting) -> None:
     journal.fill(setting, "clustering", keys, one_run)
 
 
-def gaps(rows: cs.Rows, losses: Floats, clusters: int, seed: int) -> Entry:
+def gaps(rows: cs.rows.Rows, losses: Floats, clusters: int, seed: int) -> Entry:
     """Return the two means, medians and histograms of one clustering."""
     found = cs.cluster(rows, clusters, seed=seed, progress=False)
     others = np.ones(rows.n, bool)

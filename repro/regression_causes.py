@@ -79,7 +79,7 @@ class Problem:
     @cached_property
     def leverage(self) -> Floats:
         """The leverage scores of the training rows."""
-        return np.asarray(cs.leverage_scores(self.A, intercept=True), np.float64)
+        return np.asarray(cs.theory.leverage_scores(self.A, intercept=True), np.float64)
 
     def clustering(self, share: float) -> cs.Clustering:
         """The medoids, so many per row."""

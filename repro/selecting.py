@@ -23,12 +23,12 @@ class Candidates:
 
     plan: Plan
     texts: list[str]
-    make_rows: Callable[[], cs.Rows]  # the embedded English sides
+    make_rows: Callable[[], cs.rows.Rows]  # the embedded English sides
     make_domain: Callable[[], Floats]  # embedded sentences of the test domain that are not judged
     losses: Callable[[Ints], Floats]  # under the model before it is fine-tuned
 
     @cached_property
-    def rows(self) -> cs.Rows:
+    def rows(self) -> cs.rows.Rows:
         """The embedded English sides."""
         return self.make_rows()
 
@@ -73,9 +73,9 @@ def sensitivity(candidates: Candidates, seed: int, holder: float | str | None = 
         plan.budget,
         seed,
         clusters=candidates.clusters(seed),
-        pilot=cs.Centers(keep=True),
-        score=cs.Sensitivity(holder=plan.holder if holder is None else holder),
-        design=cs.Pivotal(),
+        pilot=cs.pilots.Centers(keep=True),
+        score=cs.scores.Sensitivity(holder=plan.holder if holder is None else holder),
+        design=cs.designs.Pivotal(),
         progress=False,
     )
     return selection.ids.copy()

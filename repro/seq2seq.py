@@ -113,11 +113,11 @@ class Study:
             )
         return self._candidates[encoder]
 
-    def rows(self, encoder: str) -> cs.Rows:
+    def rows(self, encoder: str) -> cs.rows.Rows:
         """The English sides of the pool, embedded; what a stopped run has embedded is kept."""
         return self.embedded(encoder, self.pool["en"], self.work / f"rows-{encoder.replace(' ', '-')}")
 
-    def embedded(self, encoder: str, texts: list[str], folder: Path | None = None) -> cs.Rows:
+    def embedded(self, encoder: str, texts: list[str], folder: Path | None = None) -> cs.rows.Rows:
         """Return texts as vectors of length 1."""
         source = {"minilm": minilm, "own": lambda: self.base}.get(self.plan.encoders[encoder])
         model = source() if source is not None else self.plan.encoders[encoder]

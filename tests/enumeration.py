@@ -10,7 +10,8 @@ import itertools
 
 import numpy as np
 
-from coresift import Independent, Pivotal, Poisson, Systematic
+from coresift.designs import Independent, Pivotal, Poisson, Systematic
+from coresift.types import Design
 
 
 class Script:
@@ -24,11 +25,19 @@ class Script:
         return self.numbers
 
 
-class Scripted:
+class _Scripted(Design):
     """A design that draws from a script, and remembers the inclusion probabilities that it was given."""
 
     def __init__(self, design):
-        self.design, self.distinct, self.script, self.seen = design, design.distinct, None, None
+        self.design, self.script, self.seen = design, None, None
+        for name in ("distinct", "fixed_size", "independent"):
+            setattr(self, name, getattr(design, name))
+
+    def record(self):
+        return self.design.record()
+
+    def moments(self, sample):
+        return self.design.moments(sample)
 
     def inclusion(self, sizes, count):
         return self.design.inclusion(sizes, count)
@@ -39,6 +48,9 @@ class Scripted:
 
     def __repr__(self):
         return repr(self.design)
+
+
+Scripted = _Scripted
 
 
 def boxes(design, inclusion):

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from coresift import (
-    Centers,
-    Distance,
-    Independent,
-    Learned,
-    Mixture,
-    Pivotal,
-    Poisson,
-    Proxy,
-    Representatives,
-    Sensitivity,
-    Systematic,
-)
+from coresift.designs import Independent, Pivotal, Poisson, Systematic
+from coresift.pilots import Centers, Representatives
+from coresift.scores import Distance, Learned, Mixture, Proxy, Sensitivity
 
 DESIGNS = [Independent(), Systematic(), Pivotal(), Poisson()]
 PILOTS = [Centers(keep=False), Centers(keep=True), Representatives()]
@@ -37,7 +27,7 @@ def scores(n):
 def combinations(n):
     """Every sensible choice of pilot, score and design; scores that ask nobody go without a pilot too."""
     for score in scores(n):
-        for pilot in PILOTS if score.asks else [None, *PILOTS]:
+        for pilot in PILOTS if score.needs.pilot else [None, *PILOTS]:
             for design in DESIGNS:
                 yield {"pilot": pilot, "score": score, "design": design}
 

@@ -16,7 +16,7 @@ import coresift as cs
 
 
 def plain(rows, losses, budget, seed):
-    return cs.select(rows, None, budget, seed, clusters=3, score=cs.Distance())
+    return cs.select(rows, None, budget, seed, clusters=3, score=cs.scores.Distance())
 
 
 def slow(rows, losses, budget, seed):

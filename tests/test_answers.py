@@ -142,5 +142,5 @@ def test_no_file_is_one_sentence(tmp_path):
     assert refusal(lambda: AnswerFile(tmp_path / "a.csv")) == f"There is no file {tmp_path / 'a.csv'}."
     (tmp_path / "a.txt").touch()
     assert refusal(lambda: AnswerFile(tmp_path / "a.txt")) == (
-        "A file of answers must end in .parquet, .csv, .jsonl; got a.txt."
+        f"A file of answers must be a file of type .parquet, .arrow, .feather, .csv, .jsonl; got {tmp_path / 'a.txt'}."
     )

@@ -9,20 +9,18 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from command_line import Outcome, refused, succeeded
 
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.checks import InputError
-from coresift.cli import main
 from coresift.cli.flags import DESIGNS, PILOTS, SCORES, parse_part
 
 VERBS = (
@@ -52,28 +50,6 @@ TOLD = {
 }
 
 
-class Outcome(NamedTuple):
-    status: int | str | None
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run the command line in this process, inside a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["coresift", *map(str, words)])
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            with pytest.raises(SystemExit) as end:
-                main()
-        return Outcome(end.value.code or 0, *capsys.readouterr())
-
-    return run
-
-
 def process(words, folder):
     done = subprocess.run(words, check=False, cwd=folder, capture_output=True, text=True, timeout=60)
     return Outcome(done.returncode, done.stdout, done.stderr)
@@ -97,25 +73,11 @@ def write_data(folder):
     return folder
 
 
-def succeeded(outcome):
-    assert outcome.status == 0, outcome.err
-    assert outcome.err == ""
-    return outcome.out
-
-
 def estimated(outcome):
     """Return what an estimate shows; it may have reservations."""
     assert outcome.status == 0, outcome.err
     assert re.fullmatch(r"(Warning: [^\n]+\.\n)*", outcome.err)
     return outcome.out
-
-
-def refused(outcome):
-    """Return the one sentence of an outcome that must be nothing else."""
-    assert outcome.status == 2
-    assert outcome.out == ""
-    assert re.fullmatch(r"Error: [^\n]+\.\n", outcome.err), outcome.err
-    return outcome.err.removeprefix("Error: ").removesuffix("\n")
 
 
 # Help and version
@@ -190,9 +152,7 @@ def test_the_module_runs_too(tmp_path):
 
 
 def test_a_refusal_in_a_real_process(data):
-    assert refused(run_process("select", "none.npy", "--budget", 5, folder=data)) == (
-        "rows must be files that exist; got none.npy."
-    )
+    assert refused(run_process("select", "none.npy", "--budget", 5, folder=data)) == ("There is no file none.npy.")
 
 
 def test_a_warning_in_a_real_process_is_one_line_and_no_failure(data):
@@ -277,14 +237,14 @@ def test_select_writes_what_the_library_computes(run, data):
 
 
 PARTS = [
-    ("--pilot", "Centers(keep=True)", {"pilot": cs.Centers(keep=True)}),
-    ("--pilot", "Representatives(part=0.5)", {"pilot": cs.Representatives(part=0.5)}),
-    ("--score", "Mixture", {"score": cs.Mixture()}),
-    ("--score", " Mixture(loss=0.1, distance=0.2) ", {"score": cs.Mixture(loss=0.1, distance=0.2)}),
-    ("--score", "Sensitivity(holder=[0.1, 1, 2, 3])", {"score": cs.Sensitivity(holder=[0.1, 1, 2, 3])}),
-    ("--design", "Systematic", {"design": cs.Systematic()}),
-    ("--design", "Poisson()", {"design": cs.Poisson()}),
-    ("--design", "Independent()", {"design": cs.Independent()}),
+    ("--pilot", "Centers(keep=True)", {"pilot": cs.pilots.Centers(keep=True)}),
+    ("--pilot", "Representatives(part=0.5)", {"pilot": cs.pilots.Representatives(part=0.5)}),
+    ("--score", "Mixture", {"score": cs.scores.Mixture()}),
+    ("--score", " Mixture(loss=0.1, distance=0.2) ", {"score": cs.scores.Mixture(loss=0.1, distance=0.2)}),
+    ("--score", "Sensitivity(holder=[0.1, 1, 2, 3])", {"score": cs.scores.Sensitivity(holder=[0.1, 1, 2, 3])}),
+    ("--design", "Systematic", {"design": cs.designs.Systematic()}),
+    ("--design", "Poisson()", {"design": cs.designs.Poisson()}),
+    ("--design", "Independent()", {"design": cs.designs.Independent()}),
 ]
 
 
@@ -296,20 +256,24 @@ def test_parts_are_named_as_in_the_library(run, data, flag, text, options):
 
 @pytest.mark.parametrize("part", [*PILOTS, *SCORES, *DESIGNS])
 def test_what_a_part_shows_of_itself_is_read_back(part):
-    one = part(holder=0.25) if part is cs.Sensitivity else part()
+    one = part(holder=0.25) if part is cs.scores.Sensitivity else part()
     known = next(kind for kind in (PILOTS, SCORES, DESIGNS) if part in kind)
     assert parse_part("--part", repr(one), known) == one
 
 
 def test_paper_mode(run, data):
-    parts = {"pilot": cs.Centers(keep=False), "score": cs.Sensitivity(holder=0.1), "design": cs.Independent()}
+    parts = {
+        "pilot": cs.pilots.Centers(keep=False),
+        "score": cs.scores.Sensitivity(holder=0.1),
+        "design": cs.designs.Independent(),
+    }
     common = ("rows.npy", "--losses", "losses.csv", "--paper", 0.1, "--clusters", 20)
     succeeded(run("select", *common, "--budget", 100))
     assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, 100, clusters=20, **parts)
     succeeded(run("select", *common, "--epsilon", 0.3))
-    assert cs.load("picked.parquet").multiplicity.sum() == cs.paper_size(0.3)
+    assert cs.load("picked.parquet").multiplicity.sum() == cs.theory.paper_size(0.3)
     succeeded(run("select", *common, "--epsilon", 0.3, "--delta", 0.05))
-    assert cs.load("picked.parquet").multiplicity.sum() == cs.paper_size(0.3, delta=0.05)
+    assert cs.load("picked.parquet").multiplicity.sum() == cs.theory.paper_size(0.3, delta=0.05)
     shown = succeeded(run("plan", "rows.npy", "--paper", 0.1, "--clusters", 20, "--budget", 100))
     assert re.search(r"losses asked to choose them +20\b", shown)
     assert re.search(r"losses to estimate the total loss +120\b", shown)
@@ -326,7 +290,11 @@ def test_paper_mode_with_an_estimate(run, data, word):
     assert int(re.findall(r"losses asked to choose them +(\d+)", planned)[0]) >= asked.size
     Path("ask.csv").write_text("row,loss\n" + "".join(f"{row},{float(LOSSES[row])!r}\n" for row in asked.tolist()))
     succeeded(run("select", *common, "--losses", "ask.csv"))
-    parts = {"pilot": cs.Centers(keep=False), "score": cs.Sensitivity(holder=word), "design": cs.Independent()}
+    parts = {
+        "pilot": cs.pilots.Centers(keep=False),
+        "score": cs.scores.Sensitivity(holder=word),
+        "design": cs.designs.Independent(),
+    }
     assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, 40, clusters=5, **parts)
     common = ("rows.npy", "--losses", "losses.csv", "--clusters", 5, "--budget", 40)
     pieces = ("--pilot", "Centers", "--design", "Independent", "--score", f"Sensitivity(holder={word!r})")
@@ -421,7 +389,9 @@ def test_warnings_stand_in_the_json_too(run, data):
 
 
 def test_a_draw_that_takes_nothing_is_told_and_saved(run, data):
-    seed = next(seed for seed in range(99) if not len(cs.select(ROWS, budget=1, seed=seed, design=cs.Poisson())))
+    seed = next(
+        seed for seed in range(99) if not len(cs.select(ROWS, budget=1, seed=seed, design=cs.designs.Poisson()))
+    )
     shown = succeeded(run("select", "rows.npy", "--budget", 1, "--seed", seed, "--design", "Poisson"))
     assert "0 of 400" in shown
     assert len(cs.load("picked.parquet")) == 0
@@ -442,7 +412,7 @@ def test_regression_from_question_to_coefficients(run, data):
     label("ask.csv")
     shown = succeeded(run(*REGRESSION, "--labels", "ask.csv", "--fit", "fit.csv"))
     assert shown.startswith("Wrote picked.parquet and fit.csv\n")
-    expected = cs.select_regression(ROWS, TARGETS, BUDGET)
+    expected = cs.regression.select(ROWS, TARGETS, BUDGET)
     assert cs.load("picked.parquet") == expected.selection
     fit = pa.csv.read_csv("fit.csv").to_pydict()
     assert fit["column"] == ["intercept", "0", "1", "2", "3"]
@@ -457,7 +427,7 @@ def test_regression_asks_the_medoids_first_where_they_decide(run, data):
     assert f"{BUDGET - 8} of {N}" in succeeded(run(*REGRESSION, *options, "--labels", "ask.csv", "--ask", "more.csv"))
     label("more.csv", ["ask.csv"])
     succeeded(run(*REGRESSION, *options, "--labels", "more.csv"))
-    expected = cs.select_regression(ROWS, TARGETS, BUDGET, clusters=8, score=cs.Sensitivity(holder=0.5))
+    expected = cs.regression.select(ROWS, TARGETS, BUDGET, clusters=8, score=cs.scores.Sensitivity(holder=0.5))
     assert cs.load("picked.parquet") == expected.selection
     said = refused(run(*REGRESSION, *options, "--labels", "more.csv", "--ask", "again.csv"))
     assert said == "There is nothing to ask: more.csv has every label that is needed."
@@ -468,7 +438,7 @@ def test_regression_on_a_table_with_its_own_labels_and_ids(run, data):
     pa.parquet.write_table(pa.table(columns), "table.parquet")
     options = ("--budget", BUDGET, "--target", "price", "--score", "LeverageMixture(leverage=0.5)", "--ridge", 0.1)
     succeeded(run("regression", "table.parquet", *options, "--no-intercept", "--fit", "fit.jsonl"))
-    found = cs.select_regression(ROWS, TARGETS, BUDGET, score=cs.LeverageMixture(leverage=0.5), intercept=False)
+    found = cs.regression.select(ROWS, TARGETS, BUDGET, score=cs.scores.LeverageMixture(leverage=0.5), intercept=False)
     picked = cs.load("picked.parquet")
     np.testing.assert_array_equal(picked.ids, found.selection.ids)
     assert picked.names == tuple(IDS[row] for row in picked.ids)
@@ -591,9 +561,9 @@ def test_predictions_go_into_an_estimate_as_a_file_or_a_table(run, data):
     picked = cs.select(ROWS, LOSSES, BUDGET)
     cs.save(picked, "picked.parquet")
     for flags, method in [
-        (("--predictions", "cheap.npy"), cs.Difference(cheap)),
-        (("--predictions", "cheap.csv", "--method", "difference"), cs.Difference(cheap)),
-        (("--predictions", "cheap.npy", "--method", "regression"), cs.Regression(cheap)),
+        (("--predictions", "cheap.npy"), cs.estimators.Difference(cheap)),
+        (("--predictions", "cheap.csv", "--method", "difference"), cs.estimators.Difference(cheap)),
+        (("--predictions", "cheap.npy", "--method", "regression"), cs.estimators.GeneralizedRegression(cheap)),
     ]:
         shown = estimated(run("estimate", "picked.parquet", "--values", "losses.csv", *flags))
         total = cs.estimate(picked, LOSSES[picked.ids], method=method).total
@@ -617,7 +587,7 @@ def test_certify_shows_the_certificate(run, data):
     assert shown == f"{cs.certify(picked, values, **options)}\n"
     flags = ("--clusters", "clusters.npz", "--holder", 3, "--predictions", "cheap.npy")
     shown = succeeded(run("certify", "picked.parquet", "--losses", "losses.csv", *flags))
-    options = {"clustering": clustering, "holder": 3, "method": cs.Difference(LOSSES)}
+    options = {"clustering": clustering, "holder": 3, "method": cs.estimators.Difference(LOSSES)}
     assert shown == f"{cs.certify(picked, values, **options)}\n"
 
 
@@ -645,7 +615,7 @@ REFUSALS = {
         ("diagnose", "rows.npy", "--budget", 400, "--losses", "losses.csv"),
         "budget must be below the number of rows, 400, so that there is a choice; got 400.",
     ),
-    "no such rows": (("select", "none.npy", "--budget", 5), "rows must be files that exist; got none.npy."),
+    "no such rows": (("select", "none.npy", "--budget", 5), "There is no file none.npy."),
     "no rows at all": (("select", "--budget", 5), "Missing argument 'ROWS'."),
     "unknown verb": (("choose",), "No such command 'choose'."),
     "unknown option": ((*SELECT, "--bugdet", 5), "No such option: --bugdet"),
@@ -664,7 +634,7 @@ REFUSALS = {
     "no losses": ((*SELECT, "--losses", "none.csv"), "losses must be .* got 'none.csv', which is not a file."),
     "no loss column": ((*SELECT, "--losses", "ids.csv"), "ids.csv must have the column loss; it has row."),
     "no row column": ((*SELECT, "--losses", "bare.csv"), r"bare.csv must have the column id \(or row\); it has loss."),
-    "losses of no known kind": ((*SELECT, "--losses", "rows.npy"), "A file of answers must end in .*; got rows.npy."),
+    "losses of no known kind": ((*SELECT, "--losses", "rows.npy"), "A file of answers must be .*; got rows.npy."),
     "budget 0": (("select", "rows.npy", "--budget", 0), "budget must be a whole number of at least 1; got 0."),
     "no budget": (("select", "rows.npy"), "budget must say how many rows to select; got none."),
     "negative seed": ((*SELECT, "--seed", -1), "seed must be a whole number of at least 0; got -1."),
@@ -712,8 +682,8 @@ REFUSALS = {
     "given rows beyond the last": ((*SELECT, "--given", "beyond.txt"), "given must be row numbers from 0 to 399; .*"),
     "no given rows": ((*SELECT, "--given", "none.txt"), "There is no file none.txt."),
     "unknown column": ((*SELECT, "--column", "x"), "column must be left out where there are no columns"),
-    "damaged rows": (("select", "damaged.npy", "--budget", 5), "rows must be readable .npy files of numbers; got .*"),
-    "pickled rows": (("select", "pickled.npy", "--budget", 5), "rows must be readable .npy files of numbers; got .*"),
+    "damaged rows": (("select", "damaged.npy", "--budget", 5), "The file damaged.npy cannot be read: .*"),
+    "pickled rows": (("select", "pickled.npy", "--budget", 5), "The file pickled.npy cannot be read: it has Python .*"),
     "out of no kind": ((*SELECT, "--out", "x.txt"), "The name of a selection must be .* .jsonl; got x.txt."),
     "report of no kind": (
         ("report", "made.parquet", "--out", "x.pdf"),
@@ -730,7 +700,7 @@ REFUSALS = {
     "report of a clustering": (("report", "made.npz"), r"made\.npz must be a selection; it is a clustering\."),
     "report without a column": (
         ("report", "made.parquet", "--rows", "rows.parquet", "--label", "kind"),
-        r"The column must be one of id, embedding; got kind\.",
+        r"The column must be one of the columns 'id', 'embedding'; got 'kind'\.",
     ),
     "report with another's diagnosis": (
         ("report", "made.parquet", "--diagnosis", "lines.txt"),
@@ -805,13 +775,13 @@ REFUSALS = {
     ),
     "estimate of a plain table": (
         ("estimate", "rows.parquet", "--values", "losses.csv"),
-        r"rows.parquet is a Parquet file, but not a selection of coresift \(it has no manifest\).",
+        r"rows.parquet is a .parquet file, but not a selection of coresift \(it has no manifest\).",
     ),
     "estimate of a plain CSV": (
         ("estimate", "losses.csv", "--values", "losses.csv"),
-        "losses.csv must have its manifest losses.csv.manifest.json beside it; there is none.",
+        r"losses.csv is a .csv file, but not a selection of coresift \(it has no manifest\).",
     ),
-    "values of no kind": (("estimate", "made.parquet", "--values", "rows.npy"), "A file of answers must end in .*"),
+    "values of no kind": (("estimate", "made.parquet", "--values", "rows.npy"), "A file of answers must be .*"),
     "unknown value column": ((*ESTIMATE, "--column", "gain"), "losses.csv must have the column gain; it has row, .*"),
     "values that are none": ((*ESTIMATE, "--column", "kind"), "The file losses.csv cannot be read: .*"),
     "values with gaps": (

@@ -30,7 +30,7 @@ from coresift.checks import InputError
 from coresift.cli import main
 from coresift.comparison.methods import KNOWN, methods_of, options_of, parse
 from coresift.comparison.plotting import spread_out
-from coresift.comparison.summary import Mean, Run, differences, summarize, verdicts
+from coresift.comparison.summary import Mean, Trial, differences, summarize, verdicts
 
 N = 400
 ROWS = np.random.default_rng(0).normal(size=(N, 4)).astype(np.float32)
@@ -39,7 +39,7 @@ TESTS = str(Path(__file__).parent)
 
 
 def compare(methods, budgets=(20, 40), seeds=3, losses=LOSSES, **options):
-    return cs.compare(ROWS, losses, methods, budgets, seeds, **options)
+    return cs.compare_methods(ROWS, losses, methods, budgets, seeds, **options)
 
 
 def line(found, method, budget):
@@ -74,7 +74,11 @@ def test_paper_asks_its_centers_from_the_same_budget():
         assert run.calls <= 40
         assert run.asked == (7 if "clusters" in run.text else 4)
     clustering = cs.cluster(ROWS, 4, seed=2)
-    parts = {"pilot": cs.Centers(), "score": cs.Sensitivity(holder=0.3), "design": cs.Independent()}
+    parts = {
+        "pilot": cs.pilots.Centers(),
+        "score": cs.scores.Sensitivity(holder=0.3),
+        "design": cs.designs.Independent(),
+    }
     picked = cs.select(ROWS, LOSSES, 36, 2, clusters=clustering, **parts)
     run = next(run for run in found.runs if run.method == "paper(holder=0.3)" and run.seed == 2)
     assert run.error == pytest.approx(picked.weights @ LOSSES[picked.ids] / LOSSES.sum() - 1)
@@ -93,7 +97,7 @@ def test_balance_is_the_holder_at_which_losses_and_distances_weigh_the_same():
 def test_the_uniform_method_is_uniform_and_its_weights_are_n_over_the_budget():
     counts = np.zeros(12)
     for seed in range(3000):
-        picked = KNOWN["uniform"](cs.open_rows(np.eye(12)), None, 5, seed, cs.Local(1))
+        picked = KNOWN["uniform"](cs.open_rows(np.eye(12)), None, 5, seed, cs.engines.Local(1))
         assert np.all(picked.weights == 12 / 5)
         counts[picked.ids] += 1
     # Each count is binomial(3000, 5/12), deviation 27: beyond 4.5 deviations once in 12,000 runs.
@@ -135,7 +139,7 @@ def test_what_a_method_prints_goes_to_the_log(tmp_path):
 def test_rows_in_files_are_opened_by_the_processes_and_others_are_written_for_them(tmp_path):
     np.save(tmp_path / "rows.npy", ROWS)
     from_memory = compare(["coresift"], out=tmp_path / "a")
-    from_file = cs.compare(tmp_path / "rows.npy", LOSSES, ["coresift"], (20, 40), 3, out=tmp_path / "b")
+    from_file = cs.compare_methods(tmp_path / "rows.npy", LOSSES, ["coresift"], (20, 40), 3, out=tmp_path / "b")
     assert facts(from_memory) == facts(from_file)
     assert sorted(path.name for path in (tmp_path / "a").iterdir() if path.name.startswith(".")) == []
 
@@ -192,7 +196,7 @@ def slow_line(runs, reference, method, budget):
 
 
 def made_up(errors, method="a", budget=10):
-    return [Run(method, method, budget, seed, error=float(error)) for seed, error in enumerate(errors)]
+    return [Trial(method, method, budget, seed, error=float(error)) for seed, error in enumerate(errors)]
 
 
 def judged(run):
@@ -221,8 +225,8 @@ def test_means_and_paired_differences_equal_their_slow_twin(seed, seeds, count):
 
 
 def test_differences_are_of_equal_seeds_and_leave_out_what_is_missing():
-    own = [Run("a", "a", 10, seed, error=error) for seed, error in ((3, 0.5), (1, -0.25), (7, 1.0), (8, None))]
-    other = [Run("b", "b", 10, seed, error=error) for seed, error in ((1, 0.125), (3, 0.25), (9, 4.0), (8, 1.0))]
+    own = [Trial("a", "a", 10, seed, error=error) for seed, error in ((3, 0.5), (1, -0.25), (7, 1.0), (8, None))]
+    other = [Trial("b", "b", 10, seed, error=error) for seed, error in ((1, 0.125), (3, 0.25), (9, 4.0), (8, 1.0))]
     assert differences(own, other, judged) == [0.25, 0.125]
 
 
@@ -361,7 +365,7 @@ import numpy as np
 import coresift as cs
 sys.path.insert(0, {tests!r})
 rows, losses = np.load("rows.npy"), np.load("losses.npy")
-cs.compare(rows, losses, ["rivals:slow", "uniform", "distance"], [20, 40], 6, out="out", plot=False)
+cs.compare_methods(rows, losses, ["rivals:slow", "uniform", "distance"], [20, 40], 6, out="out", plot=False)
 """
 
 
@@ -432,10 +436,10 @@ def test_results_of_other_losses_are_not_mixed_in(tmp_path):
     with pytest.raises(InputError, match=r"belongs to another run \(losses: "):
         compare(["uniform"], losses=LOSSES + 1, out=tmp_path)
     with pytest.raises(InputError, match=r"belongs to another run \(rows: "):
-        cs.compare(ROWS + 1, LOSSES, ["uniform"], [20], 1, out=tmp_path)
+        cs.compare_methods(ROWS + 1, LOSSES, ["uniform"], [20], 1, out=tmp_path)
     with (tmp_path / "runs.jsonl").open("a") as file:
         file.write('{"odd": 1}\n')
-    with pytest.raises(InputError, match=r"Line 8 of .* is not a run"):
+    with pytest.raises(InputError, match=r"Line 8 of .* cannot be used: it is damaged"):
         compare(["uniform"], out=tmp_path)
 
 
@@ -451,7 +455,7 @@ def mine(rows, losses, budget, seed):
     return cs.select(rows, losses, budget, seed, clusters=2)
 
 {guard}
-    found = cs.compare(np.load("rows.npy"), np.load("losses.npy"), [mine, "uniform"], [20], 2, out="out", plot=False)
+    found = cs.compare_methods(np.load("rows.npy"), np.load("losses.npy"), [mine, "uniform"], [20], 2, out="out", plot=False)
     print(found.lines[0].failure, found.lines[0].seeds, found.lines[1].seeds)
 """
 
@@ -502,7 +506,7 @@ def test_options_are_literals_and_parts():
     assert parse("paper(holder=0.25, keep=True)") == ("paper", {"holder": 0.25, "keep": True})
     name, options = parse("coresift( score=Mixture(loss=0.5), design = Pivotal() )")
     assert name == "coresift"
-    assert options == {"score": cs.Mixture(loss=0.5), "design": cs.Pivotal()}
+    assert options == {"score": cs.scores.Mixture(loss=0.5), "design": cs.designs.Pivotal()}
     for name in KNOWN:
         assert parse(name) == (name, {})
         assert "rows" not in options_of(name)

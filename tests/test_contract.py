@@ -32,9 +32,9 @@ def test_size_origin_and_ledger(data, combination):
     assert len(asked) == len(set(asked)) == picked.ledger.asked <= 60
     assert len(asked) == cs.plan(rows, 60, clusters=clustering, **combination).losses_asked
     design = combination["design"]
-    if isinstance(design, cs.Independent):
+    if isinstance(design, cs.designs.Independent):
         assert picked.multiplicity.sum() == 60
-    elif not isinstance(design, cs.Poisson):
+    elif not isinstance(design, cs.designs.Poisson):
         assert len(picked) == 60
         assert np.all(picked.multiplicity == 1)
     kept = picked.phase == 1
@@ -86,7 +86,7 @@ def test_given_rows_come_out_with_weight_one_and_excluded_ones_do_not(data, comb
     assert not set(excluded) & set(picked.ids.tolist())
     assert not set(excluded) & set(asked)
     assert picked.population == N - 2
-    if not isinstance(combination["design"], (cs.Independent, cs.Poisson)):
+    if not isinstance(combination["design"], (cs.designs.Independent, cs.designs.Poisson)):
         assert len(picked) == 60
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reference import fixed_size_inclusion as slow_inclusion
 from reference import ordered_pivotal, systematic
 
-from coresift import Independent, Pivotal, Poisson, Systematic
+from coresift.designs import Independent, Pivotal, Poisson, Systematic
 from coresift.inclusion import fixed_size_inclusion
 
 DESIGNS = [Independent(), Systematic(), Pivotal(), Poisson()]

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import coresift as cs
 from coresift.diagnosis import CANNOT_TELL, PERCENTILES, UNIFORM, USE, WITH_PROXY, judge, probe
 from coresift.diagnosis.facts import compare_gaps, explained_share, holder_line, violations
-from coresift.diagnosis.gain import join_lone, spread_terms
+from coresift.diagnosis.gain import join_lone
 from coresift.types import Interval
+from coresift.variance import spread_terms
 
 N, GROUPS, BUDGET = 3_000, 20, 200
 
@@ -329,7 +330,9 @@ def test_a_selection_goes_on_with_the_same_journal(tmp_path):
 def test_the_same_seed_gives_the_same_diagnosis_whatever_the_threads():
     rows, _, rng = grouped(0)
     losses = rng.random(N)
-    found = [cs.diagnose(rows, losses, BUDGET, 2, engine=cs.Local(threads=threads), holder=0.1) for threads in (1, 2)]
+    found = [
+        cs.diagnose(rows, losses, BUDGET, 2, engine=cs.engines.Local(threads=threads), holder=0.1) for threads in (1, 2)
+    ]
     assert found[0] == found[1]
     assert found[0] != cs.diagnose(rows, losses, BUDGET, 3, holder=0.1)
     assert not found[0].probes.flags.writeable
@@ -370,5 +373,5 @@ def test_bad_input_is_one_sentence(options, sentence):
 
 def test_bad_losses_are_named():
     rows, _, _ = grouped(0)
-    with pytest.raises(cs.LossError, match="losses must be finite and at least 0"):
+    with pytest.raises(cs.checks.LossError, match="losses must be finite and at least 0"):
         cs.diagnose(rows, np.full(N, -1.0), BUDGET)

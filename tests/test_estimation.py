@@ -20,7 +20,7 @@ def problem():
     return cs.open_rows(rows), losses, cs.cluster(rows, 30, seed=0)
 
 
-DESIGNS = [cs.Independent(), cs.Systematic(), cs.Pivotal(), cs.Poisson()]
+DESIGNS = [cs.designs.Independent(), cs.designs.Systematic(), cs.designs.Pivotal(), cs.designs.Poisson()]
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: type(design).__name__)
@@ -38,7 +38,11 @@ def test_nominal_intervals_cover_the_truth(problem, design):
 
 def test_independent_variance_is_the_textbook_formula(problem):
     rows, losses, clustering = problem
-    paper = {"pilot": cs.Centers(), "score": cs.Sensitivity(holder=0.1), "design": cs.Independent()}
+    paper = {
+        "pilot": cs.pilots.Centers(),
+        "score": cs.scores.Sensitivity(holder=0.1),
+        "design": cs.designs.Independent(),
+    }
     picked = cs.select(rows, losses, 200, 0, clusters=clustering, **paper)
     draws = np.repeat(losses[picked.ids] / picked.inclusion * 200, picked.multiplicity)
     assert cs.estimate(picked, losses[picked.ids]).total.standard_error == pytest.approx(
@@ -48,7 +52,7 @@ def test_independent_variance_is_the_textbook_formula(problem):
 
 def test_poisson_variance_is_the_textbook_formula(problem):
     rows, losses, clustering = problem
-    picked = cs.select(rows, None, 200, 0, clusters=clustering, design=cs.Poisson())
+    picked = cs.select(rows, None, 200, 0, clusters=clustering, design=cs.designs.Poisson())
     y, p = losses[picked.ids], picked.inclusion
     expected = np.sqrt(((1 - p) * (y / p) ** 2).sum())
     assert cs.estimate(picked, y).total.standard_error == pytest.approx(expected)
@@ -125,7 +129,7 @@ def test_groups_may_be_texts_numbers_or_missing(problem):
 def test_a_draw_that_came_out_empty_says_so(problem):
     rows, _, clustering = problem
     for seed in range(100):
-        picked = cs.select(rows, None, 1, seed, clusters=clustering, design=cs.Poisson())
+        picked = cs.select(rows, None, 1, seed, clusters=clustering, design=cs.designs.Poisson())
         if not len(picked):
             break
     found = cs.estimate(picked, [])
@@ -183,7 +187,7 @@ def test_the_pilot_s_variance_is_that_inside_the_clusters(problem):
 def test_the_pilot_s_variance_is_on_average_that_of_a_draw_from_each_cluster(problem):
     """Against the exact variance, from all rows; the mean over 150 seeds is known to 2 %, so 10 % is 5 errors wide."""
     rows, losses, clustering = problem
-    plan = cs.Representatives().plan(clustering, Frame(rows.n, [], []), 300)
+    plan = cs.pilots.Representatives().plan(clustering, Frame(rows.n, [], []), 300)
     carried, exact = plan.share * losses, 0.0
     for label in range(clustering.k):
         inside = clustering.labels == label
@@ -218,7 +222,7 @@ def test_independent_draws_are_never_certain():
     """As many uniform draws as there are rows: every expected count is 1, and some rows are missed all the same."""
     rows = np.random.default_rng(0).normal(size=(200, 2))
     values = np.random.default_rng(1).exponential(size=200)
-    picked = cs.select(rows, None, 200, score=cs.Distance(floor=1), design=cs.Independent())
+    picked = cs.select(rows, None, 200, score=cs.scores.Distance(floor=1), design=cs.designs.Independent())
     assert np.all(picked.inclusion == pytest.approx(1))
     picked = dataclasses.replace(picked, inclusion=np.ones(len(picked)))
     draws = np.repeat(values[picked.ids], picked.multiplicity)

@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 from reference import algorithm_one
 
 import coresift as cs
-from coresift.pilot import nobody
-from coresift.types import Evidence, Frame, Pilot
+from coresift.selection import no_pilot
+from coresift.types import Evidence, Frame, PilotSample
 
 
 def paper(holder):
-    return {"pilot": cs.Centers(keep=False), "score": cs.Sensitivity(holder=holder), "design": cs.Independent()}
+    return {
+        "pilot": cs.pilots.Centers(keep=False),
+        "score": cs.scores.Sensitivity(holder=holder),
+        "design": cs.designs.Independent(),
+    }
 
 
 @settings(max_examples=40, deadline=None)
@@ -42,7 +46,7 @@ def test_probabilities_and_weights_equal_the_plain_loops(seed, n, k, z, per_clus
     np.testing.assert_array_equal(picked.holder, np.atleast_1d(holder))
 
     frame = Frame(n, np.zeros(0), np.zeros(0))
-    pilot = Pilot(clustering.centers, cs.Centers().plan(clustering, frame, draws))
+    pilot = PilotSample(clustering.centers, cs.pilots.Centers().plan(clustering, frame, draws))
     sizes = paper(holder)["score"].scores(Evidence(clustering, frame, pilot, losses[clustering.centers])).sizes
     np.testing.assert_allclose(sizes / sizes.sum(), p, rtol=1e-6)
 
@@ -59,15 +63,15 @@ def test_only_the_draws_come_out_and_only_the_centers_are_asked():
     picked = cs.select(rows, loss_of, 40, clusters=clustering, **paper(0.5))
     assert sorted(asked) == sorted(clustering.centers.tolist())
     assert set(picked.origin.tolist()) == {3}
-    assert nobody(Frame(3, np.zeros(0), np.zeros(0))).keep is False
+    assert no_pilot(Frame(3, np.zeros(0), np.zeros(0))).keep is False
 
 
 def test_sizes_from_epsilon_and_delta():
-    assert cs.paper_size(0.1) == math.ceil(100 * (2 + 0.2 / 3))
-    assert cs.paper_size(0.2, delta=0.05) == math.ceil(25 * (2 + 0.4 / 3) * math.log(40))
+    assert cs.theory.paper_size(0.1) == math.ceil(100 * (2 + 0.2 / 3))
+    assert cs.theory.paper_size(0.2, delta=0.05) == math.ceil(25 * (2 + 0.4 / 3) * math.log(40))
     rows = np.random.default_rng(0).normal(size=(800, 2))
     picked = cs.select(rows, np.ones(800), epsilon=0.2, delta=0.1, clusters=5, **paper(1.0))
-    assert picked.multiplicity.sum() == cs.paper_size(0.2, 0.1)
+    assert picked.multiplicity.sum() == cs.theory.paper_size(0.2, 0.1)
 
 
 @pytest.mark.parametrize("delta", [None, 0.05, 0.2])

@@ -274,7 +274,11 @@ LOSSES = RNG.exponential(size=500)
 
 
 def paper(word):
-    return {"pilot": cs.Centers(keep=False), "score": cs.Sensitivity(holder=word), "design": cs.Independent()}
+    return {
+        "pilot": cs.pilots.Centers(keep=False),
+        "score": cs.scores.Sensitivity(holder=word),
+        "design": cs.designs.Independent(),
+    }
 
 
 @pytest.mark.parametrize("word", METHODS)
@@ -295,8 +299,8 @@ def test_select_estimates_and_says_so(word):
     np.testing.assert_array_equal(picked.holder, alone.for_drawing())
     assert picked.ledger.entries[0] == (1, "pilot", 20)
     assert picked.ledger.asked == alone.queries
-    assert picked.recipe["score"] == f"Sensitivity(holder={word!r})"
-    assert picked.recipe["holder"] == str(alone)
+    assert picked.provenance.lines()["score"] == f"Sensitivity(holder={word!r})"
+    assert picked.provenance.lines()["holder"] == str(alone)
     levels = LOSSES[clustering.centers]
     p, _ = algorithm_one(ROWS, clustering.centers, clustering.labels, levels, picked.holder, 2.0, 40)
     np.testing.assert_allclose(picked.inclusion / 40, p[picked.ids], rtol=1e-5)
@@ -318,7 +322,7 @@ def test_excluded_rows_are_not_asked_and_other_pilots_work(word):
         asked.extend(ids.tolist())
         return LOSSES[ids]
 
-    score = cs.Sensitivity(holder=word)
+    score = cs.scores.Sensitivity(holder=word)
     picked = cs.select(ROWS, loss_of, 60, clusters=clustering, score=score, exclude=np.unique(excluded))
     assert not set(asked) & set(excluded.tolist())
     assert picked.holder.size == 10
@@ -333,7 +337,7 @@ def test_no_row_is_out_of_reach_because_neighbors_agree():
 
 
 def test_in_rounds_members_asked_before_are_not_asked_again():
-    run = cs.rounds(ROWS, LOSSES, 30, 10, 2, score=cs.Sensitivity(holder="robust"))
+    run = cs.rounds(ROWS, LOSSES, 30, 10, 2, score=cs.scores.Sensitivity(holder="robust"))
     run.next()
     second = run.next()
     entries = {(number, reason): count for number, reason, count in second.ledger.entries}
@@ -344,13 +348,16 @@ def test_in_rounds_members_asked_before_are_not_asked_again():
 
 
 REFUSED = {
-    "word": (lambda c: cs.Sensitivity(holder="dear"), "holder must be a number, one a cluster, or one of 'estimate'"),
+    "word": (
+        lambda c: cs.scores.Sensitivity(holder="dear"),
+        "holder must be a number, one per cluster, or one of 'estimate'",
+    ),
     "method": (lambda c: holder.plan(c, "dear"), "method must be one of 'estimate', 'free', 'robust'; got 'dear'"),
     "share": (lambda c: holder.plan(c, share=1.0), "share must be a number between 0 and 1; got 1.0"),
     "members": (lambda c: holder.plan(c, "robust", members=0), "members must be a whole number of at least 1"),
     "no losses": (lambda c: holder.estimate(c, None), "losses must say what the losses are; got None"),
     "no rows": (lambda c: holder.estimate(c, LOSSES, method="free"), "give the rows too"),
-    "other rows": (lambda c: holder.estimate(c, LOSSES, ROWS + 1), "rows must be those that were clustered"),
+    "other rows": (lambda c: holder.estimate(c, LOSSES, ROWS + 1), "The clustering is of other rows"),
     "a center": (lambda c: holder.estimate(c, LOSSES, exclude=c.centers[:1]), "exclude must leave out no center"),
 }
 

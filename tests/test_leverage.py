@@ -29,7 +29,7 @@ def by_definition(A, ridge=0.0, intercept=False):
 )
 def test_scores_equal_the_definition(seed, n, d, ridge, intercept):
     A = np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
-    found = cs.leverage_scores(A, ridge, intercept=intercept)
+    found = cs.theory.leverage_scores(A, ridge, intercept=intercept)
     np.testing.assert_allclose(found, by_definition(A, ridge, intercept), rtol=1e-6, atol=1e-7)
     assert found.dtype == np.float64
 
@@ -42,7 +42,7 @@ def test_blocks_and_threads_change_nothing(ridge, intercept):
     for threads in (1, 2):
         rows = cs.open_rows(A)
         rows.block_rows = 64
-        found.append(cs.leverage_scores(rows, ridge, intercept=intercept, engine=cs.Local(threads)))
+        found.append(cs.theory.leverage_scores(rows, ridge, intercept=intercept, engine=cs.engines.Local(threads)))
     assert found[0].tobytes() == found[1].tobytes()
     np.testing.assert_allclose(found[0], by_definition(A.astype(np.float32), ridge, intercept), rtol=1e-6)
 
@@ -52,7 +52,7 @@ def test_the_sum_is_the_rank_whatever_repeats(intercept):
     rng = np.random.default_rng(2)
     core = rng.normal(size=(80, 3)).astype(np.float32)
     A = np.column_stack([core, core[:, 0] * 7, core[:, 0] + core[:, 1], np.full(80, 5.0), np.zeros(80)])
-    found = cs.leverage_scores(A, intercept=intercept)
+    found = cs.theory.leverage_scores(A, intercept=intercept)
     assert found.sum() == pytest.approx(4)  # three columns, and the constant once
     expected = by_definition(np.column_stack([core, np.ones(80)]))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
@@ -60,22 +60,24 @@ def test_the_sum_is_the_rank_whatever_repeats(intercept):
 
 def test_fewer_rows_than_columns_have_full_say():
     A = np.random.default_rng(3).normal(size=(5, 20))
-    np.testing.assert_allclose(cs.leverage_scores(A), 1)
-    assert cs.leverage_scores(A, ridge=1.0).max() < 1
+    np.testing.assert_allclose(cs.theory.leverage_scores(A), 1)
+    assert cs.theory.leverage_scores(A, ridge=1.0).max() < 1
 
 
 def test_units_do_not_matter_and_a_large_mean_does_not_hide_a_column():
     A = np.random.default_rng(4).normal(size=(200, 3)).astype(np.float32)
     scaled = A * np.float32([2.0**20, 1.0, 2.0**-20])
-    np.testing.assert_allclose(cs.leverage_scores(scaled), cs.leverage_scores(A), rtol=1e-9)
+    np.testing.assert_allclose(cs.theory.leverage_scores(scaled), cs.theory.leverage_scores(A), rtol=1e-9)
     moved = np.round(A * 64) / 64 + np.float32([4096, 0, 0])
     np.testing.assert_allclose(
-        cs.leverage_scores(moved, intercept=True), cs.leverage_scores(np.round(A * 64) / 64, intercept=True), rtol=1e-6
+        cs.theory.leverage_scores(moved, intercept=True),
+        cs.theory.leverage_scores(np.round(A * 64) / 64, intercept=True),
+        rtol=1e-6,
     )
 
 
 def test_all_zeros_have_no_say():
-    np.testing.assert_array_equal(cs.leverage_scores(np.zeros((4, 2))), 0)
+    np.testing.assert_array_equal(cs.theory.leverage_scores(np.zeros((4, 2))), 0)
 
 
 @pytest.mark.parametrize(
@@ -88,5 +90,5 @@ def test_all_zeros_have_no_say():
 )
 def test_bad_input_is_one_sentence(A, ridge, says):
     with pytest.raises(cs.InputError) as error:
-        cs.leverage_scores(A, ridge)
+        cs.theory.leverage_scores(A, ridge)
     assert str(error.value).startswith(says)

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coresift as cs
-from coresift import arguments, pipeline
+from coresift import recipes, selection
 from coresift.progress import Progress
+from coresift.types import Provenance
 
 TINY = np.array([[0.0, 0.0], [0.3, 0.1], [0.1, 0.5], [4.0, 4.0], [4.2, 4.5], [3.5, 4.4], [9.0, 0.0]])
 TINY_LOSSES = np.array([0.5, 1.0, 0.2, 3.0, 2.0, 2.5, 7.0])
-DESIGNS = [cs.Independent(), cs.Systematic(), cs.Pivotal(), cs.Poisson()]
+DESIGNS = [cs.designs.Independent(), cs.designs.Systematic(), cs.designs.Pivotal(), cs.designs.Poisson()]
 
 
 def name(part):
@@ -35,24 +36,31 @@ def problem():
 def outcomes(design, pilot, frame):
     """Yield every selection of the real flow with its probability; the pilot is certain or there is none."""
     scripted = Scripted(design)
-    options = {"pilot": pilot, "score": cs.Distance(), "design": scripted, "clusters": cs.cluster(TINY, 2, seed=1)}
-    settled = arguments.settle(TINY, 3 if pilot is None else 4, 0, asking=True, **options, **frame)
-    prepared = pipeline.prepare(settled, None, Progress())
-    answers = TINY_LOSSES[prepared.pilot.ids]
-    pipeline.finish(prepared, answers, cs.Ledger())
+    options = {
+        "pilot": pilot,
+        "score": cs.scores.Distance(),
+        "design": scripted,
+        "clusters": cs.cluster(TINY, 2, seed=1),
+    }
+    job = recipes.settle(TINY, 3 if pilot is None else 4, 0, asking=True, **options, **frame)
+    draft = selection.prepare(job, None, Progress())
+    answers = TINY_LOSSES[draft.pilot.ids]
+    selection.finish(draft, answers, cs.types.Ledger())
     for script, probability in boxes(design, scripted.seen):
         scripted.script = script
-        yield pipeline.finish(prepared, answers, cs.Ledger()), probability
+        yield selection.finish(draft, answers, cs.types.Ledger()), probability
 
 
 @pytest.mark.parametrize("frame", [{}, {"given": [4], "exclude": [1]}], ids=["plain", "given and excluded"])
-@pytest.mark.parametrize("pilot", [None, cs.Centers(keep=True)], ids=["no pilot", "centers"])
+@pytest.mark.parametrize("pilot", [None, cs.pilots.Centers(keep=True)], ids=["no pilot", "centers"])
 @pytest.mark.parametrize("design", DESIGNS, ids=name)
 def test_the_difference_is_unbiased_by_enumeration_whatever_the_predictions(design, pilot, frame):
     counted = np.ones(7, bool)
     counted[frame.get("exclude", [])] = False
     rng = np.random.default_rng(0)
-    methods = [cs.Difference(np.where(counted, scale * rng.normal(size=7), np.nan)) for scale in (1, 10, 100)]
+    methods = [
+        cs.estimators.Difference(np.where(counted, scale * rng.normal(size=7), np.nan)) for scale in (1, 10, 100)
+    ]
     means, mass = np.zeros(3), 0.0
     for picked, probability in outcomes(design, pilot, frame):
         found = [method.adjust(picked, TINY_LOSSES[picked.ids]).total(picked) for method in methods]
@@ -67,7 +75,7 @@ def draws_of(multiplicity, sizes):
     draws, ids = multiplicity.sum(), np.flatnonzero(multiplicity)
     inclusion = draws * sizes / sizes.sum()
     one = np.ones(ids.size)
-    return cs.Selection(
+    return cs.WeightedSelection(
         ids=ids,
         weights=(multiplicity / inclusion)[ids],
         inclusion=inclusion[ids],
@@ -83,9 +91,9 @@ def draws_of(multiplicity, sizes):
         population=sizes.size,
         seed=0,
         z=2.0,
-        designs=("", "Independent"),
-        recipe={},
-        ledger=cs.Ledger(),
+        phases=(None, cs.designs.Independent()),
+        provenance=Provenance("test", 1, None, {}),
+        ledger=cs.types.Ledger(),
         least_inclusion=inclusion.min(),
     )
 
@@ -93,7 +101,7 @@ def draws_of(multiplicity, sizes):
 def regression_bias(draws):
     """The exact bias of the regression estimator with one column, by enumerating how often each of 3 rows comes."""
     values, column, sizes = np.array([1.0, 2.0, 6.0]), np.array([1.0, 3.0, 4.0]), np.array([1.0, 1.0, 2.0])
-    method, mean = cs.Regression(column, intercept=False), 0.0
+    method, mean = cs.estimators.GeneralizedRegression(column, intercept=False), 0.0
     for first, second in itertools.product(range(draws + 1), repeat=2):
         counts = np.array([first, second, draws - first - second])
         if counts[2] < 0:
@@ -137,24 +145,24 @@ def test_the_regression_equals_the_slow_one(problem, design):
     here = np.column_stack([np.ones(len(picked)), columns[picked.ids]])
     totals = [4000.0, *columns.sum(axis=0)]
     total, calibrated, residuals = slow_regression(picked.weights, here, totals, losses[picked.ids])
-    method = cs.Regression(columns)
+    method = cs.estimators.GeneralizedRegression(columns)
     found = cs.estimate(picked, losses[picked.ids], method=method)
     assert found.total.value == pytest.approx(total)
     np.testing.assert_allclose(method.weights(picked), calibrated)
     np.testing.assert_allclose(method.weights(picked) @ here, totals, rtol=1e-9, atol=1e-6)
     spread = calibrated / picked.weights * residuals * np.sqrt(len(picked) / (len(picked) - 3))
     assert found.total.standard_error == pytest.approx(cs.estimate(picked, spread).total.standard_error)
-    by_totals = cs.Regression(columns[picked.ids], totals=columns.sum(axis=0))
+    by_totals = cs.estimators.GeneralizedRegression(columns[picked.ids], totals=columns.sum(axis=0))
     assert cs.estimate(picked, losses[picked.ids], method=by_totals).total.value == pytest.approx(total)
 
 
 def test_what_columns_explain_wholly_is_known_exactly(problem):
     rows, losses, clustering, cheap = problem
     picked = cs.select(rows, losses, 100, clusters=clustering)
-    found = cs.estimate(picked, 3 - 2 * cheap[picked.ids], method=cs.Regression(cheap))
+    found = cs.estimate(picked, 3 - 2 * cheap[picked.ids], method=cs.estimators.GeneralizedRegression(cheap))
     assert found.total.value == pytest.approx((3 - 2 * cheap).sum())
     assert found.total.standard_error < 1e-6 * abs(found.total.value)
-    found = cs.estimate(picked, cheap[picked.ids], method=cs.Difference(cheap))
+    found = cs.estimate(picked, cheap[picked.ids], method=cs.estimators.Difference(cheap))
     assert (found.total.value, found.total.standard_error) == (pytest.approx(cheap.sum()), 0)
 
 
@@ -162,7 +170,7 @@ def test_a_column_given_twice_does_no_harm(problem):
     rows, losses, clustering, cheap = problem
     picked = cs.select(rows, losses, 200, clusters=clustering)
     once, twice = (
-        cs.estimate(picked, losses[picked.ids], method=cs.Regression(np.column_stack(columns)))
+        cs.estimate(picked, losses[picked.ids], method=cs.estimators.GeneralizedRegression(np.column_stack(columns)))
         for columns in ([cheap], [cheap, 5 * cheap])
     )
     assert twice.total.value == pytest.approx(once.total.value)
@@ -174,7 +182,7 @@ def test_totals_that_cannot_be_reached_are_told(problem):
     picked = cs.select(rows, losses, 200, clusters=clustering)
     unseen = np.zeros(rows.n)
     unseen[np.setdiff1d(np.arange(rows.n), picked.ids)] = 1
-    found = cs.estimate(picked, losses[picked.ids], method=cs.Regression(unseen))
+    found = cs.estimate(picked, losses[picked.ids], method=cs.estimators.GeneralizedRegression(unseen))
     assert any("cannot be weighted to the known totals" in remark for remark in found.warnings)
 
 
@@ -182,7 +190,11 @@ def test_totals_that_cannot_be_reached_are_told(problem):
 def test_intervals_of_all_methods_cover_the_truth(problem, design):
     """300 seeds at 95 %: below 91.5 % has a false-alarm rate under 1 in 100; and both beat the plain total."""
     rows, losses, clustering, cheap = problem
-    methods = {"plain": None, "difference": cs.Difference(cheap / 2), "regression": cs.Regression(cheap)}
+    methods = {
+        "plain": None,
+        "difference": cs.estimators.Difference(cheap / 2),
+        "regression": cs.estimators.GeneralizedRegression(cheap),
+    }
     covered, errors = dict.fromkeys(methods, 0), {key: [] for key in methods}
     for seed in range(300):
         picked = cs.select(rows, losses, 150, seed, clusters=clustering, design=design)
@@ -204,9 +216,9 @@ def test_the_weighted_set_is_the_difference_from_the_centers(problem, seed, data
     exclude = data.draw(st.sampled_from([None, free[:70]]))
     picked = cs.select(rows, losses, 90, seed, clusters=clustering, design=design, exclude=exclude)
     values = np.random.default_rng(seed).normal(size=rows.n)
-    ids, weights = cs.difference_weights(picked, clustering, exclude)
-    predictions = cs.center_predictions(clustering, values[clustering.centers], exclude)
-    found = cs.estimate(picked, values[picked.ids], method=cs.Difference(predictions))
+    ids, weights = cs.theory.difference_weights(picked, clustering, exclude)
+    predictions = cs.theory.center_predictions(clustering, values[clustering.centers], exclude)
+    found = cs.estimate(picked, values[picked.ids], method=cs.estimators.Difference(predictions))
     assert weights @ values[ids] == pytest.approx(found.total.value, abs=1e-6)
     assert set(ids) == set(picked.ids) | set(clustering.centers)
 
@@ -215,15 +227,15 @@ def test_groups_add_up_under_the_regression_and_are_refused_by_the_difference(pr
     rows, losses, clustering, cheap = problem
     picked = cs.select(rows, losses, 300, clusters=clustering)
     values, labels = losses[picked.ids], picked.ids % 3
-    groups = cs.estimate(picked, values, groups=labels, method=cs.Regression(cheap))
-    whole = cs.estimate(picked, values, method=cs.Regression(cheap))
+    groups = cs.estimate(picked, values, groups=labels, method=cs.estimators.GeneralizedRegression(cheap))
+    whole = cs.estimate(picked, values, method=cs.estimators.GeneralizedRegression(cheap))
     assert sum(one.total.value for one in groups.values()) == pytest.approx(whole.total.value)
-    calibrated = cs.Regression(cheap).weights(picked)
+    calibrated = cs.estimators.GeneralizedRegression(cheap).weights(picked)
     for label, one in groups.items():
         inside = labels == label
         assert one.mean.value == pytest.approx(calibrated[inside] @ values[inside] / calibrated[inside].sum())
     with pytest.raises(cs.InputError, match="Difference cannot tell groups"):
-        cs.estimate(picked, values, groups=labels, method=cs.Difference(cheap))
+        cs.estimate(picked, values, groups=labels, method=cs.estimators.Difference(cheap))
 
 
 def test_methods_name_themselves(problem):
@@ -231,37 +243,61 @@ def test_methods_name_themselves(problem):
     picked = cs.select(rows, losses, 100, clusters=clustering)
     shown = [
         cs.estimate(picked, losses[picked.ids], method=method).method
-        for method in (cs.HorvitzThompson(), cs.Difference(cheap), cs.Regression(cheap))
+        for method in (
+            cs.estimators.HorvitzThompson(),
+            cs.estimators.Difference(cheap),
+            cs.estimators.GeneralizedRegression(cheap),
+        )
     ]
     assert [text.split(";")[0] for text in shown] == [
         "weighted total",
         "difference from predictions",
         "regression on known totals",
     ]
-    assert cs.Difference(cheap) == cs.Difference(cheap.copy()) != cs.Difference(cheap + 1)
+    assert (
+        cs.estimators.Difference(cheap) == cs.estimators.Difference(cheap.copy()) != cs.estimators.Difference(cheap + 1)
+    )
 
 
 REFUSALS = {
-    "a class": (lambda p: cs.estimate(p, np.ones(100), method=cs.Difference), "method must be HorvitzThompson"),
+    "a class": (
+        lambda p: cs.estimate(p, np.ones(100), method=cs.estimators.Difference),
+        "method must be HorvitzThompson",
+    ),
     "few predictions": (
-        lambda p: cs.estimate(p, np.ones(100), method=cs.Difference(np.ones(100))),
+        lambda p: cs.estimate(p, np.ones(100), method=cs.estimators.Difference(np.ones(100))),
         "predictions must be numbers for each of 4000 rows; got 100",
     ),
     "a gap": (
-        lambda p: cs.estimate(p, np.ones(100), method=cs.Difference(np.append(np.nan, np.ones(3999)))),
+        lambda p: cs.estimate(p, np.ones(100), method=cs.estimators.Difference(np.append(np.nan, np.ones(3999)))),
         "predictions must be NaN in exactly the 0 excluded rows; got 1 rows with NaN",
     ),
-    "an infinity": (lambda p: cs.Difference([1.0, np.inf]), "predictions must be finite .*; got an infinity"),
-    "a matrix": (lambda p: cs.Difference(np.ones((3, 2))), r"predictions must be .*; got shape \(3, 2\)"),
-    "texts": (lambda p: cs.Regression(["a"]), "columns must be numbers; got list"),
-    "totals": (lambda p: cs.Regression(np.ones((3, 2)), totals=[1.0]), "totals must be one number for each of 2 col"),
-    "no total": (lambda p: cs.Regression(np.ones(3), totals=[np.nan]), "totals must be finite numbers; got nan"),
+    "an infinity": (
+        lambda p: cs.estimators.Difference([1.0, np.inf]),
+        "predictions must be finite .*; got an infinity",
+    ),
+    "a matrix": (lambda p: cs.estimators.Difference(np.ones((3, 2))), r"predictions must be .*; got shape \(3, 2\)"),
+    "texts": (lambda p: cs.estimators.GeneralizedRegression(["a"]), "columns must be numbers; got list"),
+    "totals": (
+        lambda p: cs.estimators.GeneralizedRegression(np.ones((3, 2)), totals=[1.0]),
+        "totals must be one number for each of 2 col",
+    ),
+    "no total": (
+        lambda p: cs.estimators.GeneralizedRegression(np.ones(3), totals=[np.nan]),
+        "totals must be finite numbers; got nan",
+    ),
     "selected columns": (
-        lambda p: cs.Regression(np.ones(99), totals=4000).weights(p),
+        lambda p: cs.estimators.GeneralizedRegression(np.ones(99), totals=4000).weights(p),
         r"columns must be 100 numbers a column, .*; got shape \(99, 1\), 0 missing",
     ),
-    "too many columns": (lambda p: cs.Regression(np.ones((4000, 99))).weights(p), "columns must be fewer than the 100"),
-    "intercept": (lambda p: cs.Regression(np.ones(3), intercept=1), "intercept must be True or False"),
+    "too many columns": (
+        lambda p: cs.estimators.GeneralizedRegression(np.ones((4000, 99))).weights(p),
+        "columns must be fewer than the 100",
+    ),
+    "intercept": (
+        lambda p: cs.estimators.GeneralizedRegression(np.ones(3), intercept=1),
+        "intercept must be True or False",
+    ),
 }
 
 
@@ -277,10 +313,10 @@ def test_the_clustering_must_be_the_selections_own(problem):
     rows, losses, clustering, _ = problem
     picked = cs.select(rows, losses, 100, clusters=clustering, exclude=[int(clustering.centers[0])])
     with pytest.raises(cs.InputError, match="another one than the selection was made with"):
-        cs.difference_weights(picked, cs.cluster(rows, 30, seed=1))
+        cs.theory.difference_weights(picked, cs.cluster(rows, 30, seed=1))
     with pytest.raises(cs.InputError, match="exclude must be the 1 rows that were excluded; got 0 rows"):
-        cs.difference_weights(picked, clustering)
+        cs.theory.difference_weights(picked, clustering)
     with pytest.raises(cs.InputError, match="A center is among the excluded rows"):
-        cs.difference_weights(picked, clustering, exclude=[int(clustering.centers[0])])
+        cs.theory.difference_weights(picked, clustering, exclude=[int(clustering.centers[0])])
     with pytest.raises(cs.InputError, match="one finite number for each of 30 centers; got 2 numbers"):
-        cs.center_predictions(clustering, [1.0, 2.0])
+        cs.theory.center_predictions(clustering, [1.0, 2.0])

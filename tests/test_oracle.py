@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -175,20 +176,17 @@ class Stubborn:
 @pytest.mark.parametrize(
     ("reply", "sentence"),
     [
-        ([0.5, np.nan, 1, -1], r"losses must be finite and at least 0; row 41 has nan (2 of 4 rows are like that)."),
-        ([0.5, 1, -0.25, 1], r"losses must be finite and at least 0; row 2 has -0.25 (1 of 4 rows are like that)."),
-        ([0.5, 1, 1, np.inf], r"losses must be finite and at least 0; row 17 has inf (1 of 4 rows are like that)."),
         ([0.5, 1, 1], r"losses must be one number for each of 4 rows; got shape (3,)."),
         ([[0.5, 1, 1, 2]], r"losses must be one number for each of 4 rows; got shape (1, 4)."),
         (None, r"losses must be one number for each of 4 rows; got shape ()."),
-        (["a", "b", "c", "d"], r"losses must be numbers, one a row; got list."),
+        (["a", "b", "c", "d"], r"losses must be numbers, one per row; got list."),
         (
             Stubborn(),
-            "losses must be numbers, one a row; got Stubborn, which gave RuntimeError: it requires grad.",
+            "losses must be numbers, one per row; got Stubborn, which gave RuntimeError: it requires grad.",
         ),
     ],
 )
-def test_wrong_answers_are_named_not_retried_and_not_journalled(tmp_path, reply, sentence):
+def test_a_reply_that_is_not_one_number_per_row_is_named_not_retried_and_not_kept(tmp_path, reply, sentence):
     journal = tmp_path / "journal"
     oracle = Oracle(lambda rows: reply, journal=journal, batch=4)
     with pytest.raises(LossError) as error:
@@ -228,7 +226,7 @@ def test_after_the_last_retry_the_error_tells_what_is_safe_and_the_same_call_goe
         ask(model, batch=3, journal=journal)
     assert str(error.value) == (
         "The callable for losses failed 3 times on 3 rows, the first of them row 17: ConnectionError: the model is "
-        f"away. 3 answers are safe in the journal {journal}; the same call goes on from there."
+        f"away. 3 answers are safe in the state file {journal}; the same call goes on from there."
     )
     assert isinstance(error.value.__cause__, ConnectionError)
     again = Model()
@@ -469,8 +467,10 @@ def test_a_journal_is_plain_lines_and_is_read_back_instead_of_asking(tmp_path):
     path, model = tmp_path / "journal", Model()
     ask(Model(), batch=4, journal=path)
     header, *batches = [json.loads(line) for line in path.read_text().splitlines()]
-    assert header == {"format": 1, "name": "loss", "fingerprint": FINGERPRINT}
-    assert batches == [{"ids": rows, "losses": LOSSES[rows].tolist()} for rows in ([5, 41, 2, 17], [8, 30, 9])]
+    sums = [line.pop("sum") for line in (header, *batches)]
+    assert header == {"format": 2, "name": "loss", "fingerprint": FINGERPRINT}
+    assert batches == [{"ids": rows, "answers": LOSSES[rows].tolist()} for rows in ([5, 41, 2, 17], [8, 30, 9])]
+    assert sums == [checksum for checksum, _ in chain(path.read_bytes())]
     assert np.array_equal(ask(model, [9, 0, 5], batch=4, journal=path), LOSSES[[9, 0, 5]])
     assert model.batches == [[0]]
 
@@ -486,16 +486,13 @@ def test_answers_are_in_the_journal_before_the_next_batch_is_asked(tmp_path):
     assert seen == [1, 2, 3]
 
 
-@pytest.mark.parametrize("ending", [b"", b"\n"])
-def test_a_journal_cut_at_any_byte_goes_on_to_the_same_answers_and_the_same_bytes(tmp_path, ending):
+def test_a_journal_cut_at_any_byte_goes_on_to_the_same_answers_and_the_same_bytes(tmp_path):
     path = tmp_path / "journal"
     ask(Model(), batch=4, journal=path)
     whole = path.read_bytes()
     for cut in range(len(whole)):
-        if ending and whole[cut : cut + 1] == b"\n":
-            continue  # that is the whole line
-        path.write_bytes(whole[:cut] + ending if cut and whole[cut - 1 : cut] != b"\n" else whole[:cut])
-        kept = whole[:cut].count(b"\n")
+        path.write_bytes(whole[:cut])
+        kept = whole[: cut + 1].count(b"\n")  # a line that only lacks its end is whole
         model = Model()
         assert np.array_equal(ask(model, batch=4, journal=path), LOSSES[ROWS])
         assert model.asked == ROWS[4 * max(kept - 1, 0) :].tolist()
@@ -518,9 +515,7 @@ def test_a_journal_of_another_run_is_refused_and_left_alone(tmp_path, change, to
     with path.open("ab") as file:
         file.write(b'{"ids": [')
     content = path.read_bytes()
-    sentence = (
-        rf"belongs to another run \({told}\); use another journal file, or the arguments that it was begun with\.$"
-    )
+    sentence = rf"belongs to another run \({told}\); use another file, or the arguments that it was begun with\.$"
     with pytest.raises(InputError, match=sentence):
         ask(model, journal=path, **change)
     assert (path.read_bytes(), model.batches) == (content, [])
@@ -534,55 +529,125 @@ def test_a_journal_of_another_run_is_refused_and_left_alone(tmp_path, change, to
         b"id,loss\n1,2\n3,4\n",
         b"\x89PNG\xff",
         b"[]\n[]\n",
-        b'{"format": 1}\n{}\n',
+        b'{"formal": 2}\n{}\n',
         b"[" * 99999,
     ],
 )
 def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path, content):
     path = tmp_path / "journal"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="is not a journal of coresift; use another file as the journal"):
+    with pytest.raises(InputError, match="is not a state file of coresift; use another file"):
         ask(Model(), journal=path)
     assert path.read_bytes() == content
 
 
-def test_a_journal_of_a_later_format_is_refused(tmp_path):
-    (tmp_path / "journal").write_text('{"format": 2, "name": "loss", "fingerprint": {}}\n')
-    with pytest.raises(InputError, match="has format 2, and this version of coresift reads 1; use another journal"):
+@pytest.mark.parametrize("other", [1, 3])
+def test_a_journal_of_another_format_is_refused(tmp_path, other):
+    (tmp_path / "journal").write_text(f'{{"format": {other}, "name": "loss", "fingerprint": {{}}}}\n')
+    with pytest.raises(InputError, match=f"has format {other}, and this version of coresift reads 2; use another file"):
         ask(Model(), journal=tmp_path / "journal")
 
 
-BATCH = '{"ids": [5, 41], "losses": [0.5, 1.0]}'
+def chain(content):
+    """The checksums of whole lines as they should be, and the lines; computed without the code under test."""
+    before, found = "", []
+    for line in content.split(b"\n")[:-1]:
+        body = line[: line.rindex(b', "sum": ')]
+        before = hashlib.blake2b(before.encode() + body, digest_size=8).hexdigest()
+        found.append((before, line))
+    return found
+
+
+def seal(lines):
+    """Write lines with the checksums that they should have, as a forger would."""
+    before, content = "", b""
+    for line in lines:
+        body = line.encode()[:-1]
+        before = hashlib.blake2b(before.encode() + body, digest_size=8).hexdigest()
+        content += body + f', "sum": "{before}"}}\n'.encode()
+    return content
+
+
+HEADER = json.dumps({"format": 2, "name": "loss", "fingerprint": FINGERPRINT})
 
 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('{"ids": [5, 4', "it is not a batch of answers."),
-        ("", "it is not a batch of answers."),
-        ("\0\0\0", "it is not a batch of answers."),
-        ("3", "it is not a batch of answers."),
         ('{"ids": [5]}', "it is not a batch of answers."),
-        ('{"ids": null, "losses": []}', "it is not a batch of answers."),
-        ('{"ids": [5], "losses": [NaN]}', "losses must be finite and at least 0; row 5 has nan"),
-        ('{"ids": [5], "losses": [-1]}', "losses must be finite and at least 0; row 5 has -1.0"),
-        ('{"ids": [5, 6], "losses": [1]}', "losses must be one number for each of 2 rows"),
-        ('{"ids": [5.5], "losses": [1]}', "ids must be a list of row numbers"),
-        ('{"ids": [60], "losses": [1]}', "ids must be row numbers from 0 to 59"),
-        ('{"ids": [-1], "losses": [1]}', "ids must be row numbers from 0 to 59"),
-        ('{"ids": [1e300], "losses": [1]}', "ids must be a list of row numbers"),
-        ('{"ids": [1' + "0" * 40 + '], "losses": [1]}', "ids must be a list of row numbers"),
+        ('{"ids": null, "answers": []}', "it is not a batch of answers."),
+        ('{"ids": [5], "answers": [NaN]}', "losses must be finite and at least 0; row 5 has nan"),
+        ('{"ids": [5], "answers": [-1]}', "losses must be finite and at least 0; row 5 has -1.0"),
+        ('{"ids": [5, 6], "answers": [1]}', "losses must be one number for each of 2 rows"),
+        ('{"ids": [5.5], "answers": [1]}', "ids must be a list of row numbers"),
+        ('{"ids": [60], "answers": [1]}', "ids must be row numbers from 0 to 59"),
+        ('{"ids": [-1], "answers": [1]}', "ids must be row numbers from 0 to 59"),
+        ('{"ids": [1e300], "answers": [1]}', "ids must be a list of row numbers"),
+        ('{"ids": [1' + "0" * 40 + '], "answers": [1]}', "ids must be a list of row numbers"),
+        ('{"ids": [0], "answers": [0.25]}', "row 0 has 0.25, and an earlier line has 0.5."),
+        ('{"ids": [0], "answers": [0.25], "correct": 1}', "row 0 has 0.25, and an earlier line has 0.5."),
     ],
 )
-def test_a_broken_line_inside_a_journal_is_named_and_the_file_left_alone(tmp_path, line, why):
+def test_a_sealed_line_that_is_no_batch_of_answers_is_named_and_the_file_left_alone(tmp_path, line, why):
     path = tmp_path / "journal"
-    ask(LOSSES, [0], journal=path)
-    content = path.read_text() + f"{line}\n{BATCH}\n{BATCH[:9]}"
-    path.write_text(content)
+    first, last = '{"ids": [0], "answers": [0.5]}', '{"ids": [7], "answers": [1.0]}'
+    content = seal([HEADER, first, line, last]) + b'{"ids": '
+    path.write_bytes(content)
     with pytest.raises(InputError) as error:
         ask(Model(), journal=path)
-    assert str(error.value).startswith(f"Line 3 of the journal {path} cannot be used: {why}")
-    assert path.read_text() == content
+    assert str(error.value).startswith(f"Line 3 of the state file {path} cannot be used: {why}")
+    assert path.read_bytes() == content
+
+
+def test_a_correction_and_a_repetition_in_a_journal_are_read(tmp_path):
+    path = tmp_path / "journal"
+    again, other = '{"ids": [0], "answers": [0.5]}', '{"ids": [0], "answers": [0.25], "correct": true}'
+    path.write_bytes(seal([HEADER, again, again, other]))
+    assert ask(Model(), [0], journal=path).tolist() == [0.25]
+
+
+def small_journal(path):
+    ask(Model(), batch=3, journal=path, cost=0.5)
+    return path.read_bytes()
+
+
+def outcome(path, content):
+    """What a run with this journal comes to: refused in one sentence, or the answers."""
+    path.write_bytes(content)
+    try:
+        answers = ask(Model(), batch=3, journal=path, cost=0.5)
+    except InputError as error:
+        assert path.read_bytes() == content, "a file that is refused is left alone"
+        return str(error)
+    return answers.tolist()
+
+
+def test_every_single_bit_flip_is_refused_and_the_file_left_alone(tmp_path):
+    path = tmp_path / "journal"
+    content = small_journal(path)
+    for place in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[place // 8] ^= 1 << place % 8
+        assert isinstance(outcome(path, bytes(flipped)), str), place
+
+
+def test_lines_that_are_removed_doubled_or_shuffled_are_refused_by_number(tmp_path):
+    path = tmp_path / "journal"
+    lines = small_journal(path).splitlines(keepends=True)
+    assert len(lines) == 7
+    for place in range(1, len(lines) - 1):
+        assert f"Line {place + 1} of" in outcome(path, b"".join(lines[:place] + lines[place + 1 :]))
+    for place in range(1, len(lines)):
+        assert f"Line {place + 2} of" in outcome(path, b"".join(lines[: place + 1] + lines[place:]))
+    chance = random.Random(0)
+    for _ in range(50):
+        mixed = [lines[0], *chance.sample(lines[1:], 6)]
+        if mixed != lines:
+            assert "cannot be used: it is damaged" in outcome(path, b"".join(mixed))
+    for stretch in range(1, len(lines)):  # a stretch at the end is a run that was stopped there
+        assert outcome(path, b"".join(lines[:stretch])) == LOSSES[ROWS].tolist()
+    for noise in (b"\n", b"{}\n", b"\0" * 9 + b"\n", b"3\n", b"[" * 9999 + b"\n"):
+        assert "Line 4 of" in outcome(path, b"".join([*lines[:3], noise, *lines[3:]]))
 
 
 def test_a_journal_in_use_is_refused_and_free_again_afterwards(tmp_path):
@@ -597,9 +662,9 @@ def test_a_journal_in_use_is_refused_and_free_again_afterwards(tmp_path):
 
 
 def test_places_where_no_journal_can_be(tmp_path):
-    with pytest.raises(InputError, match=r"The journal .* must be a file; it is something else\."):
+    with pytest.raises(InputError, match=r"The state file .* must be a file; it is something else\."):
         ask(Model(), journal=tmp_path)
-    with pytest.raises(InputError, match=r"The journal .* cannot be opened: No such file or directory\."):
+    with pytest.raises(InputError, match=r"The state file .* cannot be opened: No such file or directory\."):
         ask(Model(), journal=tmp_path / "nowhere" / "journal")
 
 
@@ -608,7 +673,7 @@ def test_a_removed_journal_gets_the_answers_that_the_oracle_still_has(tmp_path):
     oracle = Oracle(model, journal=path)
     ask(oracle)
     path.unlink()
-    ask(oracle, [0, 5])
+    ask(oracle, [0, *ROWS])
     again = Model()
     assert np.array_equal(ask(again, [0, *ROWS], journal=path), LOSSES[[0, *ROWS]])
     assert (again.batches, len(model.asked)) == ([], 8)
@@ -626,8 +691,8 @@ def ask_with_room_for(size, *arguments, **options):
 def test_a_full_disk_is_one_sentence_and_the_next_run_goes_on(tmp_path):
     path = tmp_path / "journal"
     with pytest.raises(LossError, match=r"cannot be written: File too large\. 2 answers are safe in it; the same call"):
-        ask_with_room_for(200, Model(), batch=2, journal=path)  # the second batch fits in part only
-    assert len(path.read_bytes()) == 200
+        ask_with_room_for(260, Model(), batch=2, journal=path)  # the second batch fits in part only
+    assert [len(json.loads(line).get("ids", ())) for line in path.read_text().splitlines()] == [0, 2]
     model = Model()
     assert np.array_equal(ask(model, batch=2, journal=path), LOSSES[ROWS])
     assert model.asked == ROWS[2:].tolist()
@@ -688,8 +753,10 @@ def test_killed_at_random_moments_a_run_goes_on_and_asks_nothing_answered_again(
     for turn in range(8):
         run = start(killed)
         if turn:  # the first kill comes anywhere in the start of the process
-            run.stdout.readline()
-        time.sleep(moments.uniform(0, 0.15))
+            goal = len(batches(killed)) + moments.randint(1, 25)
+            while len(batches(killed)) < goal and run.poll() is None:
+                time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.008 if turn else 0.15))
         os.kill(run.pid, signal.SIGKILL)
         kills += run.wait() == -signal.SIGKILL
         run.stdout.close()

@@ -24,7 +24,7 @@ def test_centers_asks_the_centers_and_replaces_excluded_ones_by_the_nearest_memb
     lost = int(clustering.centers[3])
     members = np.flatnonzero((clustering.labels == 3) & (np.arange(clustering.n) != lost))
     nearest = members[np.argmin(clustering.distances[members])]
-    plan = cs.Centers().plan(clustering, frame(clustering.n, exclude=[lost]), 50)
+    plan = cs.pilots.Centers().plan(clustering, frame(clustering.n, exclude=[lost]), 50)
     asked = np.flatnonzero(plan.inclusion)
     assert set(asked) == (set(clustering.centers.tolist()) - {lost}) | {int(nearest)}
     assert np.all(plan.share == 0)
@@ -33,9 +33,9 @@ def test_centers_asks_the_centers_and_replaces_excluded_ones_by_the_nearest_memb
 def test_a_cluster_without_any_open_row_is_not_asked():
     clustering = clustered()
     gone = np.flatnonzero(clustering.labels == 2)
-    plan = cs.Centers().plan(clustering, frame(clustering.n, exclude=gone), 50)
+    plan = cs.pilots.Centers().plan(clustering, frame(clustering.n, exclude=gone), 50)
     assert np.count_nonzero(plan.inclusion) == clustering.k - 1
-    plan = cs.Representatives().plan(clustering, frame(clustering.n, exclude=gone), 50)
+    plan = cs.pilots.Representatives().plan(clustering, frame(clustering.n, exclude=gone), 50)
     assert np.all(plan.inclusion[gone] == 0)
 
 
@@ -43,7 +43,7 @@ def test_a_cluster_without_any_open_row_is_not_asked():
 @given(st.integers(0, 1000), st.integers(1, 300), st.integers(1, 30), st.sampled_from([0.1, 0.2, 0.5, 0.9]))
 def test_representatives_deals_whole_rows_to_clusters(seed, budget, k, part):
     clustering = clustered(seed, k=k)
-    strategy = cs.Representatives(part=part)
+    strategy = cs.pilots.Representatives(part=part)
     plan = strategy.plan(clustering, frame(clustering.n), budget)
     size = min(strategy.size(clustering.k, budget), clustering.n)
     by_cluster = np.bincount(clustering.labels, plan.inclusion, clustering.k)
@@ -63,7 +63,7 @@ def test_equal_probabilities_and_a_large_part_of_the_rows_give_uniform_s_own_var
         centers=np.array([0]), labels=np.zeros(n), distances=np.zeros(n), free_centers=np.zeros((1, 1)),
         z=2.0, free_cost=0.0, snapped_cost=0.0, seed=0, normalized=False, fingerprint="",
     )  # fmt: skip
-    strategy = cs.Representatives()
+    strategy = cs.pilots.Representatives()
     plan = strategy.plan(clustering, frame(n), budget)
     first = strategy.size(1, budget)
     share, pilot, rest = plan.share[0], first / n, (budget - first) / (n - first)
@@ -85,10 +85,10 @@ def test_dealing_stays_within_limits_and_sums_to_the_total(pairs, data):
 
 def test_keep_is_yes_or_no():
     with pytest.raises(cs.InputError, match="keep must be True or False; got 'no'"):
-        cs.Centers(keep="no")
+        cs.pilots.Centers(keep="no")
 
 
 @pytest.mark.parametrize("options", [{"part": 0}, {"part": 1.0}, {"balance": 2}, {"part": "half"}, {"balance": -0.1}])
 def test_options_are_checked(options):
     with pytest.raises(cs.InputError, match=next(iter(options))):
-        cs.Representatives(**options)
+        cs.pilots.Representatives(**options)

@@ -12,13 +12,14 @@ LOSSES = RNG.exponential(size=300)
 
 def test_defaults_with_and_without_losses():
     picked = cs.select(ROWS, LOSSES, 50)
-    assert (picked.recipe["pilot"], picked.recipe["score"]) == (repr(cs.Representatives()), repr(cs.Learned()))
-    assert picked.recipe["design"] == "Systematic()"
-    assert picked.recipe["clusters"] == "5, seed 0"
+    assert picked.recipe == cs.Recipe(
+        5, 2.0, False, cs.pilots.Representatives(), cs.scores.Learned(), cs.designs.Systematic()
+    )
+    assert picked.provenance.lines()["clusters"] == "5, seed 0"
     assert picked.ledger.asked == 10
     silent = cs.select(ROWS, None, 50)
-    assert silent.recipe["score"] == repr(cs.Distance())
-    assert silent.recipe["design"] == "Pivotal()"
+    assert silent.provenance.lines()["score"] == repr(cs.scores.Distance())
+    assert silent.provenance.lines()["design"] == "Pivotal()"
     assert silent.ledger.asked == 0
 
 
@@ -26,7 +27,7 @@ def test_nobody_is_asked_when_the_score_does_not_need_it():
     def never(ids):
         raise AssertionError("asked")
 
-    picked = cs.select(ROWS, never, 50, score=cs.Proxy(LOSSES))
+    picked = cs.select(ROWS, never, 50, score=cs.scores.Proxy(LOSSES))
     assert picked.ledger.asked == 0
 
 
@@ -86,11 +87,15 @@ def test_normalized_rows_are_clustered_by_direction():
     clustering = cs.cluster(rows, 8, normalize=True)
     np.testing.assert_array_equal(clustering.labels[:300], clustering.labels[300:])
     picked = cs.select(rows, np.tile(LOSSES, 2), 40, clusters=clustering, normalize=True)
-    assert picked.recipe["normalize"] == "True"
+    assert picked.provenance.lines()["normalize"] == "True"
 
 
 def paper(**changes):
-    return {"pilot": cs.Centers(), "score": cs.Sensitivity(holder=1.0), "design": cs.Independent()} | changes
+    return {
+        "pilot": cs.pilots.Centers(),
+        "score": cs.scores.Sensitivity(holder=1.0),
+        "design": cs.designs.Independent(),
+    } | changes
 
 
 @pytest.mark.parametrize(
@@ -111,14 +116,17 @@ def paper(**changes):
         ({"epsilon": 0.1}, "epsilon stands instead of a budget in paper mode only"),
         ({"delta": 0.1}, "delta goes with epsilon"),
         ({"budget": None, "epsilon": 0.1}, "paper mode only"),
-        ({"budget": None, "epsilon": 0.1, **paper(design=cs.Pivotal())}, "paper mode only"),
+        ({"budget": None, "epsilon": 0.1, **paper(design=cs.designs.Pivotal())}, "paper mode only"),
         ({"budget": None, "epsilon": 0.1, "delta": 2, **paper()}, "delta must be"),
         ({"clusters": 60, **paper()}, "asks 60 rows, more than the budget of 50 leaves"),
-        ({"losses": None, "pilot": cs.Centers()}, "asks for losses, and there are none"),
-        ({"losses": None, "score": cs.Learned()}, "asks for losses, and there are none"),
-        ({"pilot": cs.Mixture()}, r"pilot must be one of coresift's pilots, such as Representatives\(.*; got Mixture"),
+        ({"losses": None, "pilot": cs.pilots.Centers()}, "asks for losses, and there are none"),
+        ({"losses": None, "score": cs.scores.Learned()}, "asks for losses, and there are none"),
+        (
+            {"pilot": cs.scores.Mixture()},
+            r"pilot must be one of coresift's pilots, such as Representatives\(.*; got Mixture",
+        ),
         ({"score": "Mixture"}, "score must be one of coresift's scores"),
-        ({"design": cs.Poisson}, "design must be one of coresift's designs"),
+        ({"design": cs.designs.Poisson}, "design must be one of coresift's designs"),
         ({"losses": -LOSSES}, "finite and at least 0"),
         ({"losses": LOSSES[:9]}, "one number for each of 300 rows"),
         ({"clusters": cs.cluster(ROWS[:200], 5)}, "clustering is of other rows"),
@@ -134,9 +142,12 @@ def test_bad_arguments_are_one_sentence(options, sentence):
     assert "\n" not in str(error.value)
 
 
-def test_a_misspelt_option_is_an_error():
-    with pytest.raises(TypeError, match="cluster_count"):
-        cs.select(ROWS, LOSSES, 50, cluster_count=5)
+@pytest.mark.parametrize("function", [cs.select, cs.rounds, cs.diagnose, cs.plan, cs.regression.select])
+def test_a_misspelled_option_gets_one_sentence_with_the_nearest_one(function):
+    with pytest.raises(cs.InputError, match=r"has no option clusterz; did you mean clusters\?$"):
+        function(ROWS, LOSSES, budget=50, clusterz=5) if function is not cs.plan else function(ROWS, 50, clusterz=5)
+    with pytest.raises(cs.InputError, match="has no option bugdet; did you mean budget"):
+        function(ROWS, bugdet=10) if function is not cs.diagnose else function(ROWS, LOSSES, bugdet=10)
 
 
 def test_plan_counts_what_the_paper_needs():

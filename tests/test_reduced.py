@@ -101,7 +101,7 @@ def test_a_reduced_clustering_is_about_as_good_as_an_exact_one(z):
 
 def test_threads_do_not_matter():
     rows = low_rank(40_000, 64, 4)
-    one, two = (cs.cluster(rows, 300, engine=cs.Local(threads)) for threads in (1, 2))
+    one, two = (cs.cluster(rows, 300, engine=cs.engines.Local(threads)) for threads in (1, 2))
     assert one == two
 
 

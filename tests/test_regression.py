@@ -28,7 +28,11 @@ def one_thread():
 
 
 def paper(holder, **changes):
-    parts = {"pilot": cs.Centers(keep=False), "score": cs.Sensitivity(holder=holder), "design": cs.Independent()}
+    parts = {
+        "pilot": cs.pilots.Centers(keep=False),
+        "score": cs.scores.Sensitivity(holder=holder),
+        "design": cs.designs.Independent(),
+    }
     return {**parts, "intercept": False, **changes}
 
 
@@ -70,7 +74,7 @@ def test_paper_mode_equals_the_plain_loops(seed, n, d, k, form):
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if form == "infinite" else "error")
-        found = cs.select_regression(A, labels, draws, seed, clusters=clustering, **paper(holder))
+        found = cs.regression.select(A, labels, draws, seed, clusters=clustering, **paper(holder))
     picked = found.selection
     np.testing.assert_allclose(found.x0.coefficients, x0, rtol=1e-6, atol=1e-9)
     assert found.x0.intercept == 0
@@ -88,7 +92,7 @@ def test_paper_mode_equals_the_plain_loops(seed, n, d, k, form):
 def test_paper_mode_has_a_tenth_of_the_rows_as_medoids_however_few_are_drawn():
     A, b = problem(1, 400, 3)
     with pytest.warns(cs.CoresiftWarning, match=r"40 of 400 rows have probability 0 under Sensitivity\(holder=inf\)"):
-        found = cs.select_regression(A, b, 15, **paper(np.inf))
+        found = cs.regression.select(A, b, 15, **paper(np.inf))
     assert found.selection.ledger.entries[0] == (1, "medoids", 40)
     assert found.asked.size == 40 + len(found.selection)
     assert not set(found.selection.origin.tolist()) - {3}
@@ -101,14 +105,14 @@ def test_without_the_medoids_in_it_the_infinite_limit_never_draws_them_and_with_
     for seed in range(totals.size):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            options = paper(np.inf, pilot=cs.Centers(keep=True), clusters=clustering)
-            picked = cs.select_regression(A, b, 40, seed, **options).selection
+            options = paper(np.inf, pilot=cs.pilots.Centers(keep=True), clusters=clustering)
+            picked = cs.regression.select(A, b, 40, seed, **options).selection
         assert set(clustering.centers.tolist()) <= set(picked.ids.tolist())
         assert np.all(picked.weights[np.isin(picked.ids, clustering.centers)] == 1)
         totals[seed] = picked.weights @ b[picked.ids]
     assert abs(totals.mean() - b.sum()) < 4 * totals.std() / np.sqrt(totals.size)
     with pytest.warns(cs.CoresiftWarning, match="12 of 120 rows have probability 0"):
-        bare = cs.select_regression(A, b, 1000, clusters=clustering, **paper(np.inf))
+        bare = cs.regression.select(A, b, 1000, clusters=clustering, **paper(np.inf))
     assert not set(clustering.centers.tolist()) & set(bare.selection.ids.tolist())
 
 
@@ -116,8 +120,14 @@ def test_without_the_medoids_in_it_the_infinite_limit_never_draws_them_and_with_
 
 TINY = np.array([[0.0, 0.0], [0.3, 0.1], [0.1, 0.5], [4.0, 4.0], [4.2, 4.5], [3.5, 4.4], [9.0, 0.0]], np.float32)
 TINY_LABELS = np.array([0.5, -1.0, 0.2, 3.0, -2.0, 2.5, 7.0])
-SCORES = [None, cs.LeverageMixture(), cs.Sensitivity(holder=0.4), cs.Mixture(), cs.Distance(floor=0.5)]
-PILOTS = [None, cs.Centers(keep=True)]
+SCORES = [
+    None,
+    cs.scores.LeverageMixture(),
+    cs.scores.Sensitivity(holder=0.4),
+    cs.scores.Mixture(),
+    cs.scores.Distance(floor=0.5),
+]
+PILOTS = [None, cs.pilots.Centers(keep=True)]
 
 
 @pytest.mark.filterwarnings("ignore:x0 fits the labels")
@@ -129,7 +139,7 @@ def test_the_squared_residuals_are_unbiased_by_enumeration(design, score, pilot)
     options = {"clusters": cs.cluster(TINY, 2, z=1.0, seed=1), "design": scripted, "score": score, "pilot": pilot}
 
     def run():
-        return cs.select_regression(TINY, TINY_LABELS, 3, **options).selection
+        return cs.regression.select(TINY, TINY_LABELS, 3, **options).selection
 
     run()
     outcomes = list(boxes(design, scripted.seen))
@@ -156,7 +166,7 @@ def test_the_squared_residuals_are_unbiased_in_simulation(score):
     squares = ((A @ points) - b[:, None]) ** 2
     found = np.empty((600, 4))
     for seed in range(len(found)):
-        picked = cs.select_regression(rows, b, 40, seed, clusters=clustering, score=score).selection
+        picked = cs.regression.select(rows, b, 40, seed, clusters=clustering, score=score).selection
         assert len(picked) == picked.ledger.asked == 40
         found[seed] = picked.weights @ squares[picked.ids]
     errors = found.mean(axis=0) - squares.sum(axis=0)
@@ -169,7 +179,7 @@ def test_the_squared_residuals_are_unbiased_in_simulation(score):
 def test_the_budget_counts_medoids_and_draws_and_only_they_are_asked():
     A, b = problem(7, 1000, 4)
     labels = Labels(b)
-    found = cs.select_regression(A, labels, 60, 3)
+    found = cs.regression.select(A, labels, 60, 3)
     picked = found.selection
     assert picked.ledger.entries == ((1, "medoids", 6), (2, "draws", 54))
     assert sorted(labels.asked) == found.asked.tolist() == picked.ids.tolist()
@@ -186,48 +196,48 @@ def test_the_budget_counts_medoids_and_draws_and_only_they_are_asked():
 
 def test_never_more_medoids_than_a_tenth_of_the_rows():
     A, b = problem(8, 100, 2)
-    assert cs.select_regression(A, b, 90).selection.ledger.entries == ((1, "medoids", 9), (2, "draws", 81))
-    assert cs.select_regression(A, b, 5).selection.ledger.entries == ((1, "medoids", 1), (2, "draws", 4))
+    assert cs.regression.select(A, b, 90).selection.ledger.entries == ((1, "medoids", 9), (2, "draws", 81))
+    assert cs.regression.select(A, b, 5).selection.ledger.entries == ((1, "medoids", 1), (2, "draws", 4))
 
 
 def test_the_mixture_asks_nobody_first_and_fits_what_it_drew():
     A, b = problem(9, 1000, 4)
-    found = cs.select_regression(A, b, 60, score=cs.LeverageMixture())
+    found = cs.regression.select(A, b, 60, score=cs.scores.LeverageMixture())
     assert found.selection.ledger.entries == ((1, "draws", 60),)
     assert found.x0 == found.fit()
-    assert "LeverageMixture(leverage=0.7, floor=0.15, ridge=0.0)" in found.selection.recipe["score"]
+    assert "LeverageMixture(leverage=0.7, floor=0.15, ridge=0.0)" in found.selection.provenance.lines()["score"]
 
 
 def test_the_mixture_has_the_sizes_that_it_says():
     A, b = problem(10, 200, 3)
     clustering = cs.cluster(A, 10, z=1.0)
-    score = cs.LeverageMixture(leverage=0.5, floor=0.2, ridge=3.0)
-    design = cs.Independent()
-    picked = cs.select_regression(A, b, 500, clusters=clustering, score=score, design=design).selection
-    h, v = cs.leverage_scores(A, 3.0, intercept=True), clustering.distances.astype(float)
+    score = cs.scores.LeverageMixture(leverage=0.5, floor=0.2, ridge=3.0)
+    design = cs.designs.Independent()
+    picked = cs.regression.select(A, b, 500, clusters=clustering, score=score, design=design).selection
+    h, v = cs.theory.leverage_scores(A, 3.0, intercept=True), clustering.distances.astype(float)
     expected = 0.5 * h / h.sum() + 0.3 * v / v.sum() + 0.2 / 200
     np.testing.assert_allclose(picked.inclusion / 500, expected[picked.ids], rtol=1e-9)
 
 
 def test_the_mixture_needs_a_regression():
-    with pytest.raises(cs.InputError, match=r"is for select_regression, which has leverage scores"):
-        cs.select(TINY, None, 3, score=cs.LeverageMixture())
+    with pytest.raises(cs.InputError, match="needs leverage scores, which only a regression has"):
+        cs.select(TINY, None, 3, score=cs.scores.LeverageMixture())
 
 
 def test_the_seed_decides_and_nothing_else():
     A, b = problem(11, 300, 3)
-    for options in ({}, {"score": cs.LeverageMixture()}, {"score": cs.Sensitivity(holder=1.0)}):
+    for options in ({}, {"score": cs.scores.LeverageMixture()}, {"score": cs.scores.Sensitivity(holder=1.0)}):
         first, again, threads = (
-            cs.select_regression(A, b, 50, 1, engine=cs.Local(count), **options) for count in (2, 2, 1)
+            cs.regression.select(A, b, 50, 1, engine=cs.engines.Local(count), **options) for count in (2, 2, 1)
         )
         assert first == again == threads
-        assert first != cs.select_regression(A, b, 50, 2, **options)
+        assert first != cs.regression.select(A, b, 50, 2, **options)
         assert first.fit() == threads.fit()
 
 
 def test_every_row_within_the_budget_is_all_rows():
     A, b = problem(12, 40, 2)
-    found = cs.select_regression(A, b, 40)
+    found = cs.regression.select(A, b, 40)
     np.testing.assert_array_equal(found.selection.weights, 1)
     expected = np.linalg.lstsq(np.column_stack([A, np.ones(40)]), b, rcond=None)[0]
     np.testing.assert_allclose([*found.fit().coefficients, found.fit().intercept], expected, rtol=1e-6)
@@ -237,7 +247,7 @@ def test_given_and_excluded_rows():
     A, b = problem(13, 300, 2)
     center = int(cs.cluster(A, 4, z=1.0).centers[0])
     labels = Labels(np.where(np.isin(np.arange(300), [5, center]), np.nan, b))
-    found = cs.select_regression(A, labels, 40, given=[7, 8], exclude=[5, center], clusters=4)
+    found = cs.regression.select(A, labels, 40, given=[7, 8], exclude=[5, center], clusters=4)
     assert len(found.selection) == 40
     assert {7, 8} <= set(found.selection.ids.tolist())
     assert not {5, center} & set(labels.asked)
@@ -246,7 +256,7 @@ def test_given_and_excluded_rows():
 
 def test_estimate_of_its_losses_estimates_the_squared_residuals_at_x0():
     A, b = problem(14, 2000, 3)
-    found = cs.select_regression(A, b, 300)
+    found = cs.regression.select(A, b, 300)
     truth = ((found.x0.predict(A) - b) ** 2).sum()
     total = cs.estimate(found.selection, found.selection.losses).total
     assert total.low <= truth <= total.high
@@ -255,7 +265,7 @@ def test_estimate_of_its_losses_estimates_the_squared_residuals_at_x0():
 def test_a_saved_selection_is_equal(tmp_path):
     A, b = problem(15, 300, 3)
     for options in ({}, paper(0.5, clusters=9)):
-        picked = cs.select_regression(A, b, 50, **options).selection
+        picked = cs.regression.select(A, b, 50, **options).selection
         assert cs.load(cs.save(picked, tmp_path / "picked.parquet")) == picked
 
 
@@ -269,11 +279,11 @@ def test_every_form_of_labels_gives_the_same(tmp_path):
     pa.parquet.write_table(pa.table(columns), tmp_path / "table.parquet")
     table = cs.open_rows(tmp_path / "table.parquet", target="price")
     assert (table.d, table.columns) == (3, ("x0", "x1", "x2"))
-    expected = cs.select_regression(A, b, 40)
+    expected = cs.regression.select(A, b, 40)
     assert (b[expected.selection.ids] < 0).any()
     for labels in (b.tolist(), Labels(b), lines, cs.Oracle(Labels(b)), cs.Oracle(lines)):
-        assert cs.select_regression(A, labels, 40) == expected
-    assert cs.select_regression(table, budget=40) == expected
+        assert cs.regression.select(A, labels, 40) == expected
+    assert cs.regression.select(table, budget=40) == expected
 
 
 def test_the_target_is_read_row_by_row_also_with_nulls_and_own_ids(tmp_path):
@@ -283,8 +293,8 @@ def test_the_target_is_read_row_by_row_also_with_nulls_and_own_ids(tmp_path):
     np.testing.assert_array_equal(rows.targets([3, 0, 1, 3]), [4.0, 1.5, np.nan, 4.0])
     np.testing.assert_array_equal(rows.normalized().targets([2]), [-2.0])
     assert rows.columns is None
-    with pytest.raises(cs.LossError, match=r"^b must be finite; row 1 has nan"):
-        cs.select_regression(rows, budget=4)
+    with pytest.raises(cs.checks.LossError, match=r"^b must be finite; row 1 has nan"):
+        cs.regression.select(rows, budget=4)
 
 
 def test_a_journal_keeps_labels_and_a_stopped_run_goes_on(tmp_path):
@@ -297,20 +307,22 @@ def test_a_journal_keeps_labels_and_a_stopped_run_goes_on(tmp_path):
         return first(ids)
 
     journal = tmp_path / "journal"
-    with pytest.raises(cs.LossError, match=r"The callable for labels failed .* answers are safe in the journal"):
-        cs.select_regression(A, cs.Oracle(failing, journal=journal, batch=7, retries=0), 40)
-    assert any(loss < 0 for line in journal.read_text().splitlines()[1:] for loss in json.loads(line)["losses"])
+    with pytest.raises(
+        cs.checks.LossError, match=r"The callable for labels failed .* answers are safe in the state file"
+    ):
+        cs.regression.select(A, cs.Oracle(failing, journal=journal, batch=7, retries=0), 40)
+    assert any(loss < 0 for line in journal.read_text().splitlines()[1:] for loss in json.loads(line)["answers"])
     second = Labels(b)
-    found = cs.select_regression(A, cs.Oracle(second, journal=journal, batch=7), 40)
-    assert found == cs.select_regression(A, b, 40)
+    found = cs.regression.select(A, cs.Oracle(second, journal=journal, batch=7), 40)
+    assert found == cs.regression.select(A, b, 40)
     assert sorted(first.asked + second.asked) == found.asked.tolist()
     with pytest.raises(cs.InputError, match="belongs to another run"):
-        cs.select_regression(A, cs.Oracle(second, journal=journal), 40, intercept=False)
+        cs.regression.select(A, cs.Oracle(second, journal=journal), 40, intercept=False)
 
 
 def test_without_labels_there_is_a_selection_to_label():
     A, b = problem(18, 300, 3)
-    bare, found = cs.select_regression(A, None, 40), cs.select_regression(A, b, 40)
+    bare, found = cs.regression.select(A, None, 40), cs.regression.select(A, b, 40)
     np.testing.assert_array_equal(bare.selection.ids, found.selection.ids)
     np.testing.assert_array_equal(bare.selection.weights, found.selection.weights)
     assert bare.x0 is None
@@ -318,31 +330,31 @@ def test_without_labels_there_is_a_selection_to_label():
     with pytest.raises(cs.InputError, match="none were asked"):
         bare.fit()
     with pytest.raises(cs.InputError, match=r"asks for labels, and there are none; give b"):
-        cs.select_regression(A, None, 40, score=cs.Sensitivity(holder=1.0))
+        cs.regression.select(A, None, 40, score=cs.scores.Sensitivity(holder=1.0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bare, found = (cs.select_regression(A, some, 40, **paper(np.inf)) for some in (None, b))
+        bare, found = (cs.regression.select(A, some, 40, **paper(np.inf)) for some in (None, b))
     np.testing.assert_array_equal(bare.selection.ids, found.selection.ids)
 
 
 def test_bad_labels_are_told_before_the_work_begins(monkeypatch):
     monkeypatch.setattr(regression, "prepare", lambda *_, **__: pytest.fail("the work has begun"))
     with pytest.raises(cs.InputError, match=r"^b must be a callable"):
-        cs.select_regression(TINY, 3.0, 4)
+        cs.regression.select(TINY, 3.0, 4)
     with pytest.raises(cs.InputError, match="asks for labels, and there are none"):
-        cs.select_regression(TINY, None, 4, score=cs.Mixture())
+        cs.regression.select(TINY, None, 4, score=cs.scores.Mixture())
 
 
-ASKING = [{}, {"score": cs.LeverageMixture()}, {"score": cs.Mixture()}, paper(np.inf)]
+ASKING = [{}, {"score": cs.scores.LeverageMixture()}, {"score": cs.scores.Mixture()}, paper(np.inf)]
 
 
 @pytest.mark.filterwarnings("ignore:.*have probability 0")
 @pytest.mark.parametrize("options", ASKING, ids=["distance", "leverage", "mixture", "paper"])
 def test_ask_tells_which_labels_are_needed(options):
     A, b = problem(19, 300, 3)
-    found = cs.select_regression(A, b, 60, **options)
+    found = cs.regression.select(A, b, 60, **options)
     first = cs.ask_regression(A, 60, **options)
-    if options.get("score") == cs.Mixture():
+    if options.get("score") == cs.scores.Mixture():
         np.testing.assert_array_equal(first, found.selection.ids[found.selection.phase == 1])
         known = np.full(300, np.nan)
         known[first] = b[first]
@@ -373,8 +385,8 @@ def test_columns_that_repeat_others_share_and_constant_ones_have_no_coefficient(
     core = rng.normal(size=(400, 2)).astype(np.float32)
     A = np.column_stack([core, core[:, 0], core[:, 0] + core[:, 1], np.full(400, 7.0)])
     b = core @ [2.0, -1.0] + 3
-    for options in ({}, {"score": cs.LeverageMixture()}):
-        found = cs.select_regression(A, b, 60, **options)
+    for options in ({}, {"score": cs.scores.LeverageMixture()}):
+        found = cs.regression.select(A, b, 60, **options)
         with pytest.warns(cs.CoresiftWarning, match=r"^The 60 selected rows determine 2 of 5 coefficients; "):
             fit = found.fit()
         np.testing.assert_allclose(fit.predict(A), b, atol=1e-5)
@@ -386,13 +398,13 @@ def test_columns_that_repeat_others_share_and_constant_ones_have_no_coefficient(
             assert found.fit(ridge=1e-3).predict(A) == pytest.approx(b, abs=0.01)
 
 
-@pytest.mark.parametrize("score", [None, cs.LeverageMixture(), cs.Sensitivity(holder=1.0)], ids=str)
+@pytest.mark.parametrize("score", [None, cs.scores.LeverageMixture(), cs.scores.Sensitivity(holder=1.0)], ids=str)
 def test_fewer_rows_than_columns_are_fitted_exactly_and_said_to_be(score):
     A, b = problem(21, 12, 40)
-    remarks = ["x0 fits the labels of the medoids (1) exactly"] if isinstance(score, cs.Sensitivity) else []
+    remarks = ["x0 fits the labels of the medoids (1) exactly"] if isinstance(score, cs.scores.Sensitivity) else []
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found = cs.select_regression(A, b, 10, score=score)
+        found = cs.regression.select(A, b, 10, score=score)
         fit = found.fit()
     assert [str(one.message).split(", as")[0] for one in said[:-1]] == remarks
     assert "The 10 selected rows determine 9 of 40 coefficients" in str(said[-1].message)
@@ -401,7 +413,7 @@ def test_fewer_rows_than_columns_are_fitted_exactly_and_said_to_be(score):
 
 def test_all_rows_equal_predict_their_mean():
     with pytest.warns(cs.CoresiftWarning):
-        found = cs.select_regression(np.ones((30, 2)), np.arange(30.0), 10, clusters=2)
+        found = cs.regression.select(np.ones((30, 2)), np.arange(30.0), 10, clusters=2)
     with pytest.warns(cs.CoresiftWarning, match="determine 0 of 2"):
         fit = found.fit()
     assert fit.coefficients.tolist() == [0, 0]
@@ -410,7 +422,7 @@ def test_all_rows_equal_predict_their_mean():
 
 def test_determination_is_r_squared_of_the_weighted_rows():
     A, b = problem(22, 300, 2)
-    found = cs.select_regression(A, b, 60)
+    found = cs.regression.select(A, b, 60)
     w, y = found.selection.weights, b[found.selection.ids]
     left = w @ (found.fit().predict(found.features) - y) ** 2
     assert found.determination(found.fit()) == pytest.approx(1 - left / (w @ (y - (w @ y) / w.sum()) ** 2))
@@ -434,24 +446,25 @@ def test_determination_is_r_squared_of_the_weighted_rows():
         ({"intercept": 1}, "intercept must be True or False; got 1."),
         ({"clusters": 20}, "Centers(keep=True) asks 20 rows, more than the budget of 10 leaves; "),
         ({"score": "Distance"}, "score must be one of coresift's scores, such as "),
-        ({"score": cs.Sensitivity(holder=[1.0, 2.0])}, "holder must be one number or one for each of 1 clusters; "),
+        (
+            {"score": cs.scores.Sensitivity(holder=[1.0, 2.0])},
+            "holder must be one number, or one for each of 1 clusters; ",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(options, says):
     A, b = problem(23, 50, 2)
     arguments = {"A": A, "b": b, "budget": 10, **options}
     with pytest.raises(cs.CoresiftError) as error:
-        cs.select_regression(arguments.pop("A"), arguments.pop("b"), arguments.pop("budget"), **arguments)
+        cs.regression.select(arguments.pop("A"), arguments.pop("b"), arguments.pop("budget"), **arguments)
     assert str(error.value).startswith(says), str(error.value)
 
 
 def test_more_bad_input():
     A, b = problem(24, 50, 2)
     with pytest.raises(cs.InputError, match=r"^z must be that of the clustering, 2; got 1\.0\.$"):
-        cs.select_regression(A, b, 10, clusters=cs.cluster(A, 3))
-    with pytest.raises(TypeError, match="cluster"):
-        cs.select_regression(A, b, 10, cluster=3)
-    found = cs.select_regression(A, b, 10)
+        cs.regression.select(A, b, 10, clusters=cs.cluster(A, 3))
+    found = cs.regression.select(A, b, 10)
     with pytest.raises(cs.InputError, match=r"^ridge must be a finite number of at least 0; got -1\.$"):
         found.fit(-1)
     with pytest.raises(cs.InputError, match=r"^labels must be 10 numbers, one a row; got shape \(3,\)\.$"):
@@ -471,4 +484,4 @@ def test_more_bad_input():
 @pytest.mark.parametrize("options", [{"leverage": 0.9, "floor": 0.2}, {"floor": 0}, {"ridge": -1}, {"leverage": 2}])
 def test_bad_options_of_the_mixture(options):
     with pytest.raises(cs.InputError):
-        cs.LeverageMixture(**options)
+        cs.scores.LeverageMixture(**options)

@@ -43,7 +43,7 @@ def nodes():
 
 @pytest.fixture(scope="module")
 def engine(nodes):
-    return cs.Ray(nodes.address, threads=2)
+    return cs.engines.Ray(nodes.address, threads=2)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def small_blocks(monkeypatch):
 @pytest.fixture(scope="module")
 def expected(files, tmp_path_factory):
     """What threads of this process select."""
-    picked = cs.select(files / "npy", loss, 900, seed=4, engine=cs.Local(2))
+    picked = cs.select(files / "npy", loss, 900, seed=4, engine=cs.engines.Local(2))
     return cs.save(picked, tmp_path_factory.mktemp("expected") / "picked.parquet").read_bytes()
 
 
@@ -138,7 +138,7 @@ def test_many_centers_are_found_in_the_same_way(form, engine, small_blocks, tmp_
         np.save(tmp_path / "0.npy", rows[:12_345])
         np.save(tmp_path / "1.npy", rows[12_345:])
         source, options = tmp_path, {"k": 260, "z": 1.5}
-    found = [cs.cluster(source, engine=one, **options) for one in (cs.Local(2), engine)]
+    found = [cs.cluster(source, engine=one, **options) for one in (cs.engines.Local(2), engine)]
     assert found[0] == found[1]
     assert found[0].search.startswith(path)
 
@@ -148,7 +148,7 @@ def test_classes_are_clustered_in_the_same_way(engine, small_blocks, monkeypatch
 
     monkeypatch.setattr(strata, "HELD", 20_000)  # some classes are read as a part of all rows, some are held
     rows, labels = small_rows(), np.random.default_rng(0).choice(4, 3_000, p=[0.6, 0.38, 0.01, 0.01])
-    found = [cs.cluster(rows, 40, strata=labels, normalize=True, engine=one) for one in (cs.Local(2), engine)]
+    found = [cs.cluster(rows, 40, strata=labels, normalize=True, engine=one) for one in (cs.engines.Local(2), engine)]
     assert found[0] == found[1]
 
 
@@ -163,7 +163,7 @@ def test_every_baseline_selects_the_same(name, engine, small_blocks, tmp_path):
     if name in ("badge", "entropy", "least-confidence", "margin"):
         options = {"probabilities": rng.dirichlet(np.ones(4), size=1_500)}
     source = tmp_path / "rows.npy"
-    picked = [METHODS[name](source, 20, exclude=[3], engine=one, **options) for one in (cs.Local(2), engine)]
+    picked = [METHODS[name](source, 20, exclude=[3], engine=one, **options) for one in (cs.engines.Local(2), engine)]
     assert picked[0] == picked[1]
 
 
@@ -171,11 +171,15 @@ def test_rounds_regression_and_diagnosis_are_the_same(engine, small_blocks):
     rows = small_rows()
     for run in (
         lambda one: list(cs.rounds(rows, loss, 60, 40, 3, seed=2, engine=one)),
-        lambda one: cs.select_regression(rows, rows[:, 0] * 2, 80, engine=one, score=cs.LeverageMixture()).selection,
+        lambda one: (
+            cs.regression.select(rows, rows[:, 0] * 2, 80, engine=one, score=cs.scores.LeverageMixture()).selection
+        ),
         lambda one: cs.diagnose(rows, loss, 200, engine=one),
-        lambda one: cs.select(rows, loss, 200, score=cs.Sensitivity(holder="free"), pilot=cs.Centers(), engine=one),
+        lambda one: cs.select(
+            rows, loss, 200, score=cs.scores.Sensitivity(holder="free"), pilot=cs.pilots.Centers(), engine=one
+        ),
     ):
-        assert run(cs.Local(2)) == run(engine)
+        assert run(cs.engines.Local(2)) == run(engine)
 
 
 # ------------------------------------------------------------------ what is sent
@@ -239,7 +243,7 @@ def test_sums_are_folded_in_a_fixed_shape(engine, small_blocks):
 
     once = [add(blocks[start : start + 4]) for start in range(0, len(blocks), 4)]
     twin = [add(once[start : start + 16]) for start in range(0, len(once), 16)]
-    for one in (cs.Local(1), cs.Local(3), engine):
+    for one in (cs.engines.Local(1), cs.engines.Local(3), engine):
         with one.open(Progress()) as workers:
             found = workers.map(rows, lambda _, block: block.sum(axis=0, dtype=np.float32), fold=Fold(add, 4))
             np.testing.assert_array_equal(list(found), twin)
@@ -298,14 +302,14 @@ def test_an_error_in_a_block_comes_out_as_it_is_and_the_workers_go_on(engine, sm
 def test_a_row_that_is_no_number_is_named_as_ever(engine, small_blocks):
     rows = small_rows()
     rows[2_345, 6] = np.nan
-    for one in (cs.Local(1), engine):
+    for one in (cs.engines.Local(1), engine):
         with pytest.raises(cs.InputError, match="row 2345 has NaN at position 6"):
             cs.cluster(rows, 5, engine=one)
 
 
 def test_another_cluster_cannot_be_had_at_the_same_time(engine):
     with engine.open(Progress()), pytest.raises(cs.InputError, match="connected to already"):
-        cs.cluster(small_rows(), 3, engine=cs.Ray("127.0.0.1:1"))
+        cs.cluster(small_rows(), 3, engine=cs.engines.Ray("127.0.0.1:1"))
 
 
 def test_a_driver_that_was_killed_goes_on_from_its_journal(nodes, tmp_path):
@@ -318,7 +322,7 @@ def test_a_driver_that_was_killed_goes_on_from_its_journal(nodes, tmp_path):
             time.sleep(0.3)
             return np.abs(np.sin(ids.astype(float)))
         oracle = cs.Oracle(losses, journal="journal.jsonl", batch=8)
-        cs.save(cs.select("rows.npy", oracle, 400, engine=cs.Ray({nodes.address!r})), "picked.parquet")
+        cs.save(cs.select("rows.npy", oracle, 400, engine=cs.engines.Ray({nodes.address!r})), "picked.parquet")
     """
     run = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
     try:
@@ -344,7 +348,7 @@ def test_a_driver_that_was_killed_goes_on_from_its_journal(nodes, tmp_path):
 
 
 def test_a_finished_clustering_is_kept_for_the_next_run(nodes, tmp_path, small_blocks):
-    rows, keeping = small_rows(), cs.Ray(nodes.address, keep=tmp_path / "kept")
+    rows, keeping = small_rows(), cs.engines.Ray(nodes.address, keep=tmp_path / "kept")
 
     def stops(ids):
         raise KeyboardInterrupt
@@ -369,7 +373,7 @@ def test_control_c_ends_a_run_promptly_and_the_cluster_is_free_again(nodes, engi
             time.sleep(0.5)
             return start
         rows = cs.open_rows(np.zeros((64 * 32768, 2), np.float32))
-        with cs.Ray({nodes.address!r}).open(Progress()) as workers:
+        with cs.engines.Ray({nodes.address!r}).open(Progress()) as workers:
             for start in workers.map(rows, slow):
                 print("begun", flush=True)
     """
@@ -398,7 +402,7 @@ def test_actors_answer_in_order_and_make_what_they_need_once(nodes, tmp_path):
         (tmp_path / f"{os.getpid()}").touch()
         return lambda ids: ids.astype(float) / 10
 
-    with cs.Actors(make, 2, at_once=5, cpus=0.5, address=nodes.address) as actors:
+    with cs.engines.Actors(make, 2, at_once=5, cpus=0.5, address=nodes.address) as actors:
         for count in (0, 1, 103):
             np.testing.assert_array_equal(actors(np.arange(count)), np.arange(count) / 10)
         assert [found.size for found in actors.map(np.arange(size) for size in range(40))] == list(range(40))
@@ -418,7 +422,7 @@ def test_losses_from_actors_are_journalled_here_and_a_dead_actor_is_replaced(nod
         return losses
 
     expected = cs.select(rows, loss, 200)
-    with cs.Actors(make, 2, at_once=4, cpus=0.5, address=nodes.address) as actors:
+    with cs.engines.Actors(make, 2, at_once=4, cpus=0.5, address=nodes.address) as actors:
         oracle = cs.Oracle(actors, journal=tmp_path / "journal.jsonl", batch=16)
         assert cs.select(rows, oracle, 200) == expected
     assert (tmp_path / "died").exists()
@@ -432,23 +436,23 @@ def test_a_fault_in_an_actor_is_told_as_any_other(nodes):
         raise RuntimeError("no such model")
 
     with (
-        cs.Actors(make, 1, cpus=0.5, address=nodes.address) as actors,
-        pytest.raises(cs.LossError, match=r"failed 3 times on 40 rows.*RuntimeError: no such model"),
+        cs.engines.Actors(make, 1, cpus=0.5, address=nodes.address) as actors,
+        pytest.raises(cs.checks.LossError, match=r"failed 3 times on 40 rows.*RuntimeError: no such model"),
     ):
         cs.select(small_rows(), actors, 200)
 
 
 def test_what_actors_take():
     with pytest.raises(cs.InputError, match="make must be a callable that returns the function to ask; got int"):
-        cs.Actors(3, 1)
+        cs.engines.Actors(3, 1)
     with pytest.raises(cs.InputError, match="count must be a whole number of at least 1; got 0"):
-        cs.Actors(small_rows, 0)
+        cs.engines.Actors(small_rows, 0)
 
 
 def test_texts_are_embedded_by_actors(nodes, tmp_path):
     pytest.importorskip("torch", reason="needs the extra models")
     pytest.importorskip("transformers", reason="needs the extra models")
-    from test_models import sentences, tiny_bert, words_tokenizer
+    from tiny_models import sentences, tiny_bert, words_tokenizer
 
     from coresift import models
 

@@ -196,7 +196,7 @@ def test_the_map_shows_all_rows_on_their_principal_axes(d):
     rng = np.random.default_rng(d)
     rows = (rng.normal(size=(800, d)) * np.linspace(3, 1, d) + 7).astype(np.float32)
     ids = np.array([3, 700, 44])
-    found = draw_map(cs.open_rows(rows), ids, cs.Local(2), Progress())
+    found = draw_map(cs.open_rows(rows), ids, cs.engines.Local(2), Progress())
     assert found.counts.shape == (HEIGHT, WIDTH)
     assert found.counts.sum() == 800
     shifted = rows - rows.mean(axis=0)
@@ -211,7 +211,7 @@ def test_the_map_shows_all_rows_on_their_principal_axes(d):
 
 def test_the_map_is_the_same_for_any_number_of_threads():
     rows = cs.open_rows(np.random.default_rng(0).normal(size=(70_000, 33)).astype(np.float32))
-    one, two = (draw_map(rows, np.arange(50), cs.Local(threads), Progress()) for threads in (1, 2))
+    one, two = (draw_map(rows, np.arange(50), cs.engines.Local(threads), Progress()) for threads in (1, 2))
     assert one == two
 
 
@@ -288,7 +288,7 @@ def test_extreme_budgets_have_a_page(budget):
 
 
 def test_an_empty_draw_has_a_page():
-    picks = (cs.select(ROWS, budget=1, seed=seed, design=cs.Poisson()) for seed in range(50))
+    picks = (cs.select(ROWS, budget=1, seed=seed, design=cs.designs.Poisson()) for seed in range(50))
     empty = next(picked for picked in picks if not len(picked))
     read(as_page(facts_of(empty, rows=ROWS)))
 
@@ -350,7 +350,7 @@ def test_classes_may_come_by_row_too(picked):
 
 BAD = {
     "no table": ({"text": "text"}, "text must be given together with a table"),
-    "no column": ({"table": TABLE, "text": "nothing"}, "The column must be one of text, class; got nothing"),
+    "no column": ({"table": TABLE, "text": "nothing"}, "The column must be one of the columns 'text', 'class';"),
     "too short": ({"table": TABLE.slice(0, 5), "text": "text"}, "table must have a line for each of 1500 rows"),
     "no file": ({"table": "no.csv", "text": "text"}, "There is no file no.csv"),
     "no kind": ({"table": "no.xlsx", "text": "text"}, "table must be a table"),

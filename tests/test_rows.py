@@ -417,7 +417,7 @@ def refused(source: Any, **options: Any) -> str:
 @pytest.mark.parametrize(
     ("array", "says"),
     [
-        (np.zeros(3), "a 2-D array, one row an item; got an array with 1 dimension(s), shape (3,)"),
+        (np.zeros(3), "a 2-D array, one item per row; got an array with 1 dimension(s), shape (3,)"),
         (np.zeros((2, 2, 2)), "2-D array"),
         (np.zeros((0, 4)), "at least one row of at least one number; got 0 rows of 4 numbers"),
         (np.zeros((4, 0)), "got 4 rows of 0 numbers"),
@@ -425,10 +425,12 @@ def refused(source: Any, **options: Any) -> str:
         (np.array([["a", "b"]]), "real numbers; got an array of <U1"),
         (np.array([[1, None]]), "real numbers; got an array of object"),
         (np.ma.masked_array(np.zeros((2, 2)), mask=[[1, 0], [0, 0]]), "without a mask"),
-        ("nowhere.npy", "files that exist; got nowhere.npy"),
+        ("nowhere.npy", "There is no file nowhere.npy"),
         ("no*where.npy", "a pattern that matches files; got 'no*where.npy'"),
         ([], "a list of paths; got []"),
-        ([[1.0, 2.0]], "a list of paths; got a list with list"),
+        ([[1.0, 2.0], [3.0]], "lists of numbers, all of the same length; got a list of 2 others"),
+        ([1.0, 2.0], "2-D array"),
+        ([["a"]], "real numbers; got an array of <U1"),
         (7, "got int"),
         (None, "got NoneType"),
     ],
@@ -441,10 +443,10 @@ def test_unusable_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.npy"
     for content in (b"", b"not numpy at all", b"\x93NUMPY\x01\x00", b"PK\x03\x04 an archive"):
         path.write_bytes(content)
-        assert f"readable .npy files of numbers; got {path}" in refused(path)
+        assert f"The file {path} cannot be read: " in refused(path)
     np.save(path, np.zeros((100, 100)))
     path.write_bytes(path.read_bytes()[:5000])
-    assert "readable .npy files" in refused(path)
+    assert "it is shorter than its shape (100, 100) of float64 says" in refused(path)
     np.save(path, np.array([[1, None]]), allow_pickle=True)
     assert "Python objects" in refused(path)
     np.save(path, np.zeros(5))
@@ -454,9 +456,9 @@ def test_unusable_files_are_refused(tmp_path: Path) -> None:
     for suffix in (".parquet", ".arrow", ".feather"):
         for content in (b"", b"PAR1 no, it is not", b"ARROW1\0\0 neither"):
             (tmp_path / f"rows{suffix}").write_bytes(content)
-            assert "readable Parquet or Arrow files" in refused(tmp_path / f"rows{suffix}")
-    (tmp_path / "rows.csv").write_text("1,2")
-    assert "a file of type .npy, .parquet, .arrow, .feather; got" in refused(tmp_path / "rows.csv")
+            assert f"The file {tmp_path / f'rows{suffix}'} cannot be read: " in refused(tmp_path / f"rows{suffix}")
+    (tmp_path / "rows.txt").write_text("1,2")
+    assert "a file of type .npy, .parquet, .arrow, .feather, .csv, .jsonl; got" in refused(tmp_path / "rows.txt")
     (tmp_path / "empty").mkdir()
     assert "a folder with files of type" in refused(tmp_path / "empty")
     assert "either .npy files or tables" in refused([tmp_path / "rows.npy", tmp_path / "rows.parquet"])
@@ -468,7 +470,7 @@ def test_a_damaged_parquet_file_is_refused_while_it_is_read(tmp_path: Path) -> N
     content = bytearray(path.read_bytes())
     content[4:50_000] = b"\xff" * 49_996
     path.write_bytes(content)
-    assert f"readable Parquet or Arrow files; got {path}" in refused(path)
+    assert f"The file {path} cannot be read: " in refused(path)
 
 
 def test_files_that_change_are_refused(tmp_path: Path) -> None:
@@ -499,9 +501,9 @@ def test_shards_that_do_not_fit_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "options", "says"),
     [
-        ({"e": [[1.0]]}, {"column": "x"}, "column must be one of 'e'; got 'x'"),
-        ({"e": [[1.0]]}, {"id_column": "x"}, "id_column must be one of 'e'; got 'x'"),
-        ({"e": [[1.0]]}, {"column": "e", "id_column": "e"}, "id_column must be another column"),
+        ({"e": [[1.0]]}, {"column": "x"}, "column must be one of the columns 'e'; got 'x'"),
+        ({"e": [[1.0]]}, {"id_column": "x"}, "id_column must be one of the columns 'e'; got 'x'"),
+        ({"e": [[1.0]]}, {"column": "e", "id_column": "e"}, "id_column must be a column of whole numbers or texts"),
         ({"e": [[1.0]], "t": ["a"]}, {"column": "t"}, "a column of lists of numbers; got 't' of type string"),
         ({"e": [["a"]], "t": [1]}, {"column": "e"}, "a column of lists of numbers; got 'e' of type list"),
         ({"e": [[1.0]], "f": [[1.0]]}, {}, "one of 'e', 'f'"),
@@ -525,7 +527,7 @@ def test_tables_that_hold_no_matrix_are_refused(table: Any, options: Any, says: 
 
 def test_columns_with_one_name_are_refused() -> None:
     twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["x", "x"])
-    assert "columns have different names; got 'x', 'x'" in refused(twice)
+    assert "The table must have columns whose names differ; it has 'x' twice" in refused(twice)
 
 
 @pytest.mark.parametrize("group", [100, 1000])
@@ -659,8 +661,11 @@ def test_sparse_rows_of_a_distant_array_are_read_one_by_one(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("write", "sentence"),
     [
-        (lambda path: None, "rows must be a folder with files of type .npy, .parquet, .arrow, .feather; got file://"),
-        (lambda path: (path / "x.npy").write_bytes(b"no"), "rows must be readable .npy files of numbers; got file://"),
+        (
+            lambda path: None,
+            "rows must be a folder with files of type .npy, .parquet, .arrow, .feather, .csv, .jsonl; got file://",
+        ),
+        (lambda path: (path / "x.npy").write_bytes(b"no"), "The file file://"),
         (
             lambda path: np.save(path / "x.npy", np.asfortranarray(np.ones((3, 2)))),
             "rows must be .npy files that hold one row after the other, where they are not local; got file://",
@@ -676,5 +681,5 @@ def test_what_is_wrong_in_another_place_is_said(write: Callable[[Path], Any], se
 
 def test_a_place_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     for source in ("gopher://x/rows", (tmp_path / "none.npy").as_uri()):
-        with pytest.raises(InputError, match=r"^rows must be .*; got .*\."):
+        with pytest.raises(InputError, match=r"^(rows must be .*; got .*|The file .* cannot be read: .*)\."):
             open_rows(source)

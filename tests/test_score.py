@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import nnls
 
 import coresift as cs
-from coresift.score import cluster_losses
-from coresift.types import Evidence, Frame, Pilot
+from coresift.types import Evidence, Frame, PilotSample
 
 
 def evidence(seed=0, n=200, k=8, pilot=None, losses=None):
@@ -14,32 +13,32 @@ def evidence(seed=0, n=200, k=8, pilot=None, losses=None):
     rows = rng.normal(size=(n, 3)).astype(np.float32)
     clustering = cs.cluster(rows, k, seed=seed)
     frame = Frame(n, np.zeros(0), np.zeros(0))
-    strategy = cs.Representatives() if pilot is None else pilot
+    strategy = cs.pilots.Representatives() if pilot is None else pilot
     plan = strategy.plan(clustering, frame, 60)
-    chance = plan.inclusion > 0 if strategy == cs.Centers() else rng.random(n) < plan.inclusion
+    chance = plan.inclusion > 0 if strategy == cs.pilots.Centers() else rng.random(n) < plan.inclusion
     ids = np.flatnonzero(chance)
     values = rng.exponential(size=ids.size) if losses is None else np.full(ids.size, losses)
-    return Evidence(clustering, frame, Pilot(ids, plan), values)
+    return Evidence(clustering, frame, PilotSample(ids, plan), values)
 
 
 def test_cluster_losses_are_the_centers_own_in_the_paper_s_pilot():
-    known = evidence(pilot=cs.Centers())
+    known = evidence(pilot=cs.pilots.Centers())
     by_row = dict(zip(known.pilot.ids.tolist(), known.losses.tolist(), strict=True))
-    assert cluster_losses(known).tolist() == pytest.approx([by_row[row] for row in known.clustering.centers.tolist()])
+    assert known.cluster_losses().tolist() == pytest.approx([by_row[row] for row in known.clustering.centers.tolist()])
 
 
 def test_mixture_and_distance_are_their_formulas():
-    known = evidence(pilot=cs.Centers())
+    known = evidence(pilot=cs.pilots.Centers())
     clustering = known.clustering
-    levels = cluster_losses(known)[clustering.labels]
+    levels = known.cluster_losses()[clustering.labels]
     v = clustering.powers
     expected = 0.25 * levels / levels.sum() + 0.25 * v / v.sum() + 0.5 / clustering.n
-    np.testing.assert_allclose(cs.Mixture().scores(known).sizes, expected)
-    np.testing.assert_allclose(cs.Distance().scores(known).sizes, 0.5 * v / v.sum() + 0.5 / clustering.n)
-    np.testing.assert_allclose(cs.Distance(floor=0).scores(known).sizes, v / v.sum())
+    np.testing.assert_allclose(cs.scores.Mixture().scores(known).sizes, expected)
+    np.testing.assert_allclose(cs.scores.Distance().scores(known).sizes, 0.5 * v / v.sum() + 0.5 / clustering.n)
+    np.testing.assert_allclose(cs.scores.Distance(floor=0).scores(known).sizes, v / v.sum())
     holder = np.arange(1.0, clustering.k + 1)
     scaled = holder[clustering.labels] * v
-    found = cs.Distance(floor=0.1, holder=holder).scores(known)
+    found = cs.scores.Distance(floor=0.1, holder=holder).scores(known)
     np.testing.assert_allclose(found.sizes, 0.9 * scaled / scaled.sum() + 0.1 / clustering.n)
     np.testing.assert_array_equal(found.holder, holder)
 
@@ -47,7 +46,7 @@ def test_mixture_and_distance_are_their_formulas():
 def test_proxy_is_its_formula_and_is_walked_by_the_proxy():
     known = evidence()
     cheap = np.random.default_rng(1).exponential(size=known.clustering.n)
-    scores = cs.Proxy(cheap, floor=0.1).scores(known)
+    scores = cs.scores.Proxy(cheap, floor=0.1).scores(known)
     np.testing.assert_allclose(scores.sizes, 0.9 * cheap / cheap.sum() + 0.1 / cheap.size)
     assert np.all(np.diff(cheap[scores.order]) >= 0)
 
@@ -73,13 +72,13 @@ def test_learned_equals_a_plain_fit():
         for e in range(n)
     ]
     expected = 0.5 * np.array(by_row) / sum(by_row) + 0.5 * (0.4 * v / v.sum() + 0.6 / n)
-    np.testing.assert_allclose(cs.Learned().scores(known).sizes, expected, rtol=1e-6)
+    np.testing.assert_allclose(cs.scores.Learned().scores(known).sizes, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("losses", [0.0, 1e-300, 1e300])
 def test_learned_has_a_floor_whatever_the_losses(losses):
     known = evidence(losses=losses)
-    sizes = cs.Learned().scores(known).sizes
+    sizes = cs.scores.Learned().scores(known).sizes
     assert np.all(np.isfinite(sizes))
     assert sizes.min() >= 0.29 / known.clustering.n
 
@@ -95,15 +94,18 @@ def test_learned_finds_a_cluster_of_high_losses():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: cs.Sensitivity(holder=-1), "holder"),
-        (lambda: cs.Sensitivity(holder=[0.1, np.nan]), "holder"),
-        (lambda: cs.Mixture(loss=0.6, distance=0.4), "floor"),
-        (lambda: cs.Distance(floor=1.5), "floor"),
-        (lambda: cs.Distance(holder=0.5), "holder must be finite numbers of at least 0, one a cluster, or None"),
-        (lambda: cs.Distance(holder=[1.0, -1.0]), "holder must be finite numbers of at least 0"),
-        (lambda: cs.Proxy([1.0, -1.0]), "row 1"),
-        (lambda: cs.Proxy([1.0, 1.0], floor=0.0), "floor"),
-        (lambda: cs.Learned(floor=0.0), "floor"),
+        (lambda: cs.scores.Sensitivity(holder=-1), "holder"),
+        (lambda: cs.scores.Sensitivity(holder=[0.1, np.nan]), "holder"),
+        (lambda: cs.scores.Mixture(loss=0.6, distance=0.4), "floor"),
+        (lambda: cs.scores.Distance(floor=1.5), "floor"),
+        (
+            lambda: cs.scores.Distance(holder=0.5),
+            "holder must be finite numbers of at least 0, one per cluster, or None",
+        ),
+        (lambda: cs.scores.Distance(holder=[1.0, -1.0]), "holder must be finite numbers of at least 0"),
+        (lambda: cs.scores.Proxy([1.0, -1.0]), "row 1"),
+        (lambda: cs.scores.Proxy([1.0, 1.0], floor=0.0), "floor"),
+        (lambda: cs.scores.Learned(floor=0.0), "floor"),
     ],
 )
 def test_options_are_checked(make, sentence):
@@ -114,6 +116,6 @@ def test_options_are_checked(make, sentence):
 def test_sizes_that_do_not_fit_the_data_are_refused():
     known = evidence()
     with pytest.raises(cs.InputError, match="one for each of 8 clusters; got 3"):
-        cs.Sensitivity(holder=[1.0, 2.0, 3.0]).scores(known)
+        cs.scores.Sensitivity(holder=[1.0, 2.0, 3.0]).scores(known)
     with pytest.raises(cs.InputError, match="each of 200 rows; got 5"):
-        cs.Proxy(np.ones(5)).scores(known)
+        cs.scores.Proxy(np.ones(5)).scores(known)

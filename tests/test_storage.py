@@ -20,8 +20,8 @@ from hypothesis.extra import numpy as arrays
 
 import coresift as cs
 from coresift.checks import CoresiftError, InputError
-from coresift.storage import check_target, write_table
-from coresift.types import ORIGINS
+from coresift.tables.writing import check_target, open_noted, write_table
+from coresift.types import ORIGINS, Opaque, Provenance
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
 ROWS = np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32)
@@ -51,27 +51,53 @@ def selections(draw):
 
     whole = st.integers(0, 2**63 - 1)
     names = draw(st.sampled_from([None, TEXTS, TEXTS | st.none(), st.integers(-(2**63), 2**63 - 1), whole | st.none()]))
-    return cs.Selection(
-        ids=np.array(ids, np.int64),
-        weights=column(ABOVE_ZERO) if draw(st.booleans()) else None,
+    shared = {
+        "ids": np.array(ids, np.int64),
+        "clusters": column(st.integers(0, 2**31 - 1), np.int32),
+        "distances": column(SINGLES, np.float32),
+        "origin": column(st.integers(0, len(ORIGINS) - 1), np.uint8),
+        "order": column(whole, np.int64),
+        "losses": column(st.floats(0, allow_infinity=False) | st.just(np.nan)),
+        "n": n,
+        "population": draw(st.integers(size, n)),
+        "seed": draw(st.integers(0, 2**80)),
+        "provenance": draw(provenances()),
+        "ledger": cs.types.Ledger(((1, draw(TEXTS), draw(st.integers(0, n))),)),
+        "names": None if names is None else tuple(draw(st.lists(names, min_size=size, max_size=size))),
+    }
+    if draw(st.booleans()):
+        return cs.Selection(**shared)
+    return cs.WeightedSelection(
+        **shared,
+        weights=column(ABOVE_ZERO),
         inclusion=column(ABOVE_ZERO),
         share=column(SHARES),
-        clusters=column(st.integers(0, 2**31 - 1), np.int32),
-        distances=column(SINGLES, np.float32),
-        origin=column(st.integers(0, len(ORIGINS) - 1), np.uint8),
         phase=column(st.integers(0, 2), np.uint8),
-        order=column(whole, np.int64),
         multiplicity=column(whole, np.int64),
-        losses=column(st.floats(0, allow_infinity=False) | st.just(np.nan)),
-        n=n,
-        population=draw(st.integers(size, n)),
-        seed=draw(st.integers(0, 2**80)),
         z=draw(ABOVE_ZERO),
-        designs=("", draw(st.sampled_from(["Pivotal", "Poisson", "Independent", ""]))),
-        recipe=draw(st.dictionaries(TEXTS, TEXTS, max_size=3)),
-        ledger=cs.Ledger(((1, draw(TEXTS), draw(st.integers(0, n))),)),
+        phases=(
+            None,
+            draw(st.sampled_from([cs.designs.Pivotal(), cs.designs.Poisson(), cs.designs.Independent(), None])),
+        ),
         holder=draw(arrays.arrays(np.float64, st.integers(0, 3), elements=FINITE)),
-        names=None if names is None else tuple(draw(st.lists(names, min_size=size, max_size=size))),
+    )
+
+
+@st.composite
+def provenances(draw):
+    """Any provenance: a job of ours or a foreign name, with or without a recipe, with strategies that hold arrays."""
+    scores = [
+        cs.scores.Learned(),
+        cs.scores.Sensitivity(np.inf),
+        cs.scores.Sensitivity([0.5, 2.0]),
+        cs.scores.Proxy([1.0, 0.0]),
+        Opaque("score", "Z"),
+    ]
+    recipe = cs.Recipe(draw(st.integers(1, 9)), 2.0, draw(st.booleans()), score=draw(st.sampled_from(scores)))
+    options = draw(st.dictionaries(TEXTS, TEXTS, max_size=3))
+    frame = {"rows": draw(st.integers(1, 99)), "given": {"count": 2, "digest": draw(TEXTS)}}
+    return Provenance(
+        draw(TEXTS), draw(st.integers(1, 2**70)), draw(st.sampled_from([None, recipe])), frame, 3, options
     )
 
 
@@ -83,16 +109,20 @@ def test_any_selection_loads_back_equal(tmp_path, suffix, selection):
     assert cs.save(selection, str(path)) == path
     loaded = cs.load(path)
     assert loaded == selection
-    for name in ("ids", "weights", *selection.columns()):
-        one, other = getattr(selection, name), getattr(loaded, name)
+    for name in ("ids", "weights", *selection.COLUMNS):
+        one, other = getattr(selection, name, None), getattr(loaded, name, None)
         assert (one is None and other is None) or one.tobytes() == other.tobytes() or name == "losses"
     assert [type(name) for name in loaded.names or ()] == [type(name) for name in selection.names or ()]
 
 
 DESIGNS = {
     "default": {},
-    "paper": {"pilot": cs.Centers(), "score": cs.Sensitivity(holder=0.3), "design": cs.Independent()},
-    "poisson": {"design": cs.Poisson(), "given": [1, 2]},
+    "paper": {
+        "pilot": cs.pilots.Centers(),
+        "score": cs.scores.Sensitivity(holder=0.3),
+        "design": cs.designs.Independent(),
+    },
+    "poisson": {"design": cs.designs.Poisson(), "given": [1, 2]},
     "everything": {"budget": 300},
     "one row": {"budget": 1},
 }
@@ -113,9 +143,11 @@ def test_a_loaded_selection_gives_the_same_intervals(tmp_path, suffix, design):
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_an_empty_selection_is_a_selection(tmp_path, suffix):
-    seed = next(seed for seed in range(99) if not len(cs.select(ROWS, budget=1, seed=seed, design=cs.Poisson())))
-    empty = cs.select(ROWS, budget=1, seed=seed, design=cs.Poisson())
-    for selection in (empty, dataclasses.replace(empty, weights=None), dataclasses.replace(empty, names=())):
+    seed = next(
+        seed for seed in range(99) if not len(cs.select(ROWS, budget=1, seed=seed, design=cs.designs.Poisson()))
+    )
+    empty = cs.select(ROWS, budget=1, seed=seed, design=cs.designs.Poisson())
+    for selection in (empty, dataclasses.replace(empty, names=())):
         assert cs.load(cs.save(selection, tmp_path / f"empty{suffix}")) == selection
 
 
@@ -159,12 +191,14 @@ def test_a_selection_is_a_table_that_any_tool_reads(tmp_path):
 def test_the_manifest_tells_how_the_selection_was_made(tmp_path):
     cs.save(PICKED, tmp_path / "picked.csv")
     cs.save(PICKED, tmp_path / "picked.parquet")
-    manifest = json.loads((tmp_path / "picked.csv.manifest.json").read_text())
+    manifest = json.loads(pa.csv.read_csv(tmp_path / "picked.csv")["coresift"][0].as_py())
     assert manifest == json.loads(pa.parquet.read_schema(tmp_path / "picked.parquet").metadata[b"coresift"])
-    assert (manifest["format"], manifest["version"]) == (1, cs.__version__)
+    assert (manifest["format"], manifest["version"]) == (2, cs.__version__)
     assert (manifest["rows"], manifest["population"], manifest["seed"], manifest["z"]) == (300, 299, 0, 2.0)
     assert manifest["ledger"] == [[1, "pilot", PICKED.ledger.asked]]
-    assert manifest["recipe"] == PICKED.recipe
+    assert manifest["provenance"]["recipe"]["score"] == {"name": "Learned", "options": {"floor": 0.5}}
+    assert manifest["provenance"]["frame"]["given"]["count"] == 2
+    assert manifest["phases"][1] == {"kind": "design", "name": "Systematic", "options": {}}
 
 
 @pytest.mark.parametrize("suffix", [*SUFFIXES, ".npz"])
@@ -175,9 +209,6 @@ def test_a_file_holds_nothing_about_time_or_place(tmp_path, suffix):
     time.sleep(1.1)  # file formats keep time in seconds
     second = cs.save(cs.load(first), tmp_path / "elsewhere" / f"second{suffix}")
     assert first.read_bytes() == second.read_bytes()
-    if suffix in (".csv", ".jsonl"):
-        one, other = (path.with_name(path.name + ".manifest.json") for path in (first, second))
-        assert one.read_bytes() == other.read_bytes()
 
 
 def test_a_clustering_loads_back_equal(tmp_path):
@@ -210,8 +241,8 @@ def test_any_clustering_loads_back_equal(tmp_path, data, n, d, z):
 # Whole or not at all
 
 
-def test_permissions_follow_the_umask_and_nothing_else_is_left(tmp_path):
-    for mask, expected in ((0o022, 0o644), (0o077, 0o600), (0o002, 0o664)):
+def test_permissions_follow_the_umask_or_stay_stricter_and_nothing_else_is_left(tmp_path):
+    for mask, expected in ((0o002, 0o664), (0o022, 0o644), (0o077, 0o600), (0o002, 0o600)):
         before = os.umask(mask)
         try:
             for name in ("picked.parquet", "picked.csv", "picked.jsonl"):
@@ -220,7 +251,6 @@ def test_permissions_follow_the_umask_and_nothing_else_is_left(tmp_path):
         finally:
             os.umask(before)
         names = {"picked.parquet", "picked.csv", "picked.jsonl", "clusters.npz"}
-        names |= {"picked.csv.manifest.json", "picked.jsonl.manifest.json"}
         assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == dict.fromkeys(names, expected)
 
 
@@ -255,8 +285,11 @@ def test_a_disk_that_is_full_leaves_the_old_file_and_says_so(tmp_path, suffix):
 def test_a_writer_that_fails_leaves_the_old_file(tmp_path):
     path = cs.save(PICKED, tmp_path / "picked.csv")
     before = path.read_bytes()
-    with pytest.raises(pa.ArrowInvalid):
-        write_table(pa.table({"lists": [[1, 2]]}), path)  # CSV has no lists
+    parquet = cs.save(PICKED, tmp_path / "picked.parquet")
+    union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
+    with pytest.raises(InputError, match=r"A \.parquet file cannot hold the column either: it has values of type"):
+        write_table(pa.table({"either": union}), parquet)
+    assert cs.load(parquet) == PICKED
     assert path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -278,7 +311,7 @@ def test_a_link_is_written_through(tmp_path):
         (PICKED, "x.npz", "The name of a selection must be one that ends in .parquet or .csv or .jsonl; got x.npz."),
         (CLUSTERING, "x.csv", "The name of a clustering must be one that ends in .npz; got x.csv."),
         (ROWS, "x.csv", "value must be a Selection or a Clustering; got ndarray."),
-        (PICKED, "none/x.csv", "There is no folder {}/none to write x.csv.manifest.json in."),
+        (PICKED, "none/x.csv", "There is no folder {}/none to write x.csv in."),
         (PICKED, "none/x.parquet", "There is no folder {}/none to write x.parquet in."),
         (PICKED, "folder.csv", "{}/folder.csv must be a file to write to; it is a folder."),
         (PICKED, "x" * 300 + ".csv", "{}/" + "x" * 300 + ".csv cannot be written: File name too long."),
@@ -332,9 +365,9 @@ def test_a_damaged_file_is_one_sentence_or_still_reads_as_it_was(tmp_path, suffi
 
 def test_what_was_never_ours_is_refused(tmp_path):
     pa.parquet.write_table(pa.table({"row": [1]}), tmp_path / "plain.parquet")
-    assert "is a Parquet file, but not a selection of coresift" in refusal(tmp_path / "plain.parquet")
+    assert "is a .parquet file, but not a selection of coresift" in refusal(tmp_path / "plain.parquet")
     (tmp_path / "plain.csv").write_text("row,weight\n1,2\n")
-    assert "must have its manifest plain.csv.manifest.json beside it" in refusal(tmp_path / "plain.csv")
+    assert "is a .csv file, but not a selection of coresift" in refusal(tmp_path / "plain.csv")
     np.savez(tmp_path / "plain.npz", a=np.zeros(3))
     assert "is not a file that coresift wrote, or it is damaged" in refusal(tmp_path / "plain.npz")
     np.save(tmp_path / "array", np.zeros(3))
@@ -366,7 +399,7 @@ def test_nothing_in_a_file_is_ever_run(tmp_path):
     with np.load(tmp_path / "good.npz") as good:
         manifest = good["manifest"]
     np.savez(tmp_path / "pickled.npz", manifest=manifest, centers=trap, **arrays)
-    assert "is not a file that coresift wrote" in refusal(tmp_path / "pickled.npz")
+    assert "it has Python objects" in refusal(tmp_path / "pickled.npz")
     trap.dump(tmp_path / "bare.npz")
     assert "is not a file that coresift wrote" in refusal(tmp_path / "bare.npz")
     assert not (tmp_path / "sprung").exists()
@@ -374,26 +407,31 @@ def test_nothing_in_a_file_is_ever_run(tmp_path):
 
 def test_a_later_format_is_named(tmp_path):
     cs.save(PICKED, tmp_path / "picked.jsonl")
-    manifest = tmp_path / "picked.jsonl.manifest.json"
-    manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
+    path = tmp_path / "picked.jsonl"
+    path.write_text(path.read_text().replace('\\"format\\": 2', '\\"format\\": 3'))
     assert refusal(tmp_path / "picked.jsonl") == (
-        f"{tmp_path / 'picked.jsonl'} has format 2; this version of coresift reads format 1."
+        f"{tmp_path / 'picked.jsonl'} has format 3; this version of coresift reads format 2."
     )
     cs.save(CLUSTERING, tmp_path / "clusters.npz")
     with np.load(tmp_path / "clusters.npz") as file:
         content = dict(file)
-    facts = json.loads(content["manifest"].tobytes()) | {"format": 2}
+    facts = json.loads(content["manifest"].tobytes()) | {"format": 3}
     content["manifest"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     np.savez(tmp_path / "clusters.npz", **content)
-    assert "has format 2; this version of coresift reads format 1" in refusal(tmp_path / "clusters.npz")
+    assert "has format 3; this version of coresift reads format 2" in refusal(tmp_path / "clusters.npz")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 def test_a_table_with_the_manifest_of_another_is_refused(tmp_path, suffix):
     one = cs.save(PICKED, tmp_path / f"one{suffix}")
     other = cs.save(cs.select(ROWS, LOSSES, budget=30, seed=1), tmp_path / f"other{suffix}")
-    one.write_bytes(other.read_bytes())
-    assert refusal(one) == f"{one} does not fit its manifest: one of them has changed since coresift wrote them."
+    with open_noted(other) as (note, _):
+        manifest = note
+    with open_noted(one) as (_, read):
+        schema = pa.schema([("row", pa.int64()), ("weight", pa.float64())])
+        schema = pa.schema([*schema, *[(name, pa.type_for_alias(kind)) for name, kind in PICKED.COLUMNS.values()]])
+        write_table(read(schema), one, note=manifest)
+    assert refusal(one) == f"{one} does not fit its manifest: it has changed since coresift wrote it."
 
 
 def test_a_table_that_went_through_a_spreadsheet_still_loads(tmp_path):

@@ -17,14 +17,16 @@ from hypothesis import strategies as st
 from tables import write
 
 import coresift as cs
-from coresift import InputError, Local, open_rows
+from coresift import InputError, open_rows
 from coresift.cli import main
 from coresift.clustering import strata as strata_module
 from coresift.clustering.strata import encode, gather, measure_spread, share_centers
 from coresift.engine import Alone
+from coresift.engines import Local
 from coresift.inclusion import deal
 from coresift.order import snake
 from coresift.rows.base import block_length
+from coresift.tables.writing import open_noted
 
 N, D = 600, 3
 RNG = np.random.default_rng(4)
@@ -285,7 +287,7 @@ def test_labels_of_pandas():
         (np.ma.array([1, 2, 3], mask=[0, 0, 1]), "strata must have a label for every row; row 2 has none (1 of 3"),
         (np.array(["2020", "NaT", "2020"], "M8[Y]"), "strata must have a label for every row; row 1 has none"),
         (["a", ["b"], "c"], "strata must be labels such as whole numbers or texts; got ['b']."),
-        ("kind", "strata must be one label a row where the rows have no columns to choose from; got 'kind'."),
+        ("kind", "strata must be one label per row where the rows have no columns to choose from; got 'kind'."),
     ],
 )
 def test_labels_that_are_refused(labels, says):
@@ -311,7 +313,7 @@ def test_a_column_of_the_table(tmp_path):
     assert cs.cluster(table, 9, strata="code") == cs.cluster(ROWS, 9, strata=CLASSES == "cat")
     with pytest.raises(InputError, match="row 3 has none"):
         cs.cluster(table, 9, strata="gaps")
-    with pytest.raises(InputError, match="strata must be one label a row, or one of the columns"):
+    with pytest.raises(InputError, match="strata must be one label per row, or one of the columns"):
         cs.cluster(table, 9, strata="absent")
     with pytest.raises(InputError, match="strata must be a column of whole numbers or texts; got 'embedding'"):
         cs.cluster(table, 9, strata="embedding")
@@ -344,10 +346,10 @@ def test_select_remembers_the_classes():
     clustering = cs.cluster(ROWS, 4, seed=1, strata=CLASSES)
     assert picked == cs.select(ROWS, LOSSES, 60, 1, clusters=clustering, strata=CLASSES)
     assert picked == cs.select(ROWS, LOSSES, 60, 1, clusters=clustering)
-    assert picked.recipe["strata"].startswith("4 classes, digest ")
+    assert picked.provenance.lines()["strata"].startswith("4 classes, digest ")
     other = cs.select(ROWS, LOSSES, 60, 1, strata=np.roll(CLASSES, 1))
-    assert other.recipe["strata"] != picked.recipe["strata"]
-    assert "strata" not in cs.select(ROWS, LOSSES, 60, 1).recipe
+    assert other.provenance.lines()["strata"] != picked.provenance.lines()["strata"]
+    assert "strata" not in cs.select(ROWS, LOSSES, 60, 1).provenance.frame
     asked = cs.ask(ROWS, 60, 1, strata=CLASSES)
     assert set(asked) == set(picked.ids[picked.phase == 1])
 
@@ -379,15 +381,14 @@ def test_a_loaded_clustering_is_equal_and_older_files_load(tmp_path):
     loaded = cs.load(tmp_path / "within.npz")
     picked = cs.select(ROWS, LOSSES, 60, 2, clusters=loaded, strata=CLASSES)
     assert cs.load(cs.save(picked, tmp_path / "picked.csv")) == picked
-    assert (
-        json.loads((tmp_path / "picked.csv.manifest.json").read_text())["recipe"]["strata"] == picked.recipe["strata"]
-    )
+    with open_noted(tmp_path / "picked.csv") as (note, _):
+        assert json.loads(note)["provenance"]["frame"]["strata"] == picked.provenance.frame["strata"]
 
 
 def test_strata_of_a_clustering_are_checked():
     values = {field.name: getattr(cs.cluster(ROWS, 6), field.name) for field in fields(cs.Clustering)}
     for bad in ([0, 1], [0, 0, 0, 0, 0, -1]):
-        with pytest.raises(InputError, match="strata must be one class a cluster"):
+        with pytest.raises(InputError, match="strata must be one class per cluster"):
             cs.Clustering(**{**values, "strata": np.array(bad)})
 
 
@@ -494,7 +495,7 @@ def test_classes_from_a_column_of_the_rows(run):
 
 def test_bad_classes_on_the_command_line_are_one_sentence(run, tmp_path):
     assert run("select", "rows.parquet", "--budget", 60, "--strata", "absent") == (
-        "strata must be one label a row, or one of the columns 'id', 'embedding', 'kind'; got 'absent'."
+        "strata must be one label per row, or one of the columns 'id', 'embedding', 'kind'; got 'absent'."
     )
     assert "no columns to choose from" in run("plan", "rows.npy", "--budget", 60, "--strata", "kind")
     assert run("ask", "rows.npy", "--budget", 60, "--strata", "none.csv") == "There is no file none.csv."
@@ -513,10 +514,10 @@ def test_a_proxy_on_the_command_line(run, tmp_path):
     write(tmp_path / "cheap.csv", {"row": shuffled.tolist(), "loss": cheap[shuffled].tolist()})
     write(tmp_path / "cheap.parquet", {"id": [f"r{row}" for row in shuffled], "loss": cheap[shuffled].tolist()})
     run("select", "rows.npy", "--budget", 50, "--proxy", "cheap.csv", "--seed", 3)
-    assert cs.load("picked.parquet") == cs.select(ROWS, None, 50, 3, score=cs.Proxy(cheap))
+    assert cs.load("picked.parquet") == cs.select(ROWS, None, 50, 3, score=cs.scores.Proxy(cheap))
     options = ("--pilot", "Centers(keep=True)", "--losses", "losses.csv", "--design", "Poisson")
     run("select", "rows.parquet", "--budget", 50, "--proxy", "cheap.parquet", *options)
-    parts = {"pilot": cs.Centers(keep=True), "score": cs.Proxy(cheap), "design": cs.Poisson()}
+    parts = {"pilot": cs.pilots.Centers(keep=True), "score": cs.scores.Proxy(cheap), "design": cs.designs.Poisson()}
     assert cs.load("picked.parquet") == cs.select("rows.parquet", LOSSES, 50, **parts)
     assert "losses asked to choose them        0" in run("plan", "rows.npy", "--budget", 50, "--proxy", "cheap.csv")
     assert "There is nothing to ask" in run("ask", "rows.npy", "--budget", 50, "--proxy", "cheap.csv")

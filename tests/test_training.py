@@ -16,7 +16,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
-from test_models import sentences, tiny_bert, tiny_gpt2, tiny_t5, words_tokenizer
+from tiny_models import sentences, tiny_bert, tiny_gpt2, tiny_t5, words_tokenizer
 
 import coresift as cs
 from coresift import models
@@ -317,7 +317,7 @@ def test_the_image_recipe_spends_what_it_says(weighted):
     assert np.isin(calls, ids).all()
     costs = found.costs
     assert (costs.labels, costs.model_calls, costs.embedding_passes, costs.trainings) == (50, 10, 1.0, 2)
-    assert "Sensitivity" in found.selection.recipe["score"]
+    assert "Sensitivity" in found.selection.provenance.lines()["score"]
     assert (found.model(DATA.tensors[0]).argmax(1) == DATA.tensors[1]).float().mean() > 0.9
     with pytest.raises(InputError, match=f"at most the {N} rows"):
         models.image_recipe(N, N + 1, train=train, embed=lambda model: INPUTS, losses=losses)
@@ -332,12 +332,12 @@ def test_the_image_recipe_takes_other_parts():
         train=fit_network,
         embed=lambda model: INPUTS,
         losses=lambda model: models.classifier_loss(model, DATA),
-        pilot=cs.Representatives(),
-        score=cs.Learned(),
-        design=cs.Systematic(),
+        pilot=cs.pilots.Representatives(),
+        score=cs.scores.Learned(),
+        design=cs.designs.Systematic(),
         seed=3,
     )
-    assert "Learned" in found.selection.recipe["score"]
+    assert "Learned" in found.selection.provenance.lines()["score"]
     assert len(found.selection) == 50
 
 
@@ -352,9 +352,9 @@ def test_the_fine_tuning_recipe_is_embed_select_and_tune():
         losses=loss,
         fine_tune=fit_network,
         clusters=6,
-        pilot=cs.Centers(keep=False),
-        score=cs.Sensitivity(holder=0.1),
-        design=cs.Pivotal(),
+        pilot=cs.pilots.Centers(keep=False),
+        score=cs.scores.Sensitivity(holder=0.1),
+        design=cs.designs.Pivotal(),
     )
     assert paper.costs.model_calls == 6
     centers = cs.cluster(INPUTS, 6).centers

@@ -8,40 +8,39 @@ from enumeration import Scripted, boxes
 from parts import DESIGNS, combinations, show
 
 import coresift as cs
-from coresift import arguments, pipeline
+from coresift import recipes, selection
 from coresift.progress import Progress
+from coresift.testing import TINY, TINY_LOSSES
 
-TINY = np.array([[0.0, 0.0], [0.3, 0.1], [0.1, 0.5], [4.0, 4.0], [4.2, 4.5], [3.5, 4.4], [9.0, 0.0]])
-TINY_LOSSES = np.array([0.5, 1.0, 0.2, 3.0, 2.0, 2.5, 7.0])
 FRAMES = {"plain": {}, "given": {"given": [4]}, "excluded": {"exclude": [1]}, "both": {"given": [0], "exclude": [6]}}
 
 
 def expected_weights(monkeypatch, combination, frame, budget, clustering=None):
     """Run the real flow on every outcome of the pilot's draw and of the second draw."""
-    pilot_design, design = Scripted(pipeline.PILOT_DESIGN), Scripted(combination["design"])
-    monkeypatch.setattr(pipeline, "PILOT_DESIGN", pilot_design)
+    pilot_design, design = Scripted(selection.EVEN_DRAW), Scripted(combination["design"])
+    monkeypatch.setattr(selection, "EVEN_DRAW", pilot_design)
     options = {**combination, **frame, "design": design, "clusters": clustering or cs.cluster(TINY, 2, seed=1)}
-    settled = arguments.settle(TINY, budget, 0, asking=True, **options)
+    job = recipes.settle(TINY, budget, 0, asking=True, **options)
 
     def prepare():
-        return pipeline.prepare(settled, None, Progress())
+        return selection.prepare(job, None, Progress())
 
-    def finish(prepared):
-        return pipeline.finish(prepared, TINY_LOSSES[prepared.pilot.ids], cs.Ledger())
+    def finish(draft):
+        return selection.finish(draft, TINY_LOSSES[draft.pilot.ids], cs.types.Ledger())
 
     prepare()
     first_draws = [(None, 1.0)] if pilot_design.seen is None else list(boxes(pilot_design.design, pilot_design.seen))
     total, mass = np.zeros(len(TINY)), 0.0
     for first, chance in first_draws:
         pilot_design.script = first
-        prepared = prepare()
+        draft = prepare()
         design.script = design.seen = None
-        certain = finish(prepared)
+        certain = finish(draft)
         second_draws = [(None, 1.0)] if design.seen is None else list(boxes(design.design, design.seen))
         for second, further in second_draws:
             design.script = second
-            selection = certain if second is None else finish(prepared)
-            total[selection.ids] += chance * further * selection.weights
+            picked = certain if second is None else finish(draft)
+            total[picked.ids] += chance * further * picked.weights
             mass += chance * further
     assert mass == pytest.approx(1)
     return total
@@ -107,7 +106,11 @@ def test_paper_mode_is_unbiased_where_it_can_draw_and_warns_where_it_cannot(prob
     silent = np.isin(clustering.labels, [2, 5])
     losses = np.where(silent, 0.0, losses)
     vectors = np.where(silent, 0.0, vectors)
-    paper = {"pilot": cs.Centers(), "score": cs.Sensitivity(holder=0.0), "design": cs.Independent()}
+    paper = {
+        "pilot": cs.pilots.Centers(),
+        "score": cs.scores.Sensitivity(holder=0.0),
+        "design": cs.designs.Independent(),
+    }
     estimates = np.empty((SEEDS, len(vectors)))
     for seed in range(SEEDS):
         with pytest.warns(cs.CoresiftWarning, match=f"{silent.sum()} of {N} rows have probability 0"):

@@ -1,105 +1,79 @@
-"""Pick the few rows of a large data set that stand for all of it, with weights that keep every total unbiased."""
+"""Choose which few of many rows to label, train on or evaluate, and say what they tell about all of them."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from coresift import baselines, holder
-from coresift.bounds import difference_size, paper_size
-from coresift.checks import CoresiftError, CoresiftWarning, InputError, LossError
-from coresift.clustering import cluster
-from coresift.comparison import Comparison, compare
-from coresift.design import Independent, Pivotal, Poisson, Systematic
-from coresift.diagnosis import Diagnosis, diagnose
-from coresift.engine import Local
-from coresift.estimation import estimate
-from coresift.estimation.certificates import Certificate, certify
-from coresift.estimation.methods import (
-    Difference,
-    HorvitzThompson,
-    Regression,
-    center_predictions,
-    difference_weights,
+from coresift import (
+    baselines,
+    designs,
+    engines,
+    estimators,
+    pilots,
+    recipes,
+    regression,
+    scores,
+    signals,
+    testing,
+    theory,
 )
-from coresift.leverage import leverage_scores
-from coresift.multiround import Run, rounds
+from coresift.checks import CoresiftError, CoresiftWarning, InputError
+from coresift.clustering import cluster
+from coresift.comparison import compare_methods
+from coresift.covering import cover
+from coresift.diagnosis import diagnose
+from coresift.estimation import estimate
+from coresift.estimation.certificates import certify
+from coresift.multiround import rounds
 from coresift.oracle import Oracle
-from coresift.pilot import Centers, Representatives
-from coresift.pipeline import ask, select
-from coresift.planning import Plan, plan
-from coresift.regression import Fit, RegressionSelection, ask_regression, select_regression
-from coresift.remote import Actors, Ray
+from coresift.planning import plan
 from coresift.reporting import report
-from coresift.rows import Rows, open_rows
-from coresift.score import Distance, Learned, LeverageMixture, Mixture, Proxy, Sensitivity
+from coresift.rows import open_rows
+from coresift.selection import select
+from coresift.starting import start
 from coresift.storage import load, save
-from coresift.types import Clustering, Estimate, Interval, Ledger, Selection
-from coresift.version import __version__
+from coresift.types import Clustering, Recipe, Selection, WeightedSelection
+from coresift.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from coresift import models as models
 
 __all__ = [
-    "Actors",
-    "Centers",
-    "Certificate",
     "Clustering",
-    "Comparison",
     "CoresiftError",
     "CoresiftWarning",
-    "Diagnosis",
-    "Difference",
-    "Distance",
-    "Estimate",
-    "Fit",
-    "HorvitzThompson",
-    "Independent",
     "InputError",
-    "Interval",
-    "Learned",
-    "Ledger",
-    "LeverageMixture",
-    "Local",
-    "LossError",
-    "Mixture",
     "Oracle",
-    "Pivotal",
-    "Plan",
-    "Poisson",
-    "Proxy",
-    "Ray",
-    "Regression",
-    "RegressionSelection",
-    "Representatives",
-    "Rows",
-    "Run",
+    "Recipe",
     "Selection",
-    "Sensitivity",
-    "Systematic",
-    "__version__",
-    "ask",
-    "ask_regression",
+    "WeightedSelection",
     "baselines",
-    "center_predictions",
     "certify",
     "cluster",
-    "compare",
+    "compare_methods",
+    "cover",
+    "designs",
     "diagnose",
-    "difference_size",
-    "difference_weights",
+    "engines",
     "estimate",
-    "holder",
-    "leverage_scores",
+    "estimators",
     "load",
+    "models",
     "open_rows",
-    "paper_size",
+    "pilots",
     "plan",
+    "recipes",
+    "regression",
     "report",
     "rounds",
     "save",
+    "scores",
     "select",
-    "select_regression",
+    "signals",
+    "start",
+    "testing",
+    "theory",
 ]
 
 

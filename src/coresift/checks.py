@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import math
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class CoresiftError(Exception):
@@ -29,6 +35,27 @@ class CoresiftWarning(UserWarning):
 def refuse(argument: str, allowed: str, came: object) -> NoReturn:
     """Raise the one form of sentence for a bad argument."""
     raise InputError(f"{argument} must be {allowed}; got {came}.")
+
+
+def named_options(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a public function answer a misspelled option with one sentence that names the nearest right one."""
+    known = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name in kwargs:
+            if name not in known:
+                unknown_option(function.__name__, name, known)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def unknown_option(function: str, name: str, known: Sequence[str]) -> NoReturn:
+    """Refuse an option that a function does not have."""
+    close = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}."
+    raise InputError(f"{function} has no option {name}; {hint}")
 
 
 def whole(argument: str, value: Any, *, least: int = 1) -> int:
@@ -83,6 +110,17 @@ def row_numbers(argument: str, value: Any, count: int) -> NDArray[np.int64]:
     return unique.astype(np.int64)
 
 
+def unusable(values: Any) -> str | None:
+    """Return what makes an array no real numbers: a mask, which would be ignored, or imaginary parts, likewise.
+
+    >>> unusable(np.array([1j])), unusable(np.ma.masked_array([1.0], mask=[True])), unusable([1.0])
+    ('complex numbers', 'a masked array', None)
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        return "a masked array"
+    return "complex numbers" if getattr(getattr(values, "dtype", None), "kind", "") == "c" else None
+
+
 def loss_vector(
     values: Any,
     ids: NDArray[np.int64],
@@ -92,6 +130,8 @@ def loss_vector(
     signed: bool = False,
 ) -> NDArray[np.float64]:
     """Return one finite, nonnegative (unless `signed`) number for each of `ids`, or name the first row without."""
+    if unusable(values):
+        raise LossError(f"{source} must be real numbers, one per row; got {unusable(values)}.")
     try:
         losses = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -110,6 +150,8 @@ def loss_vector(
 
 def real_vector(argument: str, values: Any, count: int) -> NDArray[np.float64]:
     """Return `count` finite real numbers."""
+    if unusable(values):
+        refuse(argument, f"{count} real numbers", unusable(values))
     try:
         vector = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -24,9 +24,9 @@ from coresift.clustering.nearest import with_bias
 from coresift.engine import Engine, Local, Workers
 from coresift.oracle import as_oracle
 from coresift.progress import Progress, choose
-from coresift.rows import Rows, open_rows
-from coresift.score import ESTIMATES
-from coresift.types import Clustering, Floats, Ints, Singles, Value
+from coresift.rows import Rows, check_clustered, open_rows
+from coresift.streams import Stream, generator
+from coresift.types import ESTIMATES, Clustering, Floats, Ints, Singles, Value, freeze
 
 # Members of each cluster that "robust" asks.
 MEMBERS = 5
@@ -52,7 +52,7 @@ class HolderEstimate(Value):
     assumption: str
 
     def __post_init__(self) -> None:
-        _freeze(self, "values", "ratios")
+        freeze(self, values=np.float64, ratios=np.float64)
 
     def percentile(self, percent: float) -> float:
         """Return a percentile of the ratios that were seen, as in the paper's table of Hölder constants."""
@@ -81,7 +81,7 @@ class Probes(Value):
     assumption: str
 
     def __post_init__(self) -> None:
-        _freeze(self, "ids")
+        freeze(self, ids=np.int64)
 
     @property
     def queries(self) -> int:
@@ -120,7 +120,7 @@ def plan(
 
     >>> import numpy as np, coresift as cs
     >>> clusters = cs.cluster(np.random.default_rng(0).normal(size=(5000, 3)), 20)
-    >>> [cs.holder.plan(clusters, method).queries for method in ("estimate", "robust", "free")]
+    >>> [cs.theory.plan_holder(clusters, method).queries for method in ("estimate", "robust", "free")]
     [240, 120, 20]
     """
     if method not in ESTIMATES:
@@ -171,7 +171,7 @@ def estimate(
     >>> import numpy as np, coresift as cs
     >>> rows = np.random.default_rng(0).normal(size=(5000, 3))
     >>> clusters = cs.cluster(rows, 20)
-    >>> found = cs.holder.estimate(clusters, lambda ids: rows[ids, 0] ** 2, rows, "free")
+    >>> found = cs.theory.estimate_holder(clusters, lambda ids: rows[ids, 0] ** 2, rows, "free")
     >>> found.values.shape, found.queries
     ((20,), 20)
     """
@@ -195,19 +195,13 @@ def center_rows(clustering: Clustering, rows: Rows) -> Singles:
     return (rows.normalized() if clustering.normalized else rows).take(clustering.centers)
 
 
-def _freeze(value: Any, *names: str) -> None:
-    for name in names:
-        getattr(value, name).setflags(write=False)
-
-
 def _points(clustering: Clustering, rows: Any, method: str) -> Singles:
     if rows is None:
         if method == "free":
             raise InputError('method="free" compares centers with their neighbors; give the rows too.')
         return clustering.free_centers
     opened = open_rows(rows)
-    if opened.n != clustering.n or opened.fingerprint() != clustering.fingerprint:
-        raise InputError("rows must be those that were clustered; these are others.")
+    check_clustered(clustering, opened)
     return center_rows(clustering, opened)
 
 
@@ -217,7 +211,7 @@ def _draw_members(clustering: Clustering, excluded: Ints, seed: int, count: int)
     possible[excluded] = False
     rows = np.flatnonzero(possible)
     # A number for every row of the data, so that clusters that change a little keep most of their members.
-    keys = np.random.default_rng([seed, 4]).random(clustering.n)[rows]
+    keys = generator(seed, Stream.HOLDER).random(clustering.n)[rows]
     rows = rows[np.lexsort((keys, clustering.labels[rows]))]
     labels = clustering.labels[rows]
     place = np.arange(labels.size) - np.searchsorted(labels, labels)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from coresift.arguments import Settled, settle
 from coresift.checks import InputError, refuse, whole
 from coresift.clustering.hierarchy import Hierarchy, check_size
 from coresift.clustering.prefix import Order, Prefix, Sampling
-from coresift.design import Design, Independent
+from coresift.clustering.prefix_strata import ClassPrefixes
 from coresift.engine import Engine, Local
 from coresift.oracle import Oracle, as_oracle
-from coresift.pilot import Centers
-from coresift.pipeline import Prepared, describe, finish
+from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
-from coresift.score import Distance, Score, Sensitivity
-from coresift.types import Bools, Clustering, Floats, Ints, Ledger, Selection
+from coresift.recipes import Job, PartOptions, check_options, checked_part, merged, settle
+from coresift.recipes import rounds as rounds_recipe
+from coresift.rows import Rows
+from coresift.selection import Draft, draft_of, finish
+from coresift.streams import Stream, generator
+from coresift.types import Bools, Clustering, Floats, Ledger, Request, Score, WeightedSelection
 
 ORDERS: dict[str, Callable[[np.random.Generator], Order]] = {
     "sampling": Sampling,
@@ -36,68 +38,94 @@ def rounds(
     seed: int = 0,
     *,
     order: str = "sampling",
-    z: float | None = None,
-    pilot: Centers | None = None,
-    score: Score | None = None,
-    design: Design | None = None,
-    given: Any = None,
-    exclude: Any = None,
-    normalize: bool = False,
-    epsilon: float | None = None,
-    delta: float | None = None,
     engine: Engine | None = None,
     progress: bool | Progress | None = None,
-) -> Run:
+    **options: Unpack[PartOptions],
+) -> Rounds:
     """Select in several rounds, each with more centers (Algorithm 3); iterate over the run, or call its `next`.
 
-    Round i asks for the losses of `clusters` new centers, gives every row to the nearest of all centers so far, and
-    draws a selection of `budget` rows anew: at most rounds × clusters losses in all. When every row has been a
+    Round i asks for the losses of `clusters` new centers, assigns every row to the nearest of all centers so far, and
+    draws a new selection of `budget` rows: at most rounds × clusters losses in total. When every row has been a
     center, the estimated total loss is exact.
 
-    rows, losses, budget, z, given, exclude, normalize, epsilon, delta, engine, progress: as in `select`.
-    clusters: how many centers join each round, a tenth of the budget unless said.
-    order: where centers come from. "sampling" draws them ∝ D^z, the power of the distance to those before;
-        "mettu-plaxton" is within a constant factor of the best for any number of centers, but takes quadratic time.
-    pilot, score, design: by default those of Algorithm 3, `Centers(keep=False)`, `Sensitivity` and `Independent`, with
-        Λ estimated anew each round from the centers' losses (`holder="free"`; that estimate is ours, the paper leaves
-        Λ to the user). `Centers(keep=True)` takes the centers into every selection; an array of Λ has one for every
-        center, in their order.
+    Args:
+        rows: As in `select`.
+        losses: As in `select`.
+        budget: As in `select`, for each round.
+        clusters: How many centers join each round; by default budget/10.
+        rounds: How many rounds there are.
+        seed: As in `select`.
+        order: Where centers come from. "sampling" draws them ∝ D^z, the power of the distance to those before;
+            "mettu-plaxton" is within a constant factor of the best for any number of centers, but takes quadratic time.
+        engine: As in `select`.
+        progress: As in `select`.
+        **options: The other options of `select`. The pilot must ask the centers: `Centers(keep=False)` by default,
+            and `Centers(keep=True)` takes the centers into every selection. By default the score is `Sensitivity` with
+            Λ estimated again each round from the centers' losses (`holder="free"`; that estimate is ours, the paper
+            leaves Λ to the user) and the design `Independent`. An array of Λ has one number for every center, in
+            their order. With `strata`, every class has its own centers, at least one per round.
 
-    >>> import numpy as np
-    >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
-    >>> for selection in rounds(rows, lambda ids: rows[ids, 0] ** 2, budget=50, clusters=20, rounds=3):
-    ...     print(selection.ledger.asked, selection.multiplicity.sum())
-    20 50
-    40 50
-    60 50
+    Returns:
+        A run that yields one selection per round.
+
+    Example:
+        >>> import numpy as np
+        >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+        >>> for selection in rounds(rows, lambda ids: rows[ids, 0] ** 2, budget=50, clusters=20, rounds=3):
+        ...     print(selection.ledger.asked, selection.multiplicity.sum())
+        20 50
+        40 50
+        60 50
     """
     oracle = as_oracle(losses)
-    if score is None:
-        score = Distance() if oracle is None else Sensitivity(holder="free")
-    if pilot is not None and not isinstance(pilot, Centers):
-        refuse("pilot", "Centers(keep=False) or Centers(keep=True), whose losses the rounds ask", repr(pilot))
-    settled = settle(
-        rows,
-        budget,
-        seed,
-        asking=oracle is not None,
-        clusters=clusters,
-        z=z,
-        pilot=pilot or (Centers(keep=False) if oracle is not None and score.asks else None),
-        score=score,
-        design=design or Independent(),
-        given=given,
-        exclude=exclude,
-        normalize=normalize,
-        epsilon=epsilon,
-        delta=delta,
-    )
-    if order not in ORDERS:
-        refuse("order", f"one of {', '.join(repr(name) for name in ORDERS)}", repr(order))
-    return Run(settled, oracle, whole("rounds", rounds), order, engine, choose(progress))
+    job = _settle(rows, budget, clusters, seed, options, asking=oracle is not None)
+    return Rounds(job, oracle, rounds, order, engine, choose(progress))
 
 
-class Run:
+def begin(
+    rows: Any,
+    budget: int | None,
+    seed: int,
+    *,
+    clusters: int | None = None,
+    rounds: int = 1,
+    order: str = "sampling",
+    engine: Engine | None,
+    progress: Progress,
+    **options: Unpack[PartOptions],
+) -> Prepared[list[WeightedSelection]]:
+    """Return all rounds up to their first question, with losses to come; the result is one selection per round."""
+    job = _settle(rows, budget, clusters, seed, options, asking=True)
+
+    def steps() -> Generator[Request, Floats, list[WeightedSelection]]:
+        return Rounds(job, None, rounds, order, engine, progress).steps()
+
+    made = Rounds(job, None, rounds, order, engine, progress)
+    return Prepared(steps, job.rows, made.fingerprint, job.rows.n)
+
+
+def _settle(
+    rows: Any, budget: int | None, clusters: int | None, seed: int, options: PartOptions, *, asking: bool
+) -> Job:
+    """Check the arguments; where none is given, the parts are those of Algorithm 3."""
+    check_options("rounds", options, ARGUMENTS, PartOptions)
+    given: dict[str, Any] = dict(options)
+    recipe = merged(given.pop("recipe", None), {})
+    usual = rounds_recipe(asking=asking).score
+    score = checked_part("score", given.get("score") or recipe.score or usual, Score)
+    defaults = rounds_recipe(asking=asking and score.needs.pilot)
+    explicit = {name: getattr(recipe, name) for name in ("clusters", "z", "normalize", "pilot", "design")}
+    given["recipe"] = merged(defaults, {**explicit, "score": score})
+    job = settle(rows, budget, seed, asking=asking, clusters=clusters, **given)
+    if job.pilot is not None and not job.pilot.asks_centers:
+        refuse("pilot", "Centers(keep=False) or Centers(keep=True), whose losses the rounds ask", repr(job.pilot))
+    return job
+
+
+ARGUMENTS = ("rows", "losses", "budget", "clusters", "rounds", "seed", "order", "engine", "progress")
+
+
+class Rounds:
     """The rounds that were asked for, one selection each: `for selection in run`, or `run.next()`.
 
     `round` is the number of the last round (0 at first) of `rounds`; `clustering` has its centers, in the order in
@@ -106,29 +134,32 @@ class Run:
 
     def __init__(
         self,
-        settled: Settled,
+        job: Job,
         oracle: Oracle | None,
         rounds: int,
         order: str,
         engine: Engine | None,
         progress: Progress,
     ) -> None:
-        if isinstance(settled.clusters, Clustering):
+        if job.clustering is not None:
             refuse("clusters", "how many centers join each round", "a Clustering")
+        if order not in ORDERS:
+            refuse("order", f"one of {', '.join(repr(name) for name in ORDERS)}", repr(order))
+        whole("rounds", rounds)
         self.rounds, self.round, self.ledger = rounds, 0, Ledger()
         self.clustering: Clustering | None = None
-        self._settled, self._step, self._oracle, self._order = settled, settled.clusters, oracle, order
+        self._job, self._step, self._oracle, self._order = job, job.clusters, oracle, order
         self._engine, self._progress = engine, progress
-        self._losses: Floats = np.full(settled.rows.n, np.nan)
-        self._known: Bools = np.zeros(settled.rows.n, np.bool_)
-        allowed = np.ones(settled.rows.n, np.bool_)
-        allowed[settled.frame.excluded] = False
-        _check(settled, min(rounds * self._step, settled.frame.population), order)
-        view = settled.rows.normalized() if settled.normalize else settled.rows
-        self._prefix = Prefix(view, settled.z, ORDERS[order](np.random.default_rng([settled.seed, 1])), allowed)
+        self._losses: Floats = np.full(job.rows.n, np.nan)
+        self._known: Bools = np.zeros(job.rows.n, np.bool_)
+        allowed = np.ones(job.rows.n, np.bool_)
+        allowed[job.frame.excluded] = False
+        _check(job, min(rounds * self._step, job.frame.population), order)
+        view = job.rows.normalized() if job.normalize else job.rows
+        self._prefix = _prefix(job, view, order, allowed)
 
-    def next(self, losses: Any = None, *, keep_answers: bool = False) -> Selection:
-        """Run the next round and return its selection.
+    def next(self, losses: Any = None, *, keep_answers: bool = False) -> WeightedSelection:
+        """Rounds the next round and return its selection.
 
         losses: from this round on, losses that have changed (a model trained on the last selection). The earlier
             centers are asked again; with `keep_answers` their old answers stay, and only new centers are asked.
@@ -146,24 +177,31 @@ class Run:
             raise InputError(f"All {self.rounds} rounds are done; a run with more rounds goes on.")
         if losses is not None:
             self._change(as_oracle(losses), keep_answers)
-        prepared = self._prepare()
-        self._ask(prepared)
-        answers, probed = self._losses[prepared.pilot.ids], self._losses[prepared.probed]
-        selection = finish(prepared, answers, self.ledger, probed=probed)
-        self.round += 1
-        self.clustering = prepared.clustering
-        return selection
+        draft = self._prepare()
+        for request in self._wanted(draft) if self._oracle is not None else []:
+            self._keep(request, self._ask(self._oracle, request))  # type: ignore[arg-type]
+        return self._finish(draft)
 
-    def __iter__(self) -> Iterator[Selection]:
+    def steps(self) -> Generator[Request, Floats, list[WeightedSelection]]:
+        """Yield what each round asks, and return the selections of all rounds."""
+        selections = []
+        while self.round < self.rounds:
+            draft = self._prepare()
+            for request in self._wanted(draft):
+                self._keep(request, (yield request))
+            selections.append(self._finish(draft))
+        return selections
+
+    def __iter__(self) -> Iterator[WeightedSelection]:
         return self
 
-    def __next__(self) -> Selection:
+    def __next__(self) -> WeightedSelection:
         if self.round == self.rounds:
             raise StopIteration
         return self.next()
 
     def __repr__(self) -> str:
-        return f"Run(round {self.round} of {self.rounds}, {self.ledger.asked} losses asked)"
+        return f"Rounds(round {self.round} of {self.rounds}, {self.ledger.asked} losses asked)"
 
     def _change(self, oracle: Oracle | None, keep: bool) -> None:
         if self._oracle is None:
@@ -174,69 +212,84 @@ class Run:
         elif not keep:
             self._known[:] = False
 
-    def _prepare(self) -> Prepared:
-        settled, number = self._settled, self.round + 1
+    def _prepare(self) -> Draft:
+        job, number = self._job, self.round + 1
         with (self._engine or Local()).open(self._progress) as workers:
             self._prefix.grow(number * self._step, workers, self._progress)
-        clustering = self._prefix.clustering(settled.seed, normalized=settled.normalize)
-        prepared = describe(replace(settled, score=_score_for(settled.score, clustering.k)), clustering, self._engine)
-        recipe = {**prepared.recipe, "round": f"{number} of {self.rounds}", "order": self._order}
-        return replace(prepared, recipe=recipe, stream=(number,))
+        clustering = self._prefix.clustering(job.seed, normalized=job.normalize)
+        draft = draft_of(replace(job, score=job.score.for_centers(clustering.k)), clustering, self._engine)
+        options = {"round": f"{number} of {self.rounds}", "order": self._order}
+        return replace(draft, name="rounds", options=options, stream=(number,))
 
-    def _ask(self, prepared: Prepared) -> None:
-        if self._oracle is None or not prepared.pilot.ids.size:
-            return
-        earlier = min(self.round * self._step, prepared.clustering.k)
+    def _wanted(self, draft: Draft) -> list[Request]:
+        """Return what this round asks: new centers, and earlier ones whose losses have changed."""
+        if not draft.pilot.ids.size:
+            return []
+        earlier = min(self.round * self._step, draft.clustering.k)
         groups = {
-            "earlier centers again": prepared.clustering.centers[:earlier],
-            "new centers": prepared.clustering.centers[earlier:],
-            "holder": prepared.probed,
+            "earlier centers again": draft.clustering.centers[:earlier],
+            "new centers": draft.clustering.centers[earlier:],
+            "holder": draft.probed,
         }
+        wanted, taken = [], self._known.copy()
         for reason, ids in groups.items():
-            new = ids[~self._known[ids]]
-            if new.size:
-                self._answer(self._oracle, new, reason)
+            new = ids[~taken[ids]]
+            taken[new] = True
+            wanted += [Request(new, reason, self.round + 1)] if new.size else []
+        return wanted
 
-    def _answer(self, oracle: Oracle, ids: Ints, reason: str) -> None:
-        rows = self._settled.rows
-        with oracle.session(rows.n, self._fingerprint(), ids.size, self._progress, rows.names) as session:
-            self._losses[ids] = session.ask(ids, round=self.round + 1, reason=reason)
-        self._known[ids] = True
-        self._note(reason, ids.size)
+    def _keep(self, request: Request, answers: Floats) -> None:
+        self._losses[request.ids] = answers
+        self._known[request.ids] = True
+        self._note(request.reason, request.ids.size)
+
+    def _ask(self, oracle: Oracle, request: Request) -> Floats:
+        rows = self._job.rows
+        with oracle.session(rows.n, self.fingerprint(), request.ids.size, self._progress, rows.names) as session:
+            losses: Floats = session.ask(request.ids, round=request.round, reason=request.reason)
+        return losses
+
+    def _finish(self, draft: Draft) -> WeightedSelection:
+        answers, probed = self._losses[draft.pilot.ids], self._losses[draft.probed]
+        selection = finish(draft, answers, self.ledger, probed=probed)
+        self.round += 1
+        self.clustering = draft.clustering
+        return selection
 
     def _note(self, reason: str, count: int) -> None:
         self.ledger = Ledger((*self.ledger.entries, (self.round + 1, reason, count)))
 
-    def _fingerprint(self) -> dict[str, str]:
-        settled = self._settled
+    def fingerprint(self) -> dict[str, str]:
+        """Return what the answers depend on, by part."""
+        job = self._job
         return {
-            "rows": settled.rows.fingerprint(),
-            "clusters": f"{self._step} a round",
+            "rows": job.rows.fingerprint(),
+            "clusters": f"{self._step} per round",
             "order": self._order,
-            "z": repr(settled.z),
-            "normalize": repr(settled.normalize),
-            "score": repr(settled.score),
-            "seed": str(settled.seed),
+            "z": repr(job.z),
+            "normalize": repr(job.normalize),
+            "score": repr(job.score),
+            "seed": str(job.seed),
         }
 
 
-def _check(settled: Settled, most: int, order: str) -> None:
+def _prefix(job: Job, view: Rows, order: str, allowed: Bools) -> Prefix | ClassPrefixes:
+    if not job.frame.strata.size:
+        return Prefix(view, job.z, ORDERS[order](generator(job.seed, Stream.CLUSTERING)), allowed)
+
+    def make_order(code: int) -> Order:
+        return ORDERS[order](generator(job.seed, Stream.CLUSTERING, code))
+
+    return ClassPrefixes(view, job.z, make_order, allowed, job.frame.strata)
+
+
+def _check(job: Job, most: int, order: str) -> None:
     """Refuse what some later round could not do."""
-    room = settled.budget - settled.frame.given.size
-    if isinstance(settled.pilot, Centers) and settled.pilot.keep and most > room:
+    if job.pilot is not None and job.pilot.keep and most > job.room:
         raise InputError(
-            f"{settled.pilot!r} keeps {most} centers in the end, more than the budget of {settled.budget} leaves; "
-            "take fewer clusters or rounds, or a larger budget."
+            f"{job.pilot!r} keeps {most} centers in the end, more than the budget of {job.budget} leaves; "
+            "use fewer clusters or rounds, or a larger budget."
         )
-    holder = settled.score.holder if isinstance(settled.score, Sensitivity) else None
-    if isinstance(holder, np.ndarray) and holder.size not in (1, most):
-        refuse("holder", f"one number, or one for each of the {most} centers of all rounds", f"{holder.size} numbers")
+    job.score.check_clusters(most)
     if order == "mettu-plaxton":
-        check_size(settled.frame.population)
-
-
-def _score_for(score: Score, k: int) -> Score:
-    """Return the score for the first k centers."""
-    if isinstance(score, Sensitivity) and isinstance(score.holder, np.ndarray) and score.holder.size > 1:
-        return Sensitivity(holder=score.holder[:k])
-    return score
+        check_size(job.frame.population)

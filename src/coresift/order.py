@@ -13,8 +13,13 @@ def snake(clustering: Clustering) -> Ints:
     The turn keeps the last row of a cluster like the first of the next one: both are far from their centers, or
     both are near. Where clusters have classes, a class is left only when all of it has been seen.
     """
+    return serpentine(clustering, clustering.distances)
+
+
+def serpentine(clustering: Clustering, key: Singles | Floats) -> Ints:
+    """Return the rows cluster by cluster along a tour, by rising `key` (at least 0) in one and falling in the next."""
     stop = stops(clustering)[clustering.labels]
-    away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
+    away = (key / max(float(key.max()), 1e-30)).astype(np.float32)
     return _sorted(stop, np.where(stop % 2 == 1, 1 - away, away))
 
 

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from coresift.arguments import settle
 from coresift.checks import CoresiftWarning, InputError, positive, real_vector, refuse
-from coresift.design import Design, Independent, Pivotal, Systematic
 from coresift.engine import SINGLE_THREADED, Engine
 from coresift.leverage import leverage_scores, orthonormal
-from coresift.oracle import LABEL, Session, as_oracle
-from coresift.pilot import Centers, PilotStrategy
-from coresift.pipeline import Prepared, finish, prepare
+from coresift.oracle import LABEL, as_oracle
+from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
+from coresift.recipes import Options, check_options, merged, settle
+from coresift.recipes import regression as regression_parts
 from coresift.rows import Rows, open_rows
-from coresift.score import Distance, LeverageMixture, Score, Sensitivity
-from coresift.types import Clustering, Floats, Ints, Ledger, Selection, Singles, Value
+from coresift.selection import Draft, finish, prepare
+from coresift.types import Floats, Ints, Ledger, Request, Singles, Value, WeightedSelection, freeze
 
 
-class RegressionOptions(TypedDict, total=False):
-    """What `select_regression` takes besides A, b, budget and seed; `ask_regression` takes the same."""
+class RegressionOptions(Options, total=False):
+    """What `cs.regression.select` takes besides A, b, budget and seed: the options of `select`, and an intercept."""
 
-    clusters: int | Clustering | None
-    pilot: PilotStrategy | None
-    score: Score | None
-    design: Design | None
-    given: Any
-    exclude: Any
     intercept: bool
 
 
@@ -48,9 +41,7 @@ class Fit(Value):
     rank: int
 
     def __post_init__(self) -> None:
-        found = np.array(self.coefficients, np.float64)
-        found.setflags(write=False)
-        object.__setattr__(self, "coefficients", found)
+        freeze(self, coefficients=np.float64)
 
     def predict(self, A: Any) -> Floats:
         """Return the prediction for every row of A."""
@@ -71,7 +62,7 @@ class RegressionSelection(Value):
     labels (b=None) there is no `x0` either.
     """
 
-    selection: Selection
+    selection: WeightedSelection
     features: Singles
     asked: Ints
     labels: Floats
@@ -79,11 +70,7 @@ class RegressionSelection(Value):
     intercept: bool
 
     def __post_init__(self) -> None:
-        kinds = {"features": np.float32, "asked": np.int64, "labels": np.float64}
-        for name, kind in kinds.items():
-            array: NDArray[Any] = np.array(getattr(self, name), dtype=kind)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        freeze(self, features=np.float32, asked=np.int64, labels=np.float64)
         if self.features.ndim != 2 or len(self.features) != len(self.selection):
             raise InputError("A regression needs the features of each selected row.")
         if self.asked.shape != self.labels.shape:
@@ -99,8 +86,8 @@ class RegressionSelection(Value):
         """
         ridge = positive("ridge", ridge, zero=True)
         weights = self.selection.weights
-        if weights is None or not len(self.selection):
-            raise InputError("A fit needs a selection with at least one row, and weights.")
+        if not len(self.selection):
+            raise InputError("A fit needs a selection with at least one row.")
         found = least_squares(self.features, self._labels(labels), weights, ridge, self.intercept)
         if found.rank < self.features.shape[1]:
             message = (
@@ -135,7 +122,7 @@ class RegressionSelection(Value):
         )
 
 
-def select_regression(
+def select(
     A: Any,
     b: Any = None,
     budget: int | None = None,
@@ -168,7 +155,7 @@ def select_regression(
     intercept=False`.
 
     >>> A = np.random.default_rng(0).normal(size=(1000, 3))
-    >>> found = select_regression(A, lambda ids: A[ids] @ [1.0, 2.0, 3.0] + 4.0, budget=50)
+    >>> found = select(A, lambda ids: A[ids] @ [1.0, 2.0, 3.0] + 4.0, budget=50)
     >>> found
     RegressionSelection(50 of 1000 rows, 50 labels asked, seed=0)
     >>> fit = found.fit()
@@ -177,45 +164,16 @@ def select_regression(
     """
     rows, progress = open_rows(A), choose(progress)
     oracle = as_oracle(rows.targets if b is None and rows.target_name else b, LABEL)
-    task = _begin(rows, budget, seed, engine, progress, **options, asking=oracle is not None)
-    prepared = task.prepared
-    if oracle is None:
-        selection = finish(prepared, np.zeros(0), Ledger(), leverage=task.leverage)
-        nobody = np.zeros(0, np.int64)
-        return RegressionSelection(selection, rows.take(selection.ids), nobody, np.zeros(0), None, task.intercept)
-    with oracle.session(rows.n, prepared.fingerprint(), task.limit, progress, rows.names, LABEL) as session:
-        x0, residuals = task.first_fit(session)
-        selection = finish(prepared, residuals, session.ledger, leverage=task.leverage)
-        return task.conclude(session, selection, x0)
+    task = _begin(rows, budget, seed, engine, progress, options, asking=oracle is not None)
+    return task.prepared(asking=oracle is not None).complete(oracle, progress)
 
 
-def ask_regression(
-    A: Any,
-    budget: int | None = None,
-    seed: int = 0,
-    *,
-    b: Any = None,
-    engine: Engine | None = None,
-    progress: bool | Progress | None = None,
-    **options: Unpack[RegressionOptions],
-) -> Ints:
-    """Return the numbers of the rows whose labels `select_regression` with the same arguments will need.
-
-    Where the draw depends on the medoids' labels (`Sensitivity` with a finite Λ, `Mixture`), these are the
-    medoids; give b with their labels to have all rows.
-
-    >>> ask_regression(np.random.default_rng(0).normal(size=(1000, 3)), budget=50).size
-    50
-    """
-    rows, oracle, progress = open_rows(A), as_oracle(b, LABEL), choose(progress)
-    task = _begin(rows, budget, seed, engine, progress, **options, asking=True)
-    prepared, pilot, residuals = task.prepared, task.prepared.pilot.ids, np.zeros(0)
-    if _listens(prepared.settled.score):
-        if oracle is None:
-            return np.sort(pilot)
-        with oracle.session(rows.n, prepared.fingerprint(), task.limit, progress, rows.names, LABEL) as session:
-            _, residuals = task.first_fit(session)
-    return np.union1d(pilot, finish(prepared, residuals, Ledger(), leverage=task.leverage).ids)
+def begin(
+    A: Any, budget: int | None, seed: int, *, engine: Engine | None, progress: Progress, **options: Any
+) -> Prepared[RegressionSelection]:
+    """Return `select` up to its first question, with labels to come."""
+    task = _begin(open_rows(A), budget, seed, engine, progress, options, asking=True)  # type: ignore[arg-type]
+    return task.prepared(asking=True)
 
 
 @dataclass(frozen=True)
@@ -223,55 +181,68 @@ class _Task:
     """A regression up to its first label: the flow's own preparation, and what is particular to A."""
 
     rows: Rows
-    prepared: Prepared
+    draft: Draft
     leverage: Floats | None
     intercept: bool
 
     @property
     def limit(self) -> int:
         """The most labels that may be asked."""
-        settled, pilot = self.prepared.settled, self.prepared.pilot
-        if not isinstance(settled.design, (Independent, Pivotal, Systematic)):
+        job, pilot = self.draft.job, self.draft.pilot
+        if not job.design.fixed_size:
             return self.rows.n  # it may draw more than the budget
-        return settled.budget + (0 if pilot.plan.keep else pilot.ids.size)
+        return job.budget + (0 if pilot.plan.keep else pilot.ids.size)
 
-    def first_fit(self, session: Session) -> tuple[Fit | None, Floats]:
-        """Ask the medoids, and return x₀ and their squared residuals v = (⟨â, x₀⟩ − b̂)²."""
-        pilot = self.prepared.pilot.ids
-        if not pilot.size:
-            return None, np.zeros(0)
-        reason = "medoids" if isinstance(self.prepared.settled.pilot, Centers) else "pilot"
-        labels = session.ask(pilot, round=1, reason=reason)
-        features = self.rows.take(pilot)
-        fit = least_squares(features, labels, self._sizes(pilot), 0.0, self.intercept)
-        if _listens(self.prepared.settled.score) and fit.rank + self.intercept >= pilot.size:
-            message = (
-                f"x0 fits the labels of the medoids ({pilot.size}) exactly, as they are too few for {self.rows.d} "
-                "columns: residuals say nothing about where to draw."
-            )
-            warnings.warn(message, CoresiftWarning, stacklevel=3)
-        return fit, (fit.predict(features) - labels) ** 2
+    @property
+    def reason(self) -> str:
+        """Why the pilot's labels are asked."""
+        return "medoids" if self.draft.pilot.plan.origin == "center" else "pilot"
 
-    def _sizes(self, pilot: Ints) -> Floats:
-        """How many rows each asked row stands for: those of its cluster, shared with the others asked there."""
-        labels = self.prepared.clustering.labels
-        members = np.bincount(labels, minlength=self.prepared.clustering.k).astype(np.float64)
-        members -= np.bincount(labels[self.prepared.settled.frame.excluded], minlength=members.size)
-        asked = np.bincount(labels[pilot], minlength=members.size)
-        sizes: Floats = members[labels[pilot]] / asked[labels[pilot]]
-        return sizes
+    def prepared(self, *, asking: bool) -> Prepared[RegressionSelection]:
+        """Return the job up to its first question."""
+        return Prepared(lambda: self.steps(asking=asking), self.rows, self.draft.fingerprint, self.limit, LABEL)
 
-    def conclude(self, session: Session, selection: Selection, x0: Fit | None) -> RegressionSelection:
-        """Ask the labels of the rows that were drawn, and bring everything together."""
+    def steps(self, *, asking: bool) -> Generator[Request, Floats, RegressionSelection]:
+        """Ask the medoids, draw by their residuals, ask the rows that were drawn, and bring everything together."""
+        pilot, requests, x0, residuals = self.draft.pilot.ids, [], None, np.zeros(0)
+        if pilot.size and asking:
+            requests.append(Request(pilot, self.reason))
+            x0, residuals = self.first_fit((yield requests[-1]))
+        selection = finish(self.draft, residuals, Ledger.of(requests), leverage=self.leverage)
         features = self.rows.take(selection.ids)
-        asked = np.union1d(self.prepared.pilot.ids, selection.ids)
-        answers = session.ask(asked, round=2 if self.prepared.pilot.ids.size else 1, reason="draws")
+        if not asking:
+            return RegressionSelection(selection, features, pilot[:0], np.zeros(0), None, self.intercept)
+        asked = np.union1d(pilot, selection.ids)
+        requests.append(Request(asked, "draws", 2 if pilot.size else 1))
+        answers = yield requests[-1]
         labels = answers[np.searchsorted(asked, selection.ids)]
         if x0 is None and len(selection):  # without medoids, the selection itself is what there is to fit
             x0 = least_squares(features, labels, selection.weights, 0.0, self.intercept)
         losses = np.full(len(selection), np.nan) if x0 is None else (x0.predict(features) - labels) ** 2
-        selection = replace(selection, losses=losses, ledger=session.ledger)
+        selection = replace(selection, losses=losses, ledger=Ledger.of(requests))
         return RegressionSelection(selection, features, asked, answers, x0, self.intercept)
+
+    def first_fit(self, labels: Floats) -> tuple[Fit, Floats]:
+        """Return x₀ from the medoids' labels, and their squared residuals v = (⟨â, x₀⟩ − b̂)²."""
+        pilot = self.draft.pilot.ids
+        features = self.rows.take(pilot)
+        fit = least_squares(features, labels, self._sizes(pilot), 0.0, self.intercept)
+        if self.draft.job.score.needs.answers and fit.rank + self.intercept >= pilot.size:
+            message = (
+                f"x0 fits the labels of the medoids ({pilot.size}) exactly, as they are too few for {self.rows.d} "
+                "columns: residuals say nothing about where to draw."
+            )
+            warnings.warn(message, CoresiftWarning, stacklevel=5)
+        return fit, (fit.predict(features) - labels) ** 2
+
+    def _sizes(self, pilot: Ints) -> Floats:
+        """How many rows each asked row stands for: those of its cluster, shared with the others asked there."""
+        labels = self.draft.clustering.labels
+        members = np.bincount(labels, minlength=self.draft.clustering.k).astype(np.float64)
+        members -= np.bincount(labels[self.draft.job.frame.excluded], minlength=members.size)
+        asked = np.bincount(labels[pilot], minlength=members.size)
+        sizes: Floats = members[labels[pilot]] / asked[labels[pilot]]
+        return sizes
 
 
 def _begin(
@@ -280,55 +251,35 @@ def _begin(
     seed: int,
     engine: Engine | None,
     progress: Progress,
+    options: RegressionOptions,
     *,
-    clusters: int | Clustering | None = None,
-    pilot: PilotStrategy | None = None,
-    score: Score | None = None,
-    design: Design | None = None,
-    given: Any = None,
-    exclude: Any = None,
-    intercept: bool = True,
     asking: bool,
 ) -> _Task:
+    """Check the arguments, cluster, draw the medoids, and compute leverage scores if the score needs them."""
+    check_options("regression", options, ("A", "b", "budget", "seed", "engine", "progress"), RegressionOptions)
+    given: dict[str, Any] = dict(options)
+    intercept = given.pop("intercept", True)
     if not isinstance(intercept, bool):
         refuse("intercept", "True or False", repr(intercept))
-    score = score or Distance(floor=0.3, power=2.0)
-    if isinstance(score, Sensitivity) and isinstance(score.holder, str):
-        refuse(
-            "holder", "a number or one a cluster in a regression, where no estimate of it is made", repr(score.holder)
-        )
-    if not asking and _listens(score):
-        raise InputError(f"score={score!r} asks for labels, and there are none; give b, or take another score.")
-    pilot = pilot or (None if isinstance(score, LeverageMixture) else Centers(keep=True))
-    kept = getattr(pilot, "keep", True)
+    recipe = merged(given.pop("recipe", None), {name: given.pop(name, None) for name in ("score", "pilot", "design")})
+    score, pilot, design = regression_parts(recipe.score, recipe.pilot, recipe.design)
+    if score.needs.probes:
+        refuse("holder", "a number or one per cluster in a regression, which makes no estimate of it", repr(score))
+    if not asking and score.needs.answers:
+        raise InputError(f"score={score!r} asks for labels, and there are none; give b, or use another score.")
+    kept = pilot is None or pilot.keep
+    clusters = given.pop("clusters", None) or recipe.clusters
     if clusters is None:
         clusters = _medoids(rows.n, budget if kept else None, pilot is None)
-    settled = settle(
-        rows,
-        budget,
-        seed,
-        asking=True,
-        clusters=clusters,
-        z=1.0,
-        pilot=pilot,
-        score=score,
-        design=design or Pivotal(),
-        given=given,
-        exclude=exclude,
-    )
+    recipe = merged(recipe, {"score": score, "pilot": pilot, "design": design, "z": 1.0})
+    job = settle(rows, budget, seed, asking=True, clusters=clusters, recipe=recipe, **given)
     # The paper asks a tenth of the rows, however few are drawn afterwards.
-    prepared = prepare(settled, engine, progress, most=settled.budget if kept else rows.n)
-    recipe = {**prepared.recipe, "task": "regression", "intercept": repr(intercept)}
-    leverage = None
-    if isinstance(settled.score, LeverageMixture):
-        ridge = settled.score.ridge
+    draft = prepare(job, engine, progress, most=job.budget if kept else rows.n)
+    draft = replace(draft, name="regression", options={"intercept": repr(intercept)})
+    ridge, leverage = job.score.needs.leverage, None
+    if ridge is not None:
         leverage = leverage_scores(rows, ridge, intercept=intercept, engine=engine, progress=progress)
-    return _Task(rows, replace(prepared, recipe=recipe), leverage, intercept)
-
-
-def _listens(score: Score) -> bool:
-    """Whether the medoids' residuals decide about the draw; with Λ → ∞ they do not."""
-    return getattr(score, "asks", False) and not (isinstance(score, Sensitivity) and np.all(np.isinf(score.holder)))
+    return _Task(rows, draft, leverage, intercept)
 
 
 def _medoids(n: int, budget: Any, free: bool) -> int:

@@ -10,11 +10,10 @@ from coresift.baselines.lewis import lewis_weights
 from coresift.baselines.making import Task, Watch, begin
 from coresift.baselines.sketching import sketched_scores
 from coresift.checks import positive, refuse, whole
-from coresift.design import Design
 from coresift.engine import Engine
 from coresift.leverage import leverage_scores
 from coresift.rows import refuse_bad_row
-from coresift.types import Floats, Selection, Singles
+from coresift.types import Design, Floats, Selection, Singles
 
 
 def leverage(
@@ -30,7 +29,7 @@ def leverage(
 ) -> Selection:
     """Draw rows ∝ their leverage scores aᵀ(AᵀA)⁺a, exact, by QR in double precision; weights 1/π.
 
-    By default a fixed number of distinct rows comes out; `design=cs.Independent()` draws with replacement, as
+    By default a fixed number of distinct rows comes out; `design=cs.designs.Independent()` draws with replacement, as
     theory has it. Excluded rows are no part of A. A row of zeros has no leverage and never comes out, with a warning.
 
     Cost: no model call; two passes, 2nd² operations in the first. Memory: 24 bytes a row, and a few d×d matrices.
@@ -158,6 +157,6 @@ def _squared_norm(task: Task) -> float:
 
 
 def _design(design: Design | None) -> Design | None:
-    if design is not None and (isinstance(design, type) or not hasattr(design, "draw")):
+    if design is not None and not isinstance(design, Design):
         refuse("design", "one of coresift's designs, such as Independent()", repr(design))
     return design

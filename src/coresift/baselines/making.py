@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,18 +11,29 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import CoresiftWarning, InputError, refuse, row_numbers, whole
-from coresift.design import Design, Systematic
+from coresift.checks import InputError, refuse, row_numbers, whole
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress, choose
+from coresift.recipes import EVEN_DRAW
 from coresift.rows import Rows, open_rows
 from coresift.rows.base import Block
-from coresift.types import ORIGINS, Clustering, Floats, Frame, Ints, Ledger, Selection, Singles, digest
+from coresift.selection import Drawn, assemble, assemble_chosen, warn_unreachable
+from coresift.streams import Stream, generator
+from coresift.types import (
+    Clustering,
+    Design,
+    Floats,
+    Frame,
+    Ints,
+    Ledger,
+    Provenance,
+    Selection,
+    Singles,
+    WeightedSelection,
+    recorded,
+)
 
 Watch: TypeAlias = bool | Progress | None
-
-# Clustering, pilot and second draw have the streams 1 to 3 of a seed.
-STREAM = 4
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,8 @@ class Task:
     frame: Frame
     budget: int
     seed: int
-    recipe: dict[str, str]
+    method: str
+    options: dict[str, str]
     rng: np.random.Generator
     engine: Engine
     progress: Progress
@@ -60,7 +71,7 @@ class Task:
         return rows if ids.size == rows.n else Some(rows, ids)
 
     def workers(self) -> AbstractContextManager[Workers]:
-        """Return those who run the row blocks."""
+        """Return what runs the row blocks."""
         return self.engine.open(self.progress)
 
     def choose(self, ids: Ints, ledger: Ledger | None = None) -> Selection:
@@ -71,24 +82,23 @@ class Task:
         if ids.size < self.room:
             others = self.rng.permutation(np.setdiff1d(self.open, ids, assume_unique=True))
             ids = np.concatenate([ids, others[: self.room - ids.size]])
-        return self._select(ids, None, np.ones(ids.size, np.int64), ledger=ledger)
+        made = self._provenance()
+        return assemble_chosen(self.rows, self.frame, ids, provenance=made, seed=self.seed, ledger=ledger or Ledger())
 
     def draw(
         self, order: Ints, sizes: Floats, *, design: Design | None = None, clustering: Clustering | None = None
-    ) -> Selection:
+    ) -> WeightedSelection:
         """Draw open rows with probabilities that follow their sizes, walking them in this order; weights 1/π."""
+        design = design or EVEN_DRAW
         if not order.size:
-            return self.weighted(order, sizes)
-        design = design or Systematic()
+            return self.weighted(order, sizes, clustering=clustering)
         inclusion = self._inclusion(sizes, design)
         drawn, multiplicity = design.draw(inclusion, self.rng)
-        name = type(design).__name__
-        return self._select(order[drawn], inclusion[drawn], multiplicity, name, clustering=clustering)
+        return self._assemble(Drawn(order[drawn], inclusion[drawn], multiplicity, design), clustering)
 
-    def weighted(self, ids: Ints, inclusion: Floats) -> Selection:
+    def weighted(self, ids: Ints, inclusion: Floats, *, clustering: Clustering | None = None) -> WeightedSelection:
         """Return the given rows and these, drawn with these probabilities, in the order of the draw; weights 1/π."""
-        ones = np.ones(ids.size, np.int64)
-        return self._select(ids, inclusion, ones, "Systematic" if ids.size else "")
+        return self._assemble(Drawn(ids, inclusion, np.ones(ids.size, np.int64), EVEN_DRAW), clustering)
 
     def _inclusion(self, sizes: Floats, design: Design) -> Floats:
         positive = sizes > 0
@@ -96,55 +106,23 @@ class Task:
             # Rows that are worth nothing share what the others leave.
             certain = int(np.count_nonzero(positive))
             return np.where(positive, 1.0, (self.room - certain) / max(sizes.size - certain, 1))
-        if not positive.all():
-            message = (
-                f"{np.count_nonzero(~positive)} of {sizes.size} rows have probability 0 under {self.recipe['method']} "
-                "and can never come out: totals are unbiased only for values that are 0 there."
-            )
-            warnings.warn(message, CoresiftWarning, stacklevel=5)
+        warn_unreachable(sizes, self.method, stacklevel=6)
         return design.inclusion(sizes, self.room)
 
-    def _select(
-        self,
-        ids: Ints,
-        inclusion: Floats | None,
-        multiplicity: Ints,
-        design: str = "",
-        *,
-        ledger: Ledger | None = None,
-        clustering: Clustering | None = None,
-    ) -> Selection:
-        given = self.frame.given
-        both = np.concatenate([given, ids])
-        sort = np.argsort(both, kind="stable")
-        both = both[sort]
-        phase = np.repeat([0, 2], [given.size, ids.size])[sort]
-        # Whoever is chosen, not drawn, is certain, and has no weight.
-        chances = np.concatenate([np.ones(given.size), np.ones(ids.size) if inclusion is None else inclusion])[sort]
-        multiplicity = np.concatenate([np.ones(given.size, np.int64), multiplicity])[sort]
-        names = self.rows.names(both)
-        return Selection(
-            ids=both,
-            weights=None if inclusion is None else multiplicity / chances,
-            inclusion=chances,
-            share=np.zeros(both.size),
-            # A row of no cluster stands for itself.
-            clusters=np.full(both.size, -1) if clustering is None else clustering.labels[both],
-            distances=np.zeros(both.size, np.float32) if clustering is None else clustering.distances[both],
-            origin=np.where(phase == 0, ORIGINS.index("given"), ORIGINS.index("drawn")),
-            phase=phase,
-            order=np.concatenate([np.arange(given.size), np.arange(ids.size)])[sort],
-            multiplicity=multiplicity,
-            losses=np.full(both.size, np.nan),
-            n=self.frame.n,
-            population=self.frame.population,
+    def _assemble(self, drawn: Drawn, clustering: Clustering | None) -> WeightedSelection:
+        nothing = Drawn(drawn.ids[:0], np.zeros(0), drawn.ids[:0], None)
+        return assemble(
+            self.rows,
+            self.frame,
+            (nothing, drawn),
+            provenance=self._provenance(),
             seed=self.seed,
-            z=2.0 if clustering is None else clustering.z,
-            designs=("", design),
-            recipe=self.recipe,
-            ledger=ledger or Ledger(),
-            names=None if names is None else tuple(names),
+            ledger=Ledger(),
+            clustering=clustering,
         )
+
+    def _provenance(self) -> Provenance:
+        return Provenance(self.method, self.budget, None, self.frame.record(), None, self.options)
 
 
 def begin(
@@ -158,24 +136,18 @@ def begin(
     progress: Watch,
     **options: Any,
 ) -> Task:
-    """Check what all baselines are given; the options go into the recipe."""
+    """Check what all baselines are given; the options are noted down."""
     rows, seed = open_rows(rows), whole("seed", seed, least=0)
     frame = Frame(rows.n, row_numbers("given", given, rows.n), row_numbers("exclude", exclude, rows.n))
     budget = whole("budget", budget)
     if frame.population == 0:
         raise InputError("exclude leaves no row to select.")
-    if budget <= frame.given.size < frame.population:
+    if budget < frame.given.size or budget == frame.given.size < frame.population:
         refuse("budget", f"more than the {frame.given.size} given rows, which count in it", budget)
     budget = min(budget, frame.population)
-    recipe = {
-        "method": method,
-        "budget": str(budget),
-        **{name: _shown(option) for name, option in options.items()},
-        "given": _rows(frame.given),
-        "exclude": _rows(frame.excluded),
-    }
-    rng = np.random.default_rng([seed, STREAM])
-    return Task(rows, frame, budget, seed, recipe, rng, engine or Local(), choose(progress))
+    shown = {name: _shown(option) for name, option in options.items()}
+    rng = generator(seed, Stream.BASELINES)
+    return Task(rows, frame, budget, seed, method, shown, rng, engine or Local(), choose(progress))
 
 
 def flag(argument: str, value: Any) -> bool:
@@ -188,11 +160,8 @@ def flag(argument: str, value: Any) -> bool:
 def _shown(option: Any) -> str:
     if isinstance(option, Clustering):
         return f"{option.k}, seed {option.seed}"
-    return f"array(shape={option.shape}, digest={digest(option)!r})" if isinstance(option, np.ndarray) else repr(option)
-
-
-def _rows(ids: Ints) -> str:
-    return f"{ids.size} rows, digest {digest(ids)}" if ids.size else "no rows"
+    record = recorded(option)
+    return f"{record['shape']} numbers, digest {record['digest']}" if isinstance(option, np.ndarray) else repr(option)
 
 
 class Some(Rows):

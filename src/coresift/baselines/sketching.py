@@ -7,10 +7,11 @@ from functools import reduce
 
 import numpy as np
 
-from coresift.baselines.making import STREAM, by_block
+from coresift.baselines.making import by_block
 from coresift.engine import Fold, Workers
 from coresift.leverage import FOLDED, orthonormal
 from coresift.rows import Rows, refuse_bad_row
+from coresift.streams import Stream, generator
 from coresift.types import Floats, Ints, Singles
 
 # On how many lines of a sketch a row is.
@@ -33,13 +34,13 @@ def sketched_scores(rows: Rows, lines: int, directions: int, seed: int, workers:
 
 def random_directions(dimension: int, count: int, seed: int) -> Floats:
     """Return G, with which ‖xG‖² is ‖x‖² on average."""
-    rng = np.random.default_rng([seed, STREAM, 1])
+    rng = generator(seed, Stream.BASELINES, 1)
     return np.asarray(rng.standard_normal((dimension, count)) / np.sqrt(count))
 
 
 def places_and_signs(start: int, count: int, lines: int, seed: int) -> tuple[Ints, Floats]:
     """Return the lines that each of a block's rows goes to, and its signs there; the block begins at `start`."""
-    rng = np.random.default_rng([seed, STREAM, 2, start])
+    rng = generator(seed, Stream.BASELINES, 2, start)
     places = rng.integers(lines, size=(count, SPREAD))
     signs = rng.choice(np.array([-1.0, 1.0]), size=(count, SPREAD))
     return places, signs / np.sqrt(SPREAD)

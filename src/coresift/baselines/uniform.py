@@ -13,6 +13,7 @@ from coresift.checks import CoresiftWarning, InputError, positive, real_vector, 
 from coresift.clustering import cluster
 from coresift.engine import Engine
 from coresift.inclusion import deal
+from coresift.rows import check_clustered
 from coresift.types import Clustering, Floats, Ints, Selection
 
 BINS = 10
@@ -144,7 +145,7 @@ def length_matched(
     """
     task = begin("length-matched", rows, budget, seed, given, exclude, engine, progress)
     sizes = _lengths(lengths, task.rows.n)
-    task.recipe["lengths"] = f"{sizes.min():g} to {sizes.max():g}"
+    task.options["lengths"] = f"{sizes.min():g} to {sizes.max():g}"
     order = task.rng.permutation(task.open)
     order = order[np.argsort(sizes[order], kind="stable")]
     if like is None:
@@ -152,7 +153,7 @@ def length_matched(
     reference = row_numbers("like", like.ids if isinstance(like, Selection) else like, task.rows.n)
     if not reference.size:
         refuse("like", "a Selection or row numbers, at least one", "none")
-    task.recipe["like"] = f"{reference.size} rows"
+    task.options["like"] = f"{reference.size} rows"
     return task.choose(_matched(task, sizes, reference))
 
 
@@ -160,10 +161,7 @@ def _clustering(task: Task, clusters: int | Clustering | None, normalize: bool) 
     if not isinstance(clusters, Clustering):
         k = min(max(1, task.budget // 10), task.rows.n) if clusters is None else whole("clusters", clusters)
         return cluster(task.rows, k, seed=task.seed, normalize=normalize, engine=task.engine, progress=task.progress)
-    if clusters.n != task.rows.n or clusters.fingerprint != task.rows.fingerprint():
-        raise InputError(
-            f"The clustering is of other rows ({clusters.n} of them) than these {task.rows.n}; cluster these anew."
-        )
+    check_clustered(clusters, task.rows)
     if normalize and not clusters.normalized:
         raise InputError("normalize=True needs a clustering of normalized rows; this one is not.")
     return clusters

@@ -31,7 +31,7 @@ from coresift.cli.flags import (
 )
 from coresift.cli.showing import show, show_facts, speaking, tell
 from coresift.comparison import DEFAULT
-from coresift.diagnosis import PERCENTILES, probe
+from coresift.diagnosis import PERCENTILES
 from coresift.reporting.facts import plain
 
 
@@ -74,7 +74,7 @@ def compare(
     """
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # where a user's own module:function is
-    found = cs.compare(
+    found = cs.compare_methods(
         cs.open_rows(rows, column=column, id_column=id_column),
         losses,
         method or DEFAULT,
@@ -147,7 +147,7 @@ def diagnose(
         "engine": parse_engine(engine, threads, address),
     }
     if ask is not None:
-        ids = np.sort(probe(opened, **options))
+        ids = np.sort(cs.start(cs.diagnose, opened, **options).ask())
         write_rows(ask, ids, opened.names(ids))
         tell(wrote=str(ask), need_a_loss=ids.size, rows=opened.n)
         return show_facts(f"Wrote {ask}", [("rows that need a loss", f"{ids.size:,} of {opened.n:,}")])
@@ -161,8 +161,8 @@ def diagnose(
     _print_diagnosis(found, holder)
 
 
-def _print_diagnosis(found: cs.Diagnosis, holder: float | None) -> None:
-    def shown(interval: cs.Interval, form: str) -> str:
+def _print_diagnosis(found: cs.diagnosis.Diagnosis, holder: float | None) -> None:
+    def shown(interval: cs.types.Interval, form: str) -> str:
         return f"{interval.value:{form}}, 95% interval {interval.low:{form}} to {interval.high:{form}}"
 
     facts = [("error relative to uniform's", shown(found.ratio, ".2f"))]

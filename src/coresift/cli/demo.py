@@ -10,13 +10,12 @@ import typer
 
 import coresift as cs
 from coresift.cli.app import app
-from coresift.cli.files import weights_of
 from coresift.cli.flags import (
     Seed,
 )
 from coresift.cli.showing import show, show_facts, speaking, tell
 from coresift.reporting import SUFFIXES
-from coresift.storage import check_target
+from coresift.tables.writing import check_target
 
 
 @app.command()
@@ -61,7 +60,7 @@ def demo(
             ("intents covered", f"{covered} of {len(set(data.intents))}, by a uniform sample {by_uniform}"),
         ],
     )
-    weights = weights_of(picked)
+    weights = picked.weights
     heaviest = np.argsort(-weights, kind="stable")[:3]
     lines = [(f"stands for {weights[place]:.1f}", str(data.texts[picked.ids[place]])) for place in heaviest]
     show_facts("\nThe questions with the largest weights", lines)

@@ -11,7 +11,7 @@ from rich.table import Table
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.cli.app import app
-from coresift.cli.files import explaining, load_selection, numbers_of
+from coresift.cli.files import explaining, load_weighted, numbers_of
 from coresift.cli.flags import (
     Confidence,
     Estimator,
@@ -43,7 +43,7 @@ def estimate(
 
     Example: coresift estimate picked.parquet --values losses.csv --column loss
     """
-    picked = load_selection(selection)
+    picked = load_weighted(selection)
     answers, estimator = AnswerFile(values), estimating(picked.n, predictions, method)
     with explaining(f"An estimate {ALL_ROWS}"):
         vectors = {name: numbers_of(answers, name, picked) for name in column or ["loss"]}
@@ -86,7 +86,7 @@ def certify(
 
     Example: coresift certify picked.parquet --losses losses.csv
     """
-    picked = load_selection(selection)
+    picked = load_weighted(selection)
     with explaining(f"A certificate {ALL_ROWS}"):
         found = numbers_of(AnswerFile(losses), "loss", picked)
     certificate = cs.certify(
@@ -104,9 +104,9 @@ def certify(
     show(str(certificate))
 
 
-def _by_label(found: Any) -> dict[str, cs.Estimate]:
+def _by_label(found: Any) -> dict[str, cs.types.Estimate]:
     return found if isinstance(found, dict) else {"": found}
 
 
-def _cells(interval: cs.Interval) -> tuple[str, str]:
+def _cells(interval: cs.types.Interval) -> tuple[str, str]:
     return f"{interval.value:,.6g}", f"{interval.low:,.6g} to {interval.high:,.6g}"

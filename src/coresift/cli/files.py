@@ -13,18 +13,25 @@ import coresift as cs
 from coresift.answers import AnswerFile, MissingRowsError
 from coresift.checks import InputError
 from coresift.cli.showing import tell
-from coresift.estimation import effective_size
-from coresift.storage import SELECTION_SUFFIXES, check_target, write_table
+from coresift.storage import SELECTION_SUFFIXES
+from coresift.tables.finding import BINARY
+from coresift.tables.writing import check_target, write_table
 
 
 def check_out(out: Path, what: str, *sources: str | Path | None, flag: str = "--out") -> None:
     """Refuse a target of another kind, or one of the files that are read."""
     check_target(out, SELECTION_SUFFIXES, what)
     for source in (Path(source) for source in sources if source is not None):
-        if source.is_dir() and out.parent.samefile(source) and out.suffix == ".parquet":
+        if source.is_dir() and out.parent.samefile(source) and _would_be_rows(out, source):
             raise InputError(f"{flag} must not lie in {source}, whose files are the rows; got {out}.")
         if source.exists() and out.exists() and out.samefile(source):
             raise InputError(f"{flag} must be another file than {source}, which is read.")
+
+
+def _would_be_rows(out: Path, folder: Path) -> bool:
+    """Say whether a file of this kind, in a folder of rows, would be rows the next time."""
+    kinds = {file.suffix.lower() for file in folder.iterdir()}
+    return out.suffix == ".parquet" or (out.suffix in kinds and not kinds & {".npy", *BINARY})
 
 
 @contextmanager
@@ -59,18 +66,20 @@ def load_selection(path: Path) -> cs.Selection:
     return picked
 
 
-def weights_of(selection: cs.Selection) -> Any:
-    """Return the weights, which every selection of these verbs has."""
-    assert selection.weights is not None
-    return selection.weights
+def load_weighted(path: Path) -> cs.WeightedSelection:
+    """Load a selection that has weights."""
+    picked = load_selection(path)
+    if not isinstance(picked, cs.WeightedSelection):
+        raise InputError(f"{path} must be a selection with weights; its method, {picked.provenance.job}, defines none.")
+    return picked
 
 
-def describe(picked: cs.Selection, out: Path) -> list[tuple[str, str]]:
+def describe(picked: cs.WeightedSelection, out: Path) -> list[tuple[str, str]]:
     """Return what is shown of a selection that was written, and tell it to --json."""
     facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
     tell(wrote=str(out), selected=len(picked), rows=picked.n, losses_asked=picked.ledger.asked, seed=picked.seed)
     if len(picked):
-        weights, worth = weights_of(picked), effective_size(picked)
+        weights, worth = picked.weights, picked.effective_size
         facts.append(("weights", f"{weights.min():,.2f} to {weights.max():,.2f}, {weights.sum():,.0f} in all"))
         facts.append(("worth", f"{worth:,.0f} rows of equal weight"))
         tell(weights={"least": weights.min(), "largest": weights.max(), "total": weights.sum()}, effective_size=worth)
@@ -90,7 +99,7 @@ def numbers_of(answers: AnswerFile, column: str, picked: cs.Selection) -> Any:
     return vector
 
 
-def losses_of_all(path: Path, rows: cs.Rows) -> Any:
+def losses_of_all(path: Path, rows: cs.rows.Rows) -> Any:
     """Return the losses of all rows."""
     ids = np.arange(rows.n)
     return AnswerFile(path).numbers("loss")(ids, rows.names(ids))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,17 +12,14 @@ import numpy as np
 import typer
 
 import coresift as cs
+from coresift import registry
 from coresift.answers import AnswerFile
-from coresift.arguments import Options
 from coresift.checks import InputError, loss_vector
+from coresift.recipes import Options
 from coresift.regression import RegressionOptions
-from coresift.score import ESTIMATES
 from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES
-
-PILOTS = (cs.Centers, cs.Representatives)
-SCORES = (cs.Learned, cs.Mixture, cs.Distance, cs.Sensitivity)
-REGRESSION_SCORES = (cs.Distance, cs.LeverageMixture, cs.Sensitivity, cs.Mixture)
-DESIGNS = (cs.Systematic, cs.Pivotal, cs.Poisson, cs.Independent)
+from coresift.tables.npy import map_npy
+from coresift.types import ESTIMATES
 
 RowsPath = Annotated[
     str, typer.Argument(metavar="ROWS", help="Embeddings: .npy, .parquet, .arrow, or a folder or glob of such files.")
@@ -82,7 +77,7 @@ Estimator = Annotated[
 ]
 
 
-def parse_engine(name: str, threads: int | None, address: str | None) -> cs.Local | cs.Ray:
+def parse_engine(name: str, threads: int | None, address: str | None) -> cs.engines.Local | cs.engines.Ray:
     """Return the engine that the flags name.
 
     >>> parse_engine("ray", None, "10.0.0.1:6379")
@@ -91,10 +86,10 @@ def parse_engine(name: str, threads: int | None, address: str | None) -> cs.Loca
     if name not in ("local", "ray"):
         raise InputError(f"--engine must be local or ray; got {name}.")
     if name == "ray":
-        return cs.Ray(address, threads)
+        return cs.engines.Ray(address, threads)
     if address is not None:
         raise InputError("--address is that of a cluster; it needs --engine ray.")
-    return cs.Local(threads)
+    return cs.engines.Local(threads)
 
 
 def selecting(verb: Callable[..., None]) -> Callable[..., None]:
@@ -134,7 +129,7 @@ def _open(mine: dict[str, Any]) -> Any:
 
 
 def gather_regression(
-    opener: Callable[[], cs.Rows],
+    opener: Callable[[], cs.rows.Rows],
     clusters: Annotated[
         str | None,
         typer.Option(help="How many medoids (by default a tenth of the budget), or what cluster --z 1 wrote."),
@@ -156,12 +151,11 @@ def gather_regression(
     """Return the options of `select_regression`; `opener` is not needed for any of them."""
     if paper is not None and (score or design):
         raise InputError("--paper names all parts already; leave out --score and --design.")
-    algorithm = (None, None, None) if paper is None else paper_mode(str(paper))
     return RegressionOptions(
+        recipe=None if paper is None else paper_mode(str(paper)),
         clusters=None if clusters is None else parse_clusters(clusters),
-        pilot=algorithm[0],
-        score=algorithm[1] if score is None else parse_part("--score", score, REGRESSION_SCORES),
-        design=algorithm[2] if design is None else parse_part("--design", design, DESIGNS),
+        score=None if score is None else registry.parse("score", score, argument="--score"),
+        design=None if design is None else registry.parse("design", design, argument="--design"),
         given=None if given is None else _row_numbers(given),
         exclude=None if exclude is None else _row_numbers(exclude),
         intercept=intercept,
@@ -169,7 +163,7 @@ def gather_regression(
 
 
 def gather(
-    opener: Callable[[], cs.Rows],
+    opener: Callable[[], cs.rows.Rows],
     clusters: Clusters = None,
     z: OptionalPower = None,
     normalize: Normalize = False,
@@ -206,23 +200,23 @@ def gather(
         raise InputError("--paper names all parts already; leave out --pilot, --score, --proxy and --design.")
     if proxy is not None and score is not None:
         raise InputError("--proxy is a score already; leave out --score.")
-    algorithm = (None, None, None) if paper is None else paper_mode(paper)
     return Options(
+        recipe=None if paper is None else paper_mode(paper),
         clusters=None if clusters is None else parse_clusters(clusters),
         z=z,
         normalize=normalize,
         strata=None if strata is None else read_strata(strata, opener),
         given=None if given is None else _row_numbers(given),
         exclude=None if exclude is None else _row_numbers(exclude),
-        pilot=algorithm[0] if pilot is None else parse_part("--pilot", pilot, PILOTS),
-        score=_score(score, proxy, opener) or algorithm[1],
-        design=algorithm[2] if design is None else parse_part("--design", design, DESIGNS),
+        pilot=None if pilot is None else registry.parse("pilot", pilot, argument="--pilot"),
+        score=_score(score, proxy, opener),
+        design=None if design is None else registry.parse("design", design, argument="--design"),
         epsilon=epsilon,
         delta=delta,
     )
 
 
-def read_strata(text: str, opener: Callable[[], cs.Rows]) -> Any:
+def read_strata(text: str, opener: Callable[[], cs.rows.Rows]) -> Any:
     """Return the name of a column of the rows' table, or the classes that a file has for the rows."""
     path, column = _split(text)
     if path is None:
@@ -241,57 +235,33 @@ def _split(text: str) -> tuple[Path | None, str]:
     return (Path(path), column) if colon and path.lower().endswith(SELECTION_SUFFIXES) else (None, text)
 
 
-def _score(text: str | None, proxy: Path | None, opener: Callable[[], cs.Rows]) -> Any:
+def _score(text: str | None, proxy: Path | None, opener: Callable[[], cs.rows.Rows]) -> Any:
     if proxy is None:
-        return None if text is None else parse_part("--score", text, SCORES)
+        return None if text is None else registry.parse("score", text, argument="--score")
     rows = opener()
     ids, names = _all(rows)
-    return cs.Proxy(loss_vector(AnswerFile(proxy).numbers("loss")(ids, names), ids, source=str(proxy), names=names))
+    return cs.scores.Proxy(
+        loss_vector(AnswerFile(proxy).numbers("loss")(ids, names), ids, source=str(proxy), names=names)
+    )
 
 
-def _all(rows: cs.Rows) -> tuple[Any, list[Any] | None]:
+def _all(rows: cs.rows.Rows) -> tuple[Any, list[Any] | None]:
     ids = np.arange(rows.n)
     return ids, rows.names(ids)
 
 
-def paper_mode(holder: str) -> tuple[cs.Centers, cs.Sensitivity, cs.Independent]:
-    """Return the parts of the paper's Algorithm 1."""
+def paper_mode(holder: str) -> cs.Recipe:
+    """Return the paper's Algorithm 1."""
     try:
         value: float | str = float(holder)
     except ValueError:
         value = holder
     if isinstance(value, str) and value not in ESTIMATES:
         raise InputError(f"--paper must be a number, or one of {', '.join(ESTIMATES)}; got {holder}.")
-    return cs.Centers(keep=False), cs.Sensitivity(holder=value), cs.Independent()
+    return cs.recipes.paper(holder=value)
 
 
-def parse_part(flag: str, text: str, known: tuple[type, ...]) -> Any:
-    """Return the part that a text such as "Sensitivity(holder=0.1)" names; only literals, nothing is run.
-
-    >>> parse_part("--pilot", "Centers(keep=True)", PILOTS)
-    Centers(keep=True)
-    """
-    names = {part.__name__: part for part in known}
-    try:
-        node = ast.parse(text.strip(), mode="eval").body
-        call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
-        if not isinstance(call.func, ast.Name) or call.args or not all(word.arg for word in call.keywords):
-            raise ValueError
-        options = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
-        part = names[call.func.id]
-    except (KeyError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        allowed = f"one of {', '.join(names)}, perhaps with options such as {known[0]()!r}"
-        raise InputError(f"{flag} must be {allowed}; got {text}.") from None
-    try:
-        return part(**options)
-    except InputError:
-        raise
-    except (TypeError, ValueError):
-        takes = ", ".join(field.name for field in fields(part)) or "no options"
-        raise InputError(f"{flag} {text} does not fit; {part.__name__} takes {takes}.") from None
-
-
-def estimating(rows: int, predictions: Path | None, method: str | None) -> cs.Difference | cs.Regression | None:
+def estimating(rows: int, predictions: Path | None, method: str | None) -> Any:
     """Return the estimator that the flags name; without predictions the plain one, None."""
     if method not in (None, "difference", "regression"):
         raise InputError(f"--method must be difference or regression; got {method}.")
@@ -300,15 +270,16 @@ def estimating(rows: int, predictions: Path | None, method: str | None) -> cs.Di
             raise InputError(f"--method {method} needs --predictions.")
         return None
     numbers = _predictions(predictions, rows)
-    return cs.Regression(numbers) if method == "regression" else cs.Difference(numbers)
+    return cs.estimators.GeneralizedRegression(numbers) if method == "regression" else cs.estimators.Difference(numbers)
 
 
 def load_clusters(text: str) -> cs.Clustering:
     """Return the clustering in a file."""
     if not text.endswith(CLUSTERING_SUFFIX):
         raise InputError(f"--clusters must be a {CLUSTERING_SUFFIX} file that cluster wrote; got {text}.")
-    found: cs.Clustering = cs.load(text)
-    return found
+    loaded = cs.load(text)
+    assert isinstance(loaded, cs.Clustering)  # its suffix is that of clusterings alone
+    return loaded
 
 
 def _predictions(path: Path, rows: int) -> Any:
@@ -316,10 +287,7 @@ def _predictions(path: Path, rows: int) -> Any:
         return AnswerFile(path).numbers("loss")(np.arange(rows), None)
     if not path.is_file():
         raise InputError(f"There is no file {path}.")
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"The file {path} cannot be read: {str(error).rstrip('.')}.") from error
+    return map_npy(path)
 
 
 def parse_clusters(text: str) -> int | cs.Clustering:

@@ -27,7 +27,7 @@ from coresift.cli.flags import (
 )
 from coresift.cli.showing import show_facts, speaking, tell
 from coresift.regression import RegressionOptions
-from coresift.storage import write_table
+from coresift.tables.writing import write_table
 
 
 @app.command()
@@ -79,7 +79,7 @@ def regression(
         check_out(fit, "a table", rows, labels, flag="--fit")
         if fit.resolve() == out.resolve():
             raise InputError(f"--fit must be another file than --out; both are {fit}.")
-    found = cs.select_regression(opened, labels, budget, seed, engine=computing, **options)
+    found = cs.regression.select(opened, labels, budget, seed, engine=computing, **options)
     line = found.fit(ridge)
     cs.save(found.selection, out)
     if fit is not None:
@@ -98,12 +98,12 @@ def regression(
 
 def _ask_labels(
     out: Path,
-    opened: cs.Rows,
+    opened: cs.rows.Rows,
     rows: str,
     labels: Path | None,
     budget: int | None,
     seed: int,
-    engine: cs.Local | cs.Ray,
+    engine: cs.engines.Local | cs.engines.Ray,
     options: RegressionOptions,
 ) -> None:
     check_out(out, "a table", rows, labels, flag="--ask")
@@ -119,9 +119,10 @@ def _ask_labels(
     show_facts(f"Wrote {out}", [("rows that need a label", f"{ids.size:,} of {opened.n:,}")])
 
 
-def _write_fit(path: Path, fit: cs.Fit, columns: tuple[str, ...] | None) -> None:
+def _write_fit(path: Path, fit: cs.regression.Fit, columns: tuple[str, ...] | None) -> None:
     import pyarrow as pa
 
-    names = columns or tuple(str(place) for place in range(fit.coefficients.size))
+    size = fit.coefficients.size
+    names = columns if columns and len(columns) == size else tuple(str(place) for place in range(size))
     table = {"column": ["intercept", *names], "coefficient": [fit.intercept, *fit.coefficients]}
     write_table(pa.table(table), path)

@@ -67,7 +67,7 @@ def report(
         diagnosis=diagnosis,
         title=title,
         facts=facts,
-        engine=cs.Local(threads),
+        engine=cs.engines.Local(threads),
     )
     tell(wrote=[str(path) for path in (written, facts) if path is not None], bytes=written.stat().st_size)
     size = f"{written.stat().st_size / 1e6:,.2f} MB, one file that works offline"

@@ -9,7 +9,6 @@ import numpy as np
 import typer
 
 import coresift as cs
-from coresift.arguments import Options
 from coresift.checks import InputError
 from coresift.cli.app import app
 from coresift.cli.files import check_out, describe, explaining, has_column, write_rows
@@ -40,8 +39,10 @@ from coresift.cli.flags import (
 )
 from coresift.cli.showing import show_facts, speaking, tell
 from coresift.cli.texts import TextSources, select_texts
+from coresift.recipes import Options
 from coresift.reporting.facts import plain
-from coresift.storage import CLUSTERING_SUFFIX, check_target
+from coresift.storage import CLUSTERING_SUFFIX
+from coresift.tables.writing import check_target
 
 
 @app.command()

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 import coresift as cs
-from coresift.arguments import Options, Settled, settle
 from coresift.checks import InputError
 from coresift.cli.embedding import set_threads
 from coresift.cli.files import describe
 from coresift.cli.showing import show_facts
-from coresift.storage import SELECTION_SUFFIXES, check_target
+from coresift.progress import choose
+from coresift.recipes import Job, Options, settle
+from coresift.selection import make_clustering
+from coresift.storage import SELECTION_SUFFIXES
+from coresift.tables.writing import check_target
 from coresift.types import digest
 
 
@@ -55,7 +58,7 @@ def select_texts(
     column: str | None,
     id_column: str | None,
     threads: int | None,
-    engine: cs.Local | cs.Ray,
+    engine: cs.engines.Local | cs.engines.Ray,
     options: Options,
 ) -> None:
     """Embed, cluster, ask, select, and write the selected rows of the table with their weights."""
@@ -85,9 +88,9 @@ def select_texts(
         )
     rows, found = _embedded(corpus, sources, folder, engine)
     facts = [("embeddings", found)]
-    settled = settle(rows, budget, seed, asking=asked is not None, **options)
-    options["clusters"], found = _clustered(settled, folder, engine)
-    options["z"], options["normalize"] = settled.z, settled.normalize
+    job = settle(rows, budget, seed, asking=asked is not None, **options)
+    options["clusters"], found = _clustered(job, folder, engine)
+    options["z"], options["normalize"] = job.z, job.normalize
     facts.append(("clusters", found))
     picked = cs.select(rows, asked, budget, seed, engine=engine, **options)
     cs.save(picked, out, table=corpus.take(picked.ids))
@@ -96,7 +99,9 @@ def select_texts(
     show_facts(f"Wrote {out}", [*describe(picked, out), *facts])
 
 
-def _embedded(corpus: Any, sources: TextSources, folder: Path, engine: cs.Local | cs.Ray) -> tuple[cs.Rows, str]:
+def _embedded(
+    corpus: Any, sources: TextSources, folder: Path, engine: cs.engines.Local | cs.engines.Ray
+) -> tuple[cs.rows.Rows, str]:
     """Return the embeddings of these texts by this model, made or found."""
     from coresift.models.embedding import embed_items, facts_of, text_encoder
     from coresift.models.items import Texts
@@ -109,27 +114,14 @@ def _embedded(corpus: Any, sources: TextSources, folder: Path, engine: cs.Local 
     return rows, f"{rows.n:,} of {rows.d:,} numbers, {'found' if there else 'made'} in {path}"
 
 
-def _clustered(settled: Settled, folder: Path, engine: cs.Local | cs.Ray) -> tuple[cs.Clustering, str]:
+def _clustered(job: Job, folder: Path, engine: cs.engines.Local | cs.engines.Ray) -> tuple[cs.Clustering, str]:
     """Return the clustering that `select` would make, made or found."""
-    if isinstance(settled.clusters, cs.Clustering):
-        return settled.clusters, f"{settled.clusters.k:,}, given"
-    classes = None if settled.strata is None else digest(settled.strata)
-    parts = (settled.rows.fingerprint(), settled.clusters, settled.z, settled.seed, settled.normalize, classes)
-    path = folder / f"clusters-{_name(*parts)}.npz"
-    if path.is_file():
-        found: cs.Clustering = cs.load(path)
-        return found, f"{found.k:,}, found in {path}"
-    made = cs.cluster(
-        settled.rows,
-        settled.clusters,
-        z=settled.z,
-        seed=settled.seed,
-        normalize=settled.normalize,
-        strata=settled.strata,
-        engine=engine,
-    )
-    cs.save(made, path)
-    return made, f"{made.k:,}, made in {path}"
+    if job.clustering is not None:
+        return job.clustering, f"{job.clustering.k:,}, given"
+    before = set(folder.glob("clustering-*.npz"))
+    made = make_clustering(job, engine, choose(None), folder)
+    word = "found" if set(folder.glob("clustering-*.npz")) == before else "made"
+    return made, f"{made.k:,}, {word} in {folder}"
 
 
 def _name(*facts: Any) -> str:

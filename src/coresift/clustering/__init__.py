@@ -20,7 +20,8 @@ from coresift.clustering.space import Axes, principal_axes, take
 from coresift.clustering.strata import encode, find_within
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress, choose
-from coresift.rows import Rows, open_rows
+from coresift.rows import Rows, checksum, open_rows
+from coresift.streams import Stream, generator
 from coresift.types import Clustering, Singles
 
 SAMPLE_A_CENTER = 128
@@ -75,6 +76,8 @@ def cluster(
     tries = attempts(sample_size(view.n, min(k, view.n)), min(k, view.n))
     find = partial(_find, z=z, seed=seed, tries=tries, tolerance=None if exact else tolerance)
     with (engine or Local()).open(progress) as workers:
+        if not rows.marked:
+            rows.mark(list(workers.map(rows, checksum)))
         if strata is None:
             found, classes = find(view, k, workers, progress), np.zeros(0, np.int64)
         else:
@@ -113,7 +116,7 @@ def _find(
     tries: int,
     tolerance: float | None,
 ) -> Found:
-    rng = np.random.default_rng([seed, 1])
+    rng = generator(seed, Stream.CLUSTERING)
     if min(k, rows.n) < MANY_CENTERS:
         free = _few_centers(rows, min(k, rows.n), z, tries, rng, workers, progress)
         found = snap_all(rows, free, lambda centers, _: Exact.of(centers, "few centers"), workers)

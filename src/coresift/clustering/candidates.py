@@ -79,14 +79,14 @@ def closest(points: Singles, cell: Ints, middles: Singles, count: int, workers: 
 
 
 @dataclass(frozen=True)
-class Run:
+class Stretch:
     """Points of a few cells: their numbers, cell by cell, and (cell, start, stop) of each among these."""
 
     ids: Ints
     cuts: Sequence[tuple[int, int, int]]
 
 
-def runs_of(cell: Ints) -> list[Run]:
+def runs_of(cell: Ints) -> list[Stretch]:
     """Sort points by their cell, and cut them between cells into runs of about 2,048 points."""
     order = np.argsort(cell, kind="stable")
     starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
@@ -98,11 +98,11 @@ def runs_of(cell: Ints) -> list[Run]:
     for begin, end in pairwise([*first[first < len(starts)].tolist(), len(starts)]):
         here = (bounds[begin : end + 1] - bounds[begin]).tolist()
         cuts = list(zip(numbers[begin:end], here[:-1], here[1:], strict=True))
-        runs.append(Run(order[bounds[begin] : bounds[end]], cuts))
+        runs.append(Stretch(order[bounds[begin] : bounds[end]], cuts))
     return runs
 
 
-def best(points: Singles, table: Singles, cells: Cells, run: Run) -> tuple[Labels, Singles]:
+def best(points: Singles, table: Singles, cells: Cells, run: Stretch) -> tuple[Labels, Singles]:
     """Return the best candidate of each point of a run, and its score; the points stand as the run has them."""
     labels, scores = np.empty(len(points), np.int32), np.empty(len(points), np.float32)
     for cell, start, stop in run.cuts:
@@ -114,7 +114,7 @@ def best(points: Singles, table: Singles, cells: Cells, run: Run) -> tuple[Label
     return labels, scores
 
 
-def best_few(points: Singles, table: Singles, cells: Cells, run: Run, count: int) -> Labels:
+def best_few(points: Singles, table: Singles, cells: Cells, run: Stretch, count: int) -> Labels:
     """Return a line a point of a run: its best candidates, the best one first."""
     found = np.empty((len(points), count), np.int32)
     for cell, start, stop in run.cuts:

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from coresift.clustering.candidates import Cells, Run, best, runs_of
+from coresift.clustering.candidates import Cells, Stretch, best, runs_of
 from coresift.clustering.nearest import Codebook, Labels, nearest, with_bias
 from coresift.clustering.refine import pull, refine, sum_by_label
 from coresift.clustering.seeding import seed_centers
@@ -158,7 +158,7 @@ def _settle(
 
 
 def _settle_run(
-    points: Singles, norms: Singles, table: Singles, cells: Cells, z: float, before: Labels | None, run: Run
+    points: Singles, norms: Singles, table: Singles, cells: Cells, z: float, before: Labels | None, run: Stretch
 ) -> tuple[Labels, float, Ints, Floats]:
     """Return the new labels of a run's points, their cost, and the weighted sums of the points of each label.
 

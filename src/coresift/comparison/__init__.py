@@ -17,18 +17,18 @@ from coresift.comparison import pages
 from coresift.comparison.methods import Method, check_module, check_travels, methods_of, name_of
 from coresift.comparison.plotting import check_matplotlib, draw
 from coresift.comparison.running import Setting, Todo, perform, travels, write_rows
-from coresift.comparison.summary import Line, Mean, Run, Verdict, summarize, verdicts
+from coresift.comparison.summary import Line, Mean, Trial, Verdict, summarize, verdicts
 from coresift.comparison.worker import loading
 from coresift.engine import available_cores
 from coresift.oracle.journal import Lines
 from coresift.oracle.sources import LOSS, source_of
 from coresift.progress import Progress, choose, stage
 from coresift.rows import Rows, open_rows
-from coresift.storage import write_bytes, write_table
+from coresift.tables.writing import write_bytes, write_table
 from coresift.types import Floats, digest
 from coresift.version import __version__
 
-__all__ = ["Comparison", "Line", "Mean", "Method", "Run", "Verdict", "compare"]
+__all__ = ["Comparison", "Line", "Mean", "Method", "Trial", "Verdict", "compare_methods"]
 
 DEFAULT = ("coresift", "paper", "distance", "uniform")
 JOURNAL, LOG, ROWS, LOSSES = "runs.jsonl", "methods.log", ".rows.npy", ".losses.npy"
@@ -56,7 +56,7 @@ class Comparison:
     threads: int
     lines: tuple[Line, ...]
     verdicts: tuple[Verdict, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[Trial, ...]
 
     @property
     def failures(self) -> tuple[Line, ...]:
@@ -71,7 +71,7 @@ class Comparison:
         return pages.as_text(self)
 
 
-def compare(
+def compare_methods(
     rows: Any,
     losses: Any = None,
     methods: Any = DEFAULT,
@@ -118,7 +118,9 @@ def compare(
     [('distance', 50, 3), ('uniform', 50, 3)]
     """
     if loading.is_set():
-        raise InputError('compare must stand under `if __name__ == "__main__":` in a script whose functions it uses.')
+        raise InputError(
+            'compare_methods must stand under `if __name__ == "__main__":` in a script whose functions it uses.'
+        )
     wanted = _settle(methods, budgets, seeds, reference, train)
     rows, progress = open_rows(rows), choose(progress)
     known = _all_losses(losses, rows, train)
@@ -263,25 +265,25 @@ def _beside(folder: Path, rows: Rows, losses: Floats | None, progress: Progress)
             path.unlink(missing_ok=True)
 
 
-def _kept(journal: Lines, wanted: _Wanted) -> dict[tuple[str, int, int], Run]:
+def _kept(journal: Lines, wanted: _Wanted) -> dict[tuple[str, int, int], Trial]:
     """Return the finished runs of an earlier call that this one wants, under this call's labels."""
     labels = {method.text: method.label for method in wanted.methods}
-    names = {field.name for field in fields(Run)}
+    names = {field.name for field in fields(Trial)}
     kept = {}
     for number, entry in enumerate(journal.entries, start=2):
         try:
-            run = Run(**{name: value for name, value in entry.items() if name in names})
+            run = Trial(**{name: value for name, value in entry.items() if name in names})
             key = (labels.get(run.text, ""), int(run.budget), int(run.seed))
         except (TypeError, ValueError):
             raise InputError(
                 f"Line {number} of {journal.path} is not a run; remove it, or use another folder."
             ) from None
         if run.failure is None and key[0] and run.budget in wanted.budgets and run.seed in wanted.seeds:
-            kept[key] = Run(**{**asdict(run), "method": key[0]})
+            kept[key] = Trial(**{**asdict(run), "method": key[0]})
     return kept
 
 
-def _todo(wanted: _Wanted, runs: dict[tuple[str, int, int], Run]) -> Todo:
+def _todo(wanted: _Wanted, runs: dict[tuple[str, int, int], Trial]) -> Todo:
     tasks = [(budget, seed) for seed in wanted.seeds for budget in wanted.budgets]
     return {
         method.label: (method, [task for task in tasks if (method.label, *task) not in runs])
@@ -290,7 +292,7 @@ def _todo(wanted: _Wanted, runs: dict[tuple[str, int, int], Run]) -> Todo:
 
 
 def _perform(
-    setting: Setting, todo: Todo, runs: dict[tuple[str, int, int], Run], journal: Lines, progress: Progress
+    setting: Setting, todo: Todo, runs: dict[tuple[str, int, int], Trial], journal: Lines, progress: Progress
 ) -> None:
     with stage(progress, "comparing", sum(len(tasks) for _, tasks in todo.values())):
         for run in perform(setting, todo):
@@ -303,7 +305,7 @@ def _comparison(
     wanted: _Wanted,
     rows: Rows,
     losses: Floats | None,
-    runs: dict[tuple[str, int, int], Run],
+    runs: dict[tuple[str, int, int], Trial],
     scored: bool,
     higher: bool,
     confidence: float,
@@ -332,11 +334,11 @@ def _comparison(
     )
 
 
-def _score(run: Run) -> float | None:
+def _score(run: Trial) -> float | None:
     return run.score
 
 
-def _absolute_error(run: Run) -> float | None:
+def _absolute_error(run: Trial) -> float | None:
     return None if run.error is None else abs(run.error)
 
 

@@ -17,22 +17,22 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
+from coresift import recipes, registry
 from coresift.baselines import METHODS
 from coresift.checks import InputError, refuse, whole
 from coresift.clustering import cluster
-from coresift.design import Independent, Pivotal, Poisson, Systematic
 from coresift.engine import Engine
 from coresift.oracle import Oracle, as_oracle
-from coresift.pilot import Centers, Representatives
-from coresift.pipeline import select
 from coresift.progress import Progress
 from coresift.rows import Rows
-from coresift.score import Distance, Learned, Mixture, Proxy, Sensitivity
+from coresift.selection import select
+from coresift.tables.npy import map_npy
 from coresift.types import Clustering, Selection
 
 Runner: TypeAlias = Callable[[Rows, Any, int, int, Engine], Selection]
 
-PARTS = (Centers, Representatives, Learned, Mixture, Distance, Sensitivity, Systematic, Pivotal, Poisson, Independent)
+# Options of methods whose values are strategies, and their kinds.
+PARTS = ("pilot", "score", "design")
 IMPORTED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 ALLOWED = 'names such as "coresift" or "paper(holder=0.1)", texts such as "module:function", or functions'
 
@@ -78,10 +78,11 @@ def ours(
     pilot: Any = None,
     score: Any = None,
     design: Any = None,
+    strata: Any = None,
 ) -> Selection:
     """Select as `select` does with these options."""
     parts = {"pilot": pilot, "score": score, "design": design}
-    options: dict[str, Any] = {"clusters": clusters, "z": z, "normalize": normalize, **parts}
+    options: dict[str, Any] = {"clusters": clusters, "z": z, "normalize": normalize, "strata": strata, **parts}
     return select(rows, losses, budget, seed, engine=engine, progress=False, **options)
 
 
@@ -112,8 +113,8 @@ def paper(
         raise InputError(f"paper asks {made.k} centers, and a budget of {budget} leaves no row to draw.")
     if holder is None:
         holder = balance * _typical_holder(rows, oracle, made)
-    parts: dict[str, Any] = {"pilot": Centers(keep=keep), "score": Sensitivity(holder), "design": Independent()}
-    return select(rows, oracle, draws, seed, clusters=made, engine=engine, progress=False, **parts)
+    recipe = recipes.paper(holder, keep=keep)
+    return select(rows, oracle, draws, seed, recipe=recipe, clusters=made, engine=engine, progress=False)
 
 
 def _typical_holder(rows: Rows, oracle: Oracle, made: Clustering) -> float:
@@ -136,8 +137,8 @@ def mixture(
     z: float = 2.0,
 ) -> Selection:
     """Keep the centers, and draw the rest by their losses, by distance and uniformly in fixed parts."""
-    parts: dict[str, Any] = {"pilot": Centers(keep=True), "score": Mixture(loss, distance)}
-    return select(rows, losses, budget, seed, clusters=clusters, z=z, engine=engine, progress=False, **parts)
+    recipe = recipes.mixture(loss, distance)
+    return select(rows, losses, budget, seed, recipe=recipe, clusters=clusters, z=z, engine=engine, progress=False)
 
 
 def by_distance(
@@ -151,9 +152,9 @@ def by_distance(
     clusters: int | None = None,
     z: float = 2.0,
 ) -> Selection:
-    """Ask nobody: distances decide, above a uniform floor."""
-    score = Distance(floor)
-    return select(rows, None, budget, seed, clusters=clusters, z=z, score=score, engine=engine, progress=False)
+    """Ask nothing: distances decide, above a uniform floor."""
+    recipe = recipes.by_distance(floor)
+    return select(rows, None, budget, seed, recipe=recipe, clusters=clusters, z=z, engine=engine, progress=False)
 
 
 def by_proxy(
@@ -167,9 +168,7 @@ def by_proxy(
     floor: float = 0.2,
 ) -> Selection:
     """Draw by a cheap model's loss of every row, above a uniform floor."""
-    # The order of the draw is that of the cheap losses, so one cluster is as good as many.
-    score = Proxy(cheap, floor)
-    return select(rows, None, budget, seed, clusters=1, score=score, engine=engine, progress=False)
+    return select(rows, None, budget, seed, recipe=recipes.by_proxy(cheap, floor), engine=engine, progress=False)
 
 
 def _baseline(method: Callable[..., Selection]) -> Callable[..., Selection]:
@@ -256,7 +255,7 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
     try:
         # A name may be written with hyphens, which Python would take for a difference.
         name, words = _call(ast.parse(written.strip().replace("-", "_") + bracket + rest, mode="eval").body)
-        options = {word: _value(node) for word, node in words.items()}
+        options = {word: _value(word, node) for word, node in words.items()}
     except (KeyError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
@@ -287,14 +286,11 @@ def _call(node: ast.expr) -> tuple[str, dict[str, ast.expr]]:
     return call.func.id, {str(word.arg): word.value for word in call.keywords}
 
 
-def _value(node: ast.expr) -> Any:
-    """Return a literal, or one of the flow's parts by its name and options."""
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        name, words = _call(node)
-        part: Any = {kind.__name__: kind for kind in PARTS}[name]
-        return part(**{word: ast.literal_eval(value) for word, value in words.items()})
+def _value(option: str, node: ast.expr) -> Any:
+    """Return a literal, or a strategy by its name and options."""
+    if option in PARTS and not isinstance(node, ast.Constant):
+        return registry.from_node(option, node, f"methods: {option}")
+    return ast.literal_eval(node)
 
 
 def _is_file(value: Any) -> bool:
@@ -302,7 +298,7 @@ def _is_file(value: Any) -> bool:
 
 
 def _opened(value: Any) -> Any:
-    return np.load(value, mmap_mode="r", allow_pickle=False) if _is_file(value) else value
+    return map_npy(value) if _is_file(value) else value
 
 
 # ------------------------------------------------------------------ functions that go to another process
@@ -328,8 +324,8 @@ def check_travels(argument: str, function: Any, shown: str) -> None:
         found = False
     if not found:
         raise InputError(
-            f"{argument}: {shown} must be a function at the top of a file, since it runs in a process of its own; "
-            "put it into one, such as my_methods.py, and import it from there."
+            f"{argument}: {shown} must be defined at module level, since it runs in a process of its own; "
+            "put it into a file, such as my_methods.py, and import it from there."
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from coresift.checks import CoresiftError
 from coresift.comparison.summary import Line
-from coresift.storage import check_target
+from coresift.tables.writing import check_target
 from coresift.types import Floats
 
 if TYPE_CHECKING:

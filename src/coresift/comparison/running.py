@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from coresift.comparison.methods import Method
-from coresift.comparison.summary import Run
+from coresift.comparison.summary import Trial
 from coresift.comparison.worker import Job, Packed
 from coresift.rows import Rows
 
@@ -59,7 +59,7 @@ class Setting:
         return pickle.dumps(Job(main, self.rows, self.losses, packed, self.threads, self.confidence))
 
 
-def perform(setting: Setting, todo: Todo) -> Iterator[Run]:
+def perform(setting: Setting, todo: Todo) -> Iterator[Trial]:
     """Yield each run as it ends. After a failure the other seeds of that method and budget are left out."""
     floor = _Floor(setting, todo)
     try:
@@ -96,7 +96,7 @@ class _Floor:
         able = [label for label, tasks in self._left.items() if len(tasks) >= least[label]]
         return min(able, key=lambda label: (busy.count(label), -len(self._left[label])), default=None)
 
-    def next_runs(self) -> Iterator[Run]:
+    def next_runs(self) -> Iterator[Trial]:
         """Wait for something to happen, and yield the runs that it ends."""
         try:
             worker, reply = self._events.get(timeout=LOOK)
@@ -125,7 +125,7 @@ class _Floor:
         else:
             self._dismiss(worker)
 
-    def _ended(self, worker: _Worker) -> Iterator[Run]:
+    def _ended(self, worker: _Worker) -> Iterator[Trial]:
         failure = worker.obituary()
         if worker.task is None:
             yield from self._give_up(worker, failure)
@@ -135,7 +135,7 @@ class _Floor:
         self._leave_out(worker.label, budget)
         yield self._run(worker.label, budget, seed, {"failure": failure})
 
-    def _give_up(self, worker: _Worker, failure: str) -> Iterator[Run]:
+    def _give_up(self, worker: _Worker, failure: str) -> Iterator[Trial]:
         """A method that cannot even begin has failed at every budget."""
         self._dismiss(worker)
         first = dict(reversed(self._left[worker.label]))
@@ -150,8 +150,8 @@ class _Floor:
         worker.close()
         self._workers.remove(worker)
 
-    def _run(self, label: str, budget: int, seed: int, facts: dict[str, Any]) -> Run:
-        return Run(label, self._methods[label].text, budget, seed, **facts)
+    def _run(self, label: str, budget: int, seed: int, facts: dict[str, Any]) -> Trial:
+        return Trial(label, self._methods[label].text, budget, seed, **facts)
 
     def close(self) -> None:
         for worker in self._workers:

@@ -14,7 +14,7 @@ FALSE_ALARMS = 0.05
 
 
 @dataclass(frozen=True)
-class Run:
+class Trial:
     """One selection by one method, with one budget and one seed, and what came of it.
 
     `selected` are its rows, `asked` the losses asked to choose them, `calls` the losses that it takes in all, with
@@ -99,10 +99,10 @@ class Verdict:
 
 
 def summarize(
-    runs: Iterable[Run], methods: Sequence[str], budgets: Sequence[int], reference: str, value: Callable[[Run], Any]
+    runs: Iterable[Trial], methods: Sequence[str], budgets: Sequence[int], reference: str, value: Callable[[Trial], Any]
 ) -> tuple[Line, ...]:
     """Return a line for each budget and method, in their order; `value` is what a run is judged by, or None."""
-    by_row: dict[tuple[str, int], list[Run]] = {(method, budget): [] for budget in budgets for method in methods}
+    by_row: dict[tuple[str, int], list[Trial]] = {(method, budget): [] for budget in budgets for method in methods}
     for run in runs:
         by_row[run.method, run.budget].append(run)
     return tuple(
@@ -113,7 +113,7 @@ def summarize(
 
 
 def _line(
-    runs: list[Run], others: list[Run], method: str, budget: int, comparisons: int, value: Callable[[Run], Any]
+    runs: list[Trial], others: list[Trial], method: str, budget: int, comparisons: int, value: Callable[[Trial], Any]
 ) -> Line:
     failure = next((run.failure for run in runs if run.failure), None)
     if failure or not runs:
@@ -140,7 +140,7 @@ def _line(
     )
 
 
-def differences(runs: Iterable[Run], others: Iterable[Run], value: Callable[[Run], Any]) -> list[float]:
+def differences(runs: Iterable[Trial], others: Iterable[Trial], value: Callable[[Trial], Any]) -> list[float]:
     """Return this minus the other's value at each seed that both finished."""
     other = {run.seed: value(run) for run in others if run.failure is None}
     pairs = [(value(run), other.get(run.seed)) for run in runs if run.failure is None]
@@ -170,7 +170,7 @@ def root_mean_square(errors: Sequence[float]) -> Mean | None:
 
 
 def verdicts(
-    lines: Sequence[Line], runs: Sequence[Run], reference: str, value: Callable[[Run], Any], higher: bool
+    lines: Sequence[Line], runs: Sequence[Trial], reference: str, value: Callable[[Trial], Any], higher: bool
 ) -> tuple[Verdict, ...]:
     """Return, for each budget at which there is something to compare, who is best and who cannot be told from it."""
     found = []
@@ -189,9 +189,9 @@ def _told(
     one: str,
     best: str,
     there: dict[str, Line],
-    runs: dict[str, list[Run]],
+    runs: dict[str, list[Trial]],
     reference: str,
-    value: Callable[[Run], Any],
+    value: Callable[[Trial], Any],
 ) -> bool:
     """Return whether two methods differ beyond chance: with the reference as its lines say, else among all pairs."""
     if reference in (one, best):

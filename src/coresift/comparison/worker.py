@@ -32,7 +32,7 @@ from coresift.engine import Local
 from coresift.estimation import estimate
 from coresift.oracle import Oracle
 from coresift.rows import Rows
-from coresift.types import Floats, Selection
+from coresift.types import Floats, Selection, WeightedSelection
 
 LOADING_MAIN = "__coresift_main__"  # what the user's script is called while it is loaded for its functions
 PAUSE = 0.005  # seconds between two looks at the memory
@@ -125,12 +125,12 @@ class Bench:
             start = time.perf_counter()
             facts["score"] = _number(self.train(selection))
             facts["training_seconds"] = time.perf_counter() - start
-        elif selection.weights is not None:
+        elif isinstance(selection, WeightedSelection):
             facts |= measure(selection, self.losses, self.confidence)
         return facts
 
 
-def measure(selection: Selection, losses: Floats, confidence: float) -> dict[str, Any]:
+def measure(selection: WeightedSelection, losses: Floats, confidence: float) -> dict[str, Any]:
     """Return the error of the estimated total, relative to the true one, and what its interval is worth."""
     truth = float(losses.sum())
     total = estimate(selection, np.asarray(losses[selection.ids]), confidence=confidence).total
@@ -152,7 +152,8 @@ def check_selection(selection: Any, n: int, budget: int) -> None:
             f"A method's Selection must stand for all {n} rows; this one stands for {selection.population}"
             f" of {selection.n}."
         )
-    if len(selection) > budget and "Poisson" not in selection.designs:
+    drawn = selection.phases[-1] if isinstance(selection, WeightedSelection) else None
+    if len(selection) > budget and (drawn is None or drawn.fixed_size):
         raise InputError(f"A method must keep to its budget; this one selected {len(selection)} rows for {budget}.")
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from coresift.arguments import settle
 from coresift.checks import InputError, positive, refuse, whole
-from coresift.design import Systematic
 from coresift.diagnosis.facts import (
     PERCENTILES,
     Gaps,
@@ -23,12 +21,14 @@ from coresift.diagnosis.facts import (
 from coresift.diagnosis.gain import Asked, proxied_ratio, selected_ratio
 from coresift.engine import Engine
 from coresift.oracle import as_oracle
-from coresift.pipeline import Prepared, prepare
+from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
-from coresift.score import Proxy
-from coresift.types import Clustering, Floats, Interval, Ints, Ledger, Value
+from coresift.recipes import EVEN_DRAW, Options, by_proxy, check_options, settle
+from coresift.selection import Draft, prepare
+from coresift.streams import Stream, generator
+from coresift.types import Clustering, Floats, Interval, Ints, Ledger, Request, Value, freeze
 
-__all__ = ["PERCENTILES", "Diagnosis", "Gaps", "HolderLine", "diagnose", "probe"]
+__all__ = ["PERCENTILES", "Diagnosis", "Gaps", "HolderLine", "begin", "diagnose"]
 
 USE = "use it"
 WITH_PROXY = "use it with a proxy"
@@ -78,10 +78,7 @@ class Diagnosis(Value):
     ledger: Ledger
 
     def __post_init__(self) -> None:
-        for name in ("centers", "center_losses", "probes", "losses"):
-            array = getattr(self, name).copy()
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        freeze(self, centers=np.int64, center_losses=np.float64, probes=np.int64, losses=np.float64)
 
     @property
     def gain(self) -> Interval:
@@ -98,58 +95,103 @@ def diagnose(
     budget: int | None = None,
     seed: int = 0,
     *,
-    clusters: int | Clustering | None = None,
-    z: float | None = None,
-    normalize: bool = False,
     probes: int = 200,
     powers: Sequence[float] = (0.5, 1.0, 2.0),
     holder: float | None = None,
     proxy: Any = None,
     engine: Engine | None = None,
     progress: bool | Progress | None = None,
+    **options: Unpack[Options],
 ) -> Diagnosis:
     """Say whether `select` is worth it for these rows and losses, before the budget is spent.
 
     The losses of the centers and of at most `probes` other rows, drawn with equal probability, are asked, and
-    counted in the ledger. Give an `Oracle` with a journal, and `select` with the same rows, budget, clusters, z,
-    normalize and seed goes on with the same journal.
+    counted in the ledger. Give an `Oracle` with a journal, and `select` with the same arguments goes on with the same
+    journal.
 
-    rows, losses, budget, seed, clusters, z, normalize, engine, progress: as in `select`. The verdict is about this
-        budget; without one it is ten times the clusters.
-    powers: the z of the Hölder table, measured to the same centers.
-    holder: a Λ; how many rows violate |ℓ(e) − ℓ(c)| ≤ Λ‖e − c‖^z?
-    proxy: a cheap model's loss for every row; would `score=Proxy(proxy)` be better?
+    Args:
+        rows: As in `select`.
+        losses: As in `select`.
+        budget: As in `select`; the verdict is about this budget. Without one it is ten times the clusters.
+        seed: As in `select`.
+        probes: The most rows that are asked besides the centers.
+        powers: The z of the Hölder table, measured to the same centers.
+        holder: A Λ: how many rows violate |ℓ(e) − ℓ(c)| ≤ Λ‖e − c‖^z?
+        proxy: A cheap model's loss for every row: would drawing by it be better?
+        engine: As in `select`.
+        progress: As in `select`.
+        **options: The other options of `select`, such as `strata`, `score` or `exclude`.
 
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> group = rng.integers(20, size=4000)
-    >>> rows = rng.normal(size=(20, 4))[group] * 9 + rng.normal(size=(4000, 4))
-    >>> diagnose(rows, losses=rng.exponential(size=20)[group], budget=200).verdict
-    'use it'
-    >>> diagnose(rows, losses=rng.exponential(size=4000), budget=200).verdict
-    'sample uniformly'
+    Returns:
+        The verdict, its reason, and the figures behind it.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> group = rng.integers(20, size=4000)
+        >>> rows = rng.normal(size=(20, 4))[group] * 9 + rng.normal(size=(4000, 4))
+        >>> diagnose(rows, losses=rng.exponential(size=20)[group], budget=200).verdict
+        'use it'
+        >>> diagnose(rows, losses=rng.exponential(size=4000), budget=200).verdict
+        'sample uniformly'
     """
-    powers = _powers(powers)
-    holder = None if holder is None else positive("holder", holder, zero=True)
     oracle, progress = as_oracle(losses), choose(progress)
     if oracle is None:
         raise InputError("losses must be given: without any, nothing can be said about them.")
-    cheap = None if proxy is None else Proxy(proxy)
-    prepared, ids = _prepare(rows, budget, seed, clusters, z, normalize, probes, engine, progress)
-    settled, clustering = prepared.settled, prepared.clustering
-    n, rng = clustering.n, np.random.default_rng([settled.seed, 5])
-    if cheap is not None and cheap.losses.size != n:
-        refuse("proxy", f"one number for each of {n} rows", cheap.losses.size)
-    limit = clustering.k + ids.size
-    with oracle.session(n, prepared.fingerprint(), limit, progress, settled.rows.names) as session:
-        center_losses = session.ask(clustering.centers, round=1, reason="centers")
-        answers = session.ask(ids, round=1, reason="probes")
+    prepared = begin(
+        rows,
+        budget,
+        seed,
+        probes=probes,
+        powers=powers,
+        holder=holder,
+        proxy=proxy,
+        engine=engine,
+        progress=progress,
+        **options,
+    )
+    return prepared.complete(oracle, progress)
+
+
+def begin(
+    rows: Any,
+    budget: int | None,
+    seed: int,
+    *,
+    probes: int = 200,
+    powers: Sequence[float] = (0.5, 1.0, 2.0),
+    holder: float | None = None,
+    proxy: Any = None,
+    engine: Engine | None,
+    progress: Progress,
+    **options: Unpack[Options],
+) -> Prepared[Diagnosis]:
+    """Return `diagnose` up to its first question."""
+    wanted = _powers(powers)
+    holder = None if holder is None else positive("holder", holder, zero=True)
+    cheap = None if proxy is None else by_proxy(proxy).score
+    draft, ids = _prepare(rows, budget, seed, probes, engine, progress, options)
+    if proxy is not None and len(proxy) != draft.clustering.n:
+        refuse("proxy", f"one number for each of {draft.clustering.n} rows", len(proxy))
+    limit = draft.clustering.k + ids.size
+    return Prepared(
+        lambda: _steps(draft, ids, wanted, holder, cheap, progress), draft.job.rows, draft.fingerprint, limit
+    )
+
+
+def _steps(
+    draft: Draft, ids: Ints, powers: tuple[float, ...], holder: float | None, cheap: Any, progress: Progress
+) -> Generator[Request, Floats, Diagnosis]:
+    job, clustering, rng = draft.job, draft.clustering, generator(draft.job.seed, Stream.DIAGNOSIS)
+    requests = [Request(clustering.centers, "centers"), Request(ids, "probes")]
+    center_losses = yield requests[0]
+    answers = yield requests[1]
     asked = Asked(clustering.centers, center_losses, ids, answers)
     labels, away = clustering.labels[ids].astype(np.int64), clustering.distances[ids].astype(np.float64)
     to_center = np.abs(answers - center_losses[labels])
     lines = tuple(holder_line(to_center, away, power) for power in powers)
-    ratio = selected_ratio(clustering, prepared.pilot.plan, settled.score, settled.budget, asked, rng, progress)
-    proxy_ratio = None if cheap is None else proxied_ratio(clustering, cheap, settled.budget, asked)
+    ratio = selected_ratio(clustering, draft.pilot.plan, job, asked, rng, progress)
+    proxy_ratio = None if cheap is None else proxied_ratio(job.frame, clustering, cheap, job.budget, asked)
     verdict, reason = judge(answers, ratio, proxy_ratio)
     return Diagnosis(
         verdict=verdict,
@@ -161,39 +203,17 @@ def diagnose(
         best_z=min(lines, key=lambda line: line.price).z,
         gaps=compare_gaps(answers, center_losses[labels], rng),
         violations=None if holder is None else violations(to_center, away, clustering.z, holder),
-        n=n,
-        budget=settled.budget,
+        n=clustering.n,
+        budget=job.budget,
         clusters=clustering.k,
         z=clustering.z,
-        seed=settled.seed,
+        seed=job.seed,
         centers=clustering.centers,
         center_losses=center_losses,
         probes=ids,
         losses=answers,
-        ledger=session.ledger,
+        ledger=Ledger.of(requests),
     )
-
-
-def probe(
-    rows: Any,
-    budget: int | None = None,
-    seed: int = 0,
-    *,
-    clusters: int | Clustering | None = None,
-    z: float | None = None,
-    normalize: bool = False,
-    probes: int = 200,
-    engine: Engine | None = None,
-    progress: bool | Progress | None = None,
-) -> Ints:
-    """Return the numbers of the rows whose losses `diagnose` with the same arguments will need.
-
-    >>> import numpy as np
-    >>> probe(np.random.default_rng(0).normal(size=(1000, 4)), budget=50).size
-    205
-    """
-    prepared, ids = _prepare(rows, budget, seed, clusters, z, normalize, probes, engine, choose(progress))
-    return np.concatenate([prepared.clustering.centers, ids])
 
 
 def judge(losses: Floats, ratio: Interval, proxy_ratio: Interval | None) -> tuple[str, str]:
@@ -219,37 +239,41 @@ def _prepare(
     rows: Any,
     budget: int | None,
     seed: int,
-    clusters: int | Clustering | None,
-    z: float | None,
-    normalize: bool,
     probes: int,
     engine: Engine | None,
     progress: Progress,
-) -> tuple[Prepared, Ints]:
+    options: Options,
+) -> tuple[Draft, Ints]:
     """Do all that `select` would do before the first loss, and draw the probes."""
+    check_options("diagnose", options, ARGUMENTS, Options)
     whole("probes", probes, least=FEWEST)
-    if budget is None and clusters is not None:
+    clusters = options.get("clusters")
+    if budget is None and clusters is not None and options.get("epsilon") is None:
         budget = 10 * (clusters.k if isinstance(clusters, Clustering) else whole("clusters", clusters))
-    settled = settle(rows, budget, seed, asking=True, clusters=clusters, z=z, normalize=normalize)
-    if settled.pilot is None:
-        refuse("budget", f"below the number of rows, {settled.rows.n}, so that there is a choice", settled.budget)
-    prepared = prepare(settled, engine, progress)
-    return prepared, _draw_probes(prepared, probes, np.random.default_rng([settled.seed, 4]))
+    job = settle(rows, budget, seed, asking=True, **options)
+    if job.budget >= job.frame.population:
+        refuse("budget", f"below the number of rows, {job.frame.population}, so that there is a choice", job.budget)
+    draft = prepare(job, engine, progress)
+    return draft, _draw_probes(draft, probes, generator(job.seed, Stream.PROBES))
 
 
-def _draw_probes(prepared: Prepared, count: int, rng: np.random.Generator) -> Ints:
+ARGUMENTS = ("rows", "losses", "budget", "seed", "probes", "powers", "holder", "proxy", "engine", "progress")
+
+
+def _draw_probes(draft: Draft, count: int, rng: np.random.Generator) -> Ints:
     """Draw rows that are no centers, all with the same probability, spread along the order of the draw."""
-    clustering = prepared.clustering
+    clustering = draft.clustering
     others = np.ones(clustering.n, np.bool_)
     others[clustering.centers] = False
-    order = prepared.pilot.plan.order
+    others[draft.job.frame.excluded] = False
+    order = draft.pilot.plan.order
     order = order[others[order]]
     if order.size < FEWEST:
         raise InputError(
             f"There must be at least {FEWEST} rows besides the {clustering.k} centers to probe; there are {order.size}."
         )
     count = min(count, order.size)
-    drawn, _ = Systematic().draw(np.full(order.size, count / order.size), rng)
+    drawn, _ = EVEN_DRAW.draw(np.full(order.size, count / order.size), rng)
     return order[drawn]
 
 

@@ -9,14 +9,19 @@ signal. ḡ² is estimated by products of two different probes of one stratum, w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from coresift.checks import refuse
+from coresift.holder import center_rows
+from coresift.holder import plan as plan_probes
 from coresift.inclusion import fixed_size_inclusion, parts
 from coresift.progress import Progress, stage
-from coresift.score import Proxy, Score
-from coresift.types import Bools, Clustering, Evidence, Floats, Frame, Interval, Ints, Pilot, PilotPlan
+from coresift.recipes import Job
+from coresift.selection import no_pilot
+from coresift.types import Bools, Clustering, Evidence, Floats, Frame, Interval, Ints, PilotPlan, PilotSample, Score
+from coresift.variance import spread_terms
 
 # The probes are split into thirds, this many times. A third and the centers are about as many as a pilot has; the
 # sum over the other two thirds finds two probes or more in most clusters.
@@ -45,17 +50,18 @@ class Asked:
 def selected_ratio(
     clustering: Clustering,
     plan: PilotPlan,
-    score: Score,
-    budget: int,
+    job: Job,
     asked: Asked,
     rng: np.random.Generator,
     progress: Progress,
 ) -> Interval:
-    """Predict RMSE(selection) / RMSE(uniform) of the estimated total loss, for two phases of `budget` rows."""
+    """Predict RMSE(selection) / RMSE(uniform) of the estimated total loss, for two phases of the job's budget."""
     size, n = asked.probes.size, clustering.n
     folds = np.stack([_folds(size, rng) for _ in range(ROUNDS)])
-    pretended = PilotPlan(np.full(n, size / FOLDS / n), plan.share, plan.order, keep=True, origin="pilot")
-    second = budget - round(float(plan.inclusion.sum()))
+    pretended = PilotPlan(np.full(n, size / FOLDS / n), plan.share, plan.order, keep=True, origin="pilot", tour=True)
+    first = round(float(plan.inclusion.sum())) if plan.keep else 0
+    learner = _Learner(clustering, pretended, job, asked, job.room - first)
+    fraction = job.room / max(int(np.count_nonzero(job.frame.open())), 1)
 
     def ratio(kept: Bools, folds: Ints) -> float:
         losses, terms, times = cap(asked.losses[kept]), np.zeros(size), np.zeros(size)
@@ -64,31 +70,34 @@ def selected_ratio(
         for line in folds:
             for fold in range(FOLDS):
                 fit, test = kept & (line == fold), kept & (line != fold)
-                inclusion = _learn(clustering, pretended, score, asked, fit, second)
-                terms[test] += _two_phases(clustering, plan, inclusion, asked.probes[test], capped[test])
+                inclusion = learner.inclusion(fit)
+                terms[test] += _two_phases(clustering, plan, job, inclusion, asked.probes[test], capped[test])
                 times[test] += 1
                 progress.advance(1)
-        return variance_ratio(terms[kept] / times[kept], losses, budget / n)
+        return variance_ratio(terms[kept] / times[kept], losses, fraction)
 
     with stage(progress, "predicting the gain", FOLDS * (ROUNDS + GROUPS)):
         # The parts of the jackknife share one split with each other, whose luck they have in common.
         return _interval(ratio(np.ones(size, np.bool_), folds), lambda kept: ratio(kept, folds[:1]), size)
 
 
-def proxied_ratio(clustering: Clustering, proxy: Proxy, budget: int, asked: Asked) -> Interval:
+def proxied_ratio(frame: Frame, clustering: Clustering, proxy: Score, budget: int, asked: Asked) -> Interval:
     """Predict RMSE(selection by a proxy) / RMSE(uniform); nothing is learned, so all probes score it."""
-    n, size = clustering.n, asked.probes.size
-    nobody = PilotPlan(np.zeros(n), np.zeros(n), np.arange(n), keep=False, origin="pilot")
-    evidence = Evidence(clustering, _everyone(n), Pilot(np.zeros(0, np.int64), nobody), np.zeros(0))
-    inclusion = fixed_size_inclusion(proxy.scores(evidence).sizes, budget)[asked.probes]
-    order = np.argsort(proxy.losses[asked.probes], kind="stable")
+    size = asked.probes.size
+    evidence = Evidence(clustering, frame, PilotSample(np.zeros(0, np.int64), no_pilot(frame)), np.zeros(0))
+    scores, left = proxy.scores(evidence), frame.open()
+    room, fraction = budget - frame.given.size, (budget - frame.given.size) / max(int(np.count_nonzero(left)), 1)
+    inclusion = fixed_size_inclusion(np.where(left, scores.sizes, 0.0), room)[asked.probes]
+    place = np.empty(frame.n, np.int64)
+    place[scores.order] = np.arange(frame.n)
+    order = np.argsort(place[asked.probes], kind="stable")
 
     def ratio(kept: Bools) -> float:
         walk = order[kept[order]]
         losses, chance = cap(asked.losses[walk]), inclusion[walk]
         # The last few join the stratum before them, so that none is alone.
         strata = np.minimum(np.arange(walk.size) // NEIGHBORS, walk.size // NEIGHBORS - 1)
-        return variance_ratio(spread_terms(losses / chance, chance * (1 - chance), strata), losses, budget / n)
+        return variance_ratio(spread_terms(losses / chance, chance * (1 - chance), strata), losses, fraction)
 
     return _interval(ratio(np.ones(size, np.bool_)), ratio, size)
 
@@ -119,21 +128,6 @@ def _interval(whole: float, ratio: Callable[[Bools], float], size: int) -> Inter
     return Interval(root, root / factor, root * factor, root * error)
 
 
-def spread_terms(values: Floats, weights: Floats, strata: Ints) -> Floats:
-    """Return a term a row whose sum has the expectation Σ w(g − ḡ)², for strata with two rows or more.
-
-    ḡ² is the mean product of two different rows of the stratum, weighted by both.
-    """
-    moved = weights * values
-    total, squares = np.bincount(strata, weights), np.bincount(strata, weights**2)
-    pairs = np.maximum(total**2 - squares, 0.0)
-    # Where all weight is on one row there is no pair, and the row's own square stands.
-    factor = np.divide(total, pairs, out=np.zeros_like(pairs), where=pairs > 1e-12 * total**2)
-    others = np.bincount(strata, moved)[strata] - moved
-    terms: Floats = weights * values**2 - moved * others * factor[strata]
-    return terms
-
-
 def join_lone(labels: Ints) -> Ints:
     """Return strata of rows that stand in order: runs of one label, lone rows joined with the run that follows.
 
@@ -160,23 +154,41 @@ def _folds(size: int, rng: np.random.Generator) -> Ints:
     return np.argsort(keys, axis=1).ravel()[:size]
 
 
-def _learn(clustering: Clustering, plan: PilotPlan, score: Score, asked: Asked, fit: Bools, count: int) -> Floats:
-    """Return the inclusion probabilities of a second draw after these probes and the centers."""
-    ids = np.concatenate([asked.probes[fit], asked.centers])
-    losses = np.concatenate([asked.losses[fit], asked.center_losses])
-    scores = score.scores(Evidence(clustering, _everyone(clustering.n), Pilot(ids, plan), losses))
-    return fixed_size_inclusion(parts(scores.sizes * (1 - plan.share)), count)
+@dataclass(frozen=True)
+class _Learner:
+    """The second draw as it would be after some of the probes and the centers were its pilot."""
+
+    clustering: Clustering
+    plan: PilotPlan
+    job: Job
+    asked: Asked
+    count: int
+
+    def inclusion(self, fit: Bools) -> Floats:
+        """Return the inclusion probabilities of a second draw after these probes and the centers."""
+        frame, asked = self.job.frame, self.asked
+        ids = np.concatenate([asked.probes[fit], asked.centers])
+        losses = np.concatenate([asked.losses[fit], asked.center_losses])
+        evidence = Evidence(self.clustering, frame, PilotSample(ids, self.plan), losses)
+        if self.job.score.needs.probes:
+            evidence = replace(evidence, holder=self._holder(evidence))
+        sizes = self.job.score.scores(evidence).sizes * (1 - self.plan.share)
+        return self.job.design.inclusion(parts(np.where(frame.open(), sizes, 0.0)), self.count)
+
+    def _holder(self, evidence: Evidence) -> Floats:
+        method = self.job.score.needs.probes
+        if method != "free":
+            refuse("holder", 'a number or "free" in diagnose, which asks for no further losses', repr(method))
+        points = center_rows(self.clustering, self.job.rows)
+        return plan_probes(self.clustering, method).infer(evidence.cluster_losses(), np.zeros(0), points).for_drawing()
 
 
-def _two_phases(clustering: Clustering, plan: PilotPlan, second: Floats, ids: Ints, losses: Floats) -> Floats:
+def _two_phases(clustering: Clustering, plan: PilotPlan, job: Job, second: Floats, ids: Ints, losses: Floats) -> Floats:
     strata = join_lone(clustering.labels[ids].astype(np.int64))
     first, later, share = plan.inclusion[ids], second[ids], plan.share[ids]
-    pilot = spread_terms(share * losses / first, first * (1 - first), strata)
+    carried = np.divide(share * losses, first, out=np.zeros(ids.size), where=first > 0)
+    pilot = spread_terms(carried, first * (1 - first), strata)
     # The second draw is among the rows that the pilot has left.
-    drawn = spread_terms((1 - share) * losses / later, (1 - first) * later * (1 - later), strata)
-    return pilot + drawn
-
-
-def _everyone(n: int) -> Frame:
-    nothing = np.zeros(0, np.int64)
-    return Frame(n, nothing, nothing)
+    expanded = np.divide((1 - share) * losses, later, out=np.zeros(ids.size), where=later > 0)
+    left = 1 - first if plan.keep else np.ones(ids.size)
+    return pilot + job.design.expected_terms(expanded, later, left, strata)

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import InputError, real_vector, refuse, share
-from coresift.estimation.intervals import interval, moments
+from coresift.estimation.intervals import interval, moments, without_moments
 from coresift.estimation.methods import Adjusted, HorvitzThompson, Method
-from coresift.types import Bools, Estimate, Floats, Interval, Selection
+from coresift.types import Bools, Estimate, Floats, Interval, Selection, WeightedSelection
 
-ASSUMPTION = "the drawn rows show what the others are like: what no draw saw cannot be covered"
+ASSUMPTION = "the interval cannot account for kinds of rows that were never sampled"
 # When a few rows carry an estimate: fewer values than this that are not 0; half of the total in less than this share
 # of all rows; squared deviations, or parts of the variance, worth fewer equal ones than these shares of the selected.
 FEW_VALUES = 30
@@ -23,7 +23,7 @@ FEW_PARTS = 0.03
 
 
 def estimate(
-    selection: Selection,
+    selection: WeightedSelection,
     values: Any,
     *,
     groups: Any = None,
@@ -35,7 +35,7 @@ def estimate(
     `values` is one real number for each of `selection.ids`, in that order, and gives an Estimate; a mapping of
     names to such vectors gives a dict. With `groups`, one label a selected row, there is a dict of group to that;
     a group's mean is a ratio of two totals, since nobody knows how many rows the group has. `method` is
-    `HorvitzThompson()` unless said, `Difference(predictions)` or `Regression(columns)`.
+    `HorvitzThompson()` unless said, `Difference(predictions)` or `GeneralizedRegression(columns)`.
 
     >>> import numpy as np, coresift as cs
     >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
@@ -67,14 +67,16 @@ def estimate(
     return {label: _group(selection, method, vector, _equal(labels, label), confidence) for label in found}
 
 
-def check_method(selection: Selection, method: Method | None) -> Method:
+def check_method(selection: WeightedSelection, method: Method | None) -> Method:
     """Return the method, by default the plain one, or refuse what is none or has nothing to work with."""
-    if selection.weights is None:
-        raise InputError(
-            "This selection has no weights (its method defines none), so no total can be estimated from it."
-        )
+    if not isinstance(selection, WeightedSelection):
+        if isinstance(selection, Selection):
+            raise InputError(
+                "This selection has no weights (its method defines none), so no total can be estimated from it."
+            )
+        refuse("selection", "a WeightedSelection, such as select returns", type(selection).__name__)
     if method is not None and (isinstance(method, type) or not hasattr(method, "adjust")):
-        refuse("method", "HorvitzThompson(), Difference(predictions) or Regression(columns)", repr(method))
+        refuse("method", "HorvitzThompson(), Difference(predictions) or GeneralizedRegression(columns)", repr(method))
     return method or HorvitzThompson()
 
 
@@ -89,7 +91,7 @@ def _equal(labels: NDArray[Any], label: Any) -> Bools:
     return np.fromiter((one == label for one in labels), np.bool_, labels.size)
 
 
-def _group(selection: Selection, method: Method, values: Floats, member: Bools, confidence: float) -> Estimate:
+def _group(selection: WeightedSelection, method: Method, values: Floats, member: Bools, confidence: float) -> Estimate:
     adjusted = method.adjust(selection, np.where(member, values, 0.0))
     total = interval(selection, adjusted.total(selection), adjusted.spread, confidence)
     size = method.adjust(selection, member.astype(np.float64)).total(selection)
@@ -102,39 +104,33 @@ def _group(selection: Selection, method: Method, values: Floats, member: Bools, 
 
 
 def _estimate(
-    selection: Selection, method: Method, adjusted: Adjusted, total: Interval, mean: Interval, confidence: float
+    selection: WeightedSelection, method: Method, adjusted: Adjusted, total: Interval, mean: Interval, confidence: float
 ) -> Estimate:
     return Estimate(
         total=total,
         mean=mean,
         confidence=confidence,
-        effective_size=effective_size(selection),
+        effective_size=selection.effective_size,
         method=f"{method.label}; {_variance(selection)}",
         assumption=ASSUMPTION,
         warnings=(*_warnings(selection, adjusted.spread), *adjusted.warnings),
     )
 
 
-def effective_size(selection: Selection) -> float:
-    """Return how many rows of equal weight the selected ones are worth: (Σw)²/Σw²."""
-    weights = selection.weights
-    assert weights is not None
-    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.size else 0.0
-
-
-def _variance(selection: Selection) -> str:
+def _variance(selection: WeightedSelection) -> str:
     """Say where the variance comes from."""
-    names = {"Independent": "sample variance of the draws", "Poisson": "Poisson variance"}
-    first, second = selection.designs
-    used = ["variance inside the clusters for the pilot"] if first else []
-    used += [names.get(second, "differences from the neighbors in draw order")] if second else []
-    return " + ".join(used) + ", corrected for skewness" if used else "all rows are certain"
+    used = [part.variance_note for part in selection.phases if part is not None and part.variance_note]
+    if used:
+        return " + ".join(used) + ", corrected for skewness"
+    return "no variance is known" if without_moments(selection) else "all rows are certain"
 
 
-def _warnings(selection: Selection, values: Floats) -> tuple[str, ...]:
+def _warnings(selection: WeightedSelection, values: Floats) -> tuple[str, ...]:
     """Say when a few rows carry the estimate: then rows like them that no draw saw may matter as much."""
     if not len(selection):
         return ("No row was drawn, so nothing is known of the total.",)
+    if silent := without_moments(selection):
+        return (f"{', '.join(silent)} does not say how much its draws vary: there is a total, but no interval.",)
     found = moments(selection, values)
     if not np.isfinite(found.variance):
         return ("Too few rows were drawn for an interval.",)
@@ -149,9 +145,8 @@ def _warnings(selection: Selection, values: Floats) -> tuple[str, ...]:
     return ("A few rows carry this estimate: the interval cannot cover rows like them that no draw saw.",)
 
 
-def _concentrated(selection: Selection, values: Floats) -> bool:
+def _concentrated(selection: WeightedSelection, values: Floats) -> bool:
     """Does half of the total sit in a very small share of all rows? A group like them may have been missed whole."""
-    assert selection.weights is not None
     largest = np.argsort(-np.abs(values), kind="stable")
     carried = np.cumsum(selection.weights[largest] * np.abs(values[largest]))
     half = int(np.searchsorted(carried, carried[-1] / 2))

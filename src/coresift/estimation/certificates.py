@@ -11,9 +11,9 @@ import numpy as np
 from coresift.bounds import difference_error, difference_size, paper_error, paper_size
 from coresift.checks import InputError, loss_vector, positive, refuse, share
 from coresift.estimation import check_method, estimate, scaled
-from coresift.estimation.intervals import bernstein, chancy
-from coresift.estimation.methods import Difference, Method, check_clustering
-from coresift.types import Clustering, Estimate, Floats, Interval, Selection, Value
+from coresift.estimation.intervals import bernstein, uncertain
+from coresift.estimation.methods import Method, check_clustering
+from coresift.types import Clustering, Estimate, Floats, Interval, Value, WeightedSelection, freeze
 
 ONE_SIDE = 1 / math.e  # how probable it is, at most, that the paper's bound fails on one side
 
@@ -84,6 +84,9 @@ class Conditional(Value):
     draws_one_sided: int | None
     draws_two_sided: int
 
+    def __post_init__(self) -> None:
+        freeze(self, holder=np.float64)
+
     def __str__(self) -> str:
         holder = _range(self.holder)
         lines = [
@@ -119,7 +122,7 @@ class Certificate(Value):
 
 
 def certify(
-    selection: Selection,
+    selection: WeightedSelection,
     losses: Any,
     *,
     upper: float | None = None,
@@ -136,15 +139,14 @@ def certify(
     upper: a number that no row's loss exceeds, drawn or not. With independent draws (`Independent`, no random pilot)
         the interval is then a finite-sample one, by the empirical Bernstein inequality; otherwise it is asymptotic.
     clustering: the one that the selection was made with, for the conditional part.
-    holder: Λ, one or one a cluster, if it is another than the selection was made with.
+    holder: Λ, one or one per cluster, if it is another than the selection was made with.
     epsilon, delta: the error and failure probability that the conditional part is to count the draws for.
     method: the estimator, as in `estimate`.
 
     >>> import numpy as np, coresift as cs
     >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
     >>> loss, clustering = np.abs(rows[:, 0]), cs.cluster(rows, 20, seed=0)
-    >>> paper = dict(pilot=cs.Centers(), score=cs.Sensitivity(holder=1.0), design=cs.Independent())
-    >>> picked = cs.select(rows, loss, budget=400, clusters=clustering, **paper)
+    >>> picked = cs.select(rows, loss, budget=400, clusters=clustering, recipe=cs.recipes.paper(holder=1.0))
     >>> certificate = cs.certify(picked, loss[picked.ids], upper=4.0, clustering=clustering)
     >>> certificate.statistical.kind, certificate.conditional.theorem
     ('finite-sample', 'sampling')
@@ -164,16 +166,15 @@ def certify(
 
 
 def _statistical(
-    selection: Selection, values: Floats, upper: float | None, method: Method, confidence: float
+    selection: WeightedSelection, values: Floats, upper: float | None, method: Method, confidence: float
 ) -> Statistical:
     found: Estimate = estimate(selection, values, confidence=confidence, method=method)
     kind, why = "asymptotic", "the interval holds as the number of drawn rows grows"
-    assert selection.weights is not None
     if upper is not None:
         positive("upper", upper)
         if values.size and values.max() > upper:
             refuse("upper", f"at least the largest loss there is, {values.max():g}", f"{upper:g}")
-    if not any(chancy(selection, phase).size for phase in (1, 2)) and len(selection):
+    if not any(uncertain(selection, phase).size for phase in (1, 2)) and len(selection):
         kind, why = "exact", "every row that can matter came out"
     elif upper is not None and (obstacle := _obstacle(selection, method)):
         why += f"; a finite-sample one needs {obstacle}"
@@ -191,18 +192,18 @@ def _statistical(
     )
 
 
-def _obstacle(selection: Selection, method: Method) -> str:
+def _obstacle(selection: WeightedSelection, method: Method) -> str:
     """Return what is missing for a finite-sample interval."""
-    if selection.designs[1] != "Independent":
+    if not _independent(selection):
         return "independent draws (design=Independent())"
-    if chancy(selection, 1).size:
+    if uncertain(selection, 1).size:
         return "a pilot that is not random (pilot=Centers(), or none)"
     if selection.least_inclusion == 0:
         return "every row to have a probability above 0"
     return "an unbiased method" if method.ends(1.0) is None else ""
 
 
-def _finite(selection: Selection, values: Floats, upper: float, method: Method, found: Estimate) -> Estimate:
+def _finite(selection: WeightedSelection, values: Floats, upper: float, method: Method, found: Estimate) -> Estimate:
     """Return the estimate with an empirical Bernstein interval, within what the known losses leave possible."""
     ends = method.ends(upper)
     assert ends is not None
@@ -224,7 +225,7 @@ def _finite(selection: Selection, values: Floats, upper: float, method: Method, 
 
 
 def _conditional(
-    selection: Selection,
+    selection: WeightedSelection,
     values: Floats,
     total: float,
     clustering: Clustering,
@@ -237,7 +238,7 @@ def _conditional(
     costs = np.bincount(clustering.labels, clustering.powers, clustering.k)
     cost = float(np.broadcast_to(scale, clustering.k) @ costs)
     theorem, why = _theorem(selection, values, clustering, scale, method)
-    drawn = chancy(selection, 2)
+    drawn = uncertain(selection, 2)
     draws = int(selection.multiplicity[drawn].sum())
     certain = float(values.sum() - values[drawn].sum())
     (epsilon, delta), difference = wish, theorem == "difference"
@@ -276,57 +277,30 @@ def _around(epsilon: float, total: float, certain: float, cost: float, failure: 
     return Bound(epsilon, epsilon * (rest + 2 * cost), failure, low, high)
 
 
-def _holder(selection: Selection, clustering: Clustering, holder: Any) -> Floats:
+def _holder(selection: WeightedSelection, clustering: Clustering, holder: Any) -> Floats:
     if holder is None and not selection.holder.size:
         raise InputError("holder must say which Λ to take: this selection was made without one.")
     try:
         scale = np.atleast_1d(np.array(selection.holder if holder is None else holder, dtype=np.float64))
     except (TypeError, ValueError):
-        refuse("holder", "a number, or one a cluster", type(holder).__name__)
+        refuse("holder", "a number, or one per cluster", type(holder).__name__)
     if scale.ndim > 1 or scale.size not in (1, clustering.k) or not np.all(np.isfinite(scale) & (scale >= 0)):
-        refuse("holder", f"a finite number of at least 0, or {clustering.k} such, one a cluster", f"{scale.size}")
-    scale.setflags(write=False)
+        refuse("holder", f"a finite number of at least 0, or {clustering.k} such, one per cluster", f"{scale.size}")
     return scale
 
 
 def _theorem(
-    selection: Selection, values: Floats, clustering: Clustering, scale: Floats, method: Method
+    selection: WeightedSelection, values: Floats, clustering: Clustering, scale: Floats, method: Method
 ) -> tuple[str, str]:
     """Return which theorem is about this selection and estimator, and the reason."""
-    if selection.designs[1] != "Independent" or chancy(selection, 1).size:
+    if not _independent(selection) or uncertain(selection, 1).size:
         return "", "no theorem is about this selection: they need independent draws and a pilot that is not random"
-    if isinstance(method, Difference):
-        if _by_distance(selection, clustering, scale) and _from_centers(selection, values, clustering, method):
-            return "difference", "draws ∝ Λ·distance^z and the difference from the centers' losses"
-        return "", "no theorem is about this: the difference needs draws ∝ Λ·distance^z and predictions by the centers"
-    if method.ends(1.0) is None or not selection.recipe.get("score", "").startswith("Sensitivity("):
-        return "", "no theorem is about this: it needs score=Sensitivity(holder) and the plain weighted total"
-    if not np.all(selection.holder == scale):
-        return "", "no theorem is about this Λ: the selection was made with another one"
-    return "sampling", "the paper's Algorithm 1"
+    return method.theorem(selection, values, clustering, scale)
 
 
-def _by_distance(selection: Selection, clustering: Clustering, scale: Floats) -> bool:
-    """Is each draw's probability in proportion to Λv? It must be at least Λv/Φ^Λ, as the bound assumes."""
-    drawn = chancy(selection, 2)
-    every = np.broadcast_to(scale, clustering.k)[clustering.labels] * clustering.powers
-    draws = int(selection.multiplicity[drawn].sum())
-    least = draws * every[selection.ids[drawn]] / every.sum() if every.sum() > 0 else np.full(drawn.size, np.inf)
-    found = selection.inclusion[drawn]
-    ratio = found / np.where(least > 0, least, np.inf)
-    return bool(np.all(found >= least * (1 - 1e-6)) and np.allclose(ratio, ratio[0]))
-
-
-def _from_centers(selection: Selection, values: Floats, clustering: Clustering, method: Difference) -> bool:
-    """Is every prediction the loss of the row's center, as far as the selected rows tell?"""
-    predictions = method.predictions
-    if predictions.size != clustering.n:
-        return False
-    centers = np.isin(selection.ids, clustering.centers)
-    known = np.isfinite(predictions)
-    steady = np.array_equal(predictions[known], predictions[clustering.centers][clustering.labels][known])
-    asked = predictions[selection.ids[centers]]
-    return bool(steady and centers.sum() == clustering.k and np.allclose(values[centers], asked))
+def _independent(selection: WeightedSelection) -> bool:
+    design = selection.phases[-1] if selection.phases else None
+    return design is not None and design.independent
 
 
 def _shown(interval: Interval, sure: str) -> str:

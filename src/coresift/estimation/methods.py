@@ -4,7 +4,7 @@
 |---|---|---|---|
 | `HorvitzThompson` | none | that of the values | by default |
 | `Difference` | none, whatever the predictions | that of value − prediction | predictions are on the values' scale |
-| `Regression` | of order 1/rows selected | that of the residuals of a fit | columns explain the values, scale unknown |
+| `GeneralizedRegression` | of order 1/rows selected | that of a fit's residuals | columns explain values, scale unknown |
 
 A draw that is sorted by a column, or takes rows in proportion to it (`Proxy`), has most of the gain already.
 """
@@ -17,7 +17,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from coresift.checks import InputError, refuse, row_numbers
-from coresift.types import Bools, Clustering, Floats, Ints, Selection, Strategy, Value
+from coresift.estimation.intervals import uncertain
+from coresift.types import Bools, Clustering, Floats, Ints, Strategy, Value, WeightedSelection, freeze
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +30,8 @@ class Adjusted(Value):
     spread: Floats
     warnings: tuple[str, ...] = ()
 
-    def total(self, selection: Selection) -> float:
+    def total(self, selection: WeightedSelection) -> float:
         """Return the estimated total."""
-        assert selection.weights is not None
         return self.known + float(selection.weights @ self.residuals)
 
 
@@ -41,12 +41,18 @@ class Method(Protocol):
     label: ClassVar[str]
     by_group: ClassVar[bool]
 
-    def adjust(self, selection: Selection, values: Floats) -> Adjusted:
+    def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
         """Return what is known of the total, and the residuals that the selected rows are weighted for."""
         ...
 
     def ends(self, upper: float) -> tuple[float, float] | None:
         """Return between which numbers all rows' residuals lie if all values are from 0 to `upper`; None: unknown."""
+        ...
+
+    def theorem(
+        self, selection: WeightedSelection, values: Floats, clustering: Clustering, holder: Floats
+    ) -> tuple[str, str]:
+        """Return which theorem is about this estimator and selection ("" for none), and the reason."""
         ...
 
 
@@ -61,13 +67,24 @@ class HorvitzThompson(Strategy):
     label: ClassVar[str] = "weighted total"
     by_group: ClassVar[bool] = True
 
-    def adjust(self, selection: Selection, values: Floats) -> Adjusted:
+    def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
         """Nothing is known; every value is its own residual."""
         return Adjusted(0.0, values, values)
 
     def ends(self, upper: float) -> tuple[float, float]:
         """Return 0 and the bound itself."""
         return 0.0, upper
+
+    def theorem(
+        self, selection: WeightedSelection, values: Floats, clustering: Clustering, holder: Floats
+    ) -> tuple[str, str]:
+        """Return the paper's theorem if it is about the selection's score and Λ."""
+        score = None if selection.recipe is None else selection.recipe.score
+        if score is None or not score.theorem:
+            return "", "no theorem is about this: it needs score=Sensitivity(holder) and the plain weighted total"
+        if not np.all(selection.holder == holder):
+            return "", "no theorem is about this Λ: the selection was made with another one"
+        return "sampling", "the paper's Algorithm 1"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,15 +93,15 @@ class Difference(Strategy):
 
     Unbiased however wrong the predictions are; its variance is that of y − ŷ, so predictions help when they are
     nearer to the values than 0 is, scale included. Use it with a cheap model's losses, or with the losses of the
-    centers (`center_predictions`); where the scale is in doubt, use `Regression`. `predictions` has n numbers, NaN for
-    the rows that were excluded.
+    centers (`center_predictions`); where the scale is in doubt, use `GeneralizedRegression`. `predictions` has n numbers,
+    NaN for the rows that were excluded.
 
     >>> import numpy as np, coresift as cs
     >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
     >>> loss, cheap = rows[:, 0] ** 2, rows[:, 0] ** 2 + 0.1 * rows[:, 1]
     >>> picked = cs.select(rows, losses=loss, budget=100)
     >>> plain = cs.estimate(picked, loss[picked.ids])
-    >>> better = cs.estimate(picked, loss[picked.ids], method=cs.Difference(cheap))
+    >>> better = cs.estimate(picked, loss[picked.ids], method=cs.estimators.Difference(cheap))
     >>> better.total.standard_error < 0.2 * plain.total.standard_error
     True
     """
@@ -94,9 +111,10 @@ class Difference(Strategy):
     by_group: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _keep(self, "predictions", _numbers("predictions", self.predictions, (1,)))
+        _numbers("predictions", self.predictions, (1,))
+        freeze(self, predictions=np.float64)
 
-    def adjust(self, selection: Selection, values: Floats) -> Adjusted:
+    def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
         """The predictions' total is known; the residual is what they miss."""
         (total,), here = _known("predictions", self.predictions[:, None], selection)
         residuals = values - here[:, 0]
@@ -106,9 +124,17 @@ class Difference(Strategy):
         """Return how far a value from 0 to `upper` can be from its prediction."""
         return -float(np.nanmax(self.predictions)), upper - float(np.nanmin(self.predictions))
 
+    def theorem(
+        self, selection: WeightedSelection, values: Floats, clustering: Clustering, holder: Floats
+    ) -> tuple[str, str]:
+        """Return the difference's bound if draws are ∝ Λ·distance^z and predictions are the centers' losses."""
+        if _by_distance(selection, clustering, holder) and _from_centers(selection, values, clustering, self):
+            return "difference", "draws ∝ Λ·distance^z and the difference from the centers' losses"
+        return "", "no theorem is about this: the difference needs draws ∝ Λ·distance^z and predictions by the centers"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Regression(Strategy):
+class GeneralizedRegression(Strategy):
     """Tx·B + Σ w·(y − x·B): the weighted fit B of the values on columns x whose totals Tx over all rows are known.
 
     This is the generalized regression estimator (GREG). It is also Σ w·g·y with calibrated weights w·g (`weights`),
@@ -124,7 +150,7 @@ class Regression(Strategy):
     >>> import numpy as np, coresift as cs
     >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
     >>> picked = cs.select(rows, losses=rows[:, 0] ** 2, budget=100)
-    >>> weights = cs.Regression(rows).weights(picked)
+    >>> weights = cs.estimators.GeneralizedRegression(rows).weights(picked)
     >>> bool(np.allclose(weights @ rows[picked.ids], rows.sum(axis=0))), round(float(weights.sum()))
     (True, 1000)
     """
@@ -139,16 +165,18 @@ class Regression(Strategy):
         if not isinstance(self.intercept, bool):
             refuse("intercept", "True or False", repr(self.intercept))
         columns = _numbers("columns", self.columns, (1, 2))
-        _keep(self, "columns", columns[:, None] if columns.ndim == 1 else columns)
+        object.__setattr__(self, "columns", columns[:, None] if columns.ndim == 1 else columns)
+        freeze(self, columns=np.float64)
         if self.totals is not None:
             totals = np.atleast_1d(_numbers("totals", self.totals, (0, 1)))
             if totals.size != self.columns.shape[1]:
                 refuse("totals", f"one number for each of {self.columns.shape[1]} columns", totals.size)
             if not np.all(np.isfinite(totals)):
                 refuse("totals", "finite numbers", totals[~np.isfinite(totals)][0])
-            _keep(self, "totals", totals)
+            object.__setattr__(self, "totals", totals)
+            freeze(self, totals=np.float64)
 
-    def adjust(self, selection: Selection, values: Floats) -> Adjusted:
+    def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
         """The fit's total is known; residuals are those of the fit."""
         fit = self._fit(selection)
         slopes = fit.slopes(values)
@@ -157,22 +185,26 @@ class Regression(Strategy):
         spread = fit.factors * residuals * np.sqrt(values.size / (values.size - slopes.size))
         return Adjusted(float(fit.totals @ slopes), residuals, spread, fit.warnings())
 
-    def weights(self, selection: Selection) -> Floats:
+    def weights(self, selection: WeightedSelection) -> Floats:
         """Return the calibrated weights of the selected rows; some may be below 0."""
         fit = self._fit(selection)
         weights: Floats = fit.base * fit.factors
         return weights
 
     def ends(self, upper: float) -> None:
-        """Nothing: a fit can be anywhere, and is not unbiased."""
+        """Return None: a fit can be anywhere, and is not unbiased."""
 
-    def _fit(self, selection: Selection) -> _Fit:
-        if selection.weights is None:
-            raise InputError("This selection has no weights (its method defines none), so they cannot be calibrated.")
+    def theorem(
+        self, selection: WeightedSelection, values: Floats, clustering: Clustering, holder: Floats
+    ) -> tuple[str, str]:
+        """Return none: the paper's theorem is about the plain weighted total."""
+        return "", "no theorem is about this: it needs score=Sensitivity(holder) and the plain weighted total"
+
+    def _fit(self, selection: WeightedSelection) -> _Fit:
         if self.totals is None:
             totals, columns = _known("columns", self.columns, selection)
         elif self.columns.shape[0] != len(selection) or np.isnan(self.columns).any():
-            allowed = f"{len(selection)} numbers a column, one a selected row, when totals are given"
+            allowed = f"{len(selection)} numbers per column, one per selected row, when totals are given"
             refuse("columns", allowed, f"shape {self.columns.shape}, {np.isnan(self.columns).sum()} missing")
         else:
             totals, columns = self.totals, self.columns
@@ -185,7 +217,7 @@ class Regression(Strategy):
 
 
 class _Fit:
-    """Weighted least squares on columns whose totals are known; columns that say the same twice do no harm."""
+    """Weighted least squares on columns whose totals are known; collinear columns are handled by the pseudo-inverse."""
 
     def __init__(self, columns: Floats, totals: Floats, base: Floats) -> None:
         scale = np.sqrt(np.maximum(base @ columns**2, 1e-300))
@@ -208,7 +240,7 @@ class _Fit:
 
 
 def center_predictions(clustering: Clustering, losses: Any, exclude: Any = None) -> Floats:
-    """Return ŷ(e) = the loss of e's center, for every row, from one loss a center; NaN for excluded rows.
+    """Return ŷ(e) = the loss of e's center, for every row, from one loss per center; NaN for excluded rows.
 
     >>> import numpy as np, coresift as cs
     >>> rows = np.array([[0.0], [0.1], [5.0], [5.1]])
@@ -225,7 +257,9 @@ def center_predictions(clustering: Clustering, losses: Any, exclude: Any = None)
     return predictions
 
 
-def difference_weights(selection: Selection, clustering: Clustering, exclude: Any = None) -> tuple[Ints, Floats]:
+def difference_weights(
+    selection: WeightedSelection, clustering: Clustering, exclude: Any = None
+) -> tuple[Ints, Floats]:
     """Return the rows and weights whose weighted total is `Difference` with `center_predictions`, for any values.
 
     The selected rows keep their weights, and center i is added with n_i − Σ w over the selected rows of its cluster,
@@ -238,8 +272,6 @@ def difference_weights(selection: Selection, clustering: Clustering, exclude: An
     >>> round(float(weights.sum()), 9)
     100.0
     """
-    if selection.weights is None:
-        raise InputError("This selection has no weights (its method defines none), so there is nothing to complete.")
     check_clustering(selection, clustering)
     excluded = row_numbers("exclude", exclude, clustering.n)
     if clustering.n - excluded.size != selection.population:
@@ -257,7 +289,7 @@ def difference_weights(selection: Selection, clustering: Clustering, exclude: An
     return ids, weights[ids]
 
 
-def check_clustering(selection: Selection, clustering: Clustering) -> None:
+def check_clustering(selection: WeightedSelection, clustering: Clustering) -> None:
     """Refuse a clustering that the selection was not made with."""
     same = clustering.n == selection.n and clustering.z == selection.z
     if same:
@@ -267,7 +299,30 @@ def check_clustering(selection: Selection, clustering: Clustering) -> None:
         raise InputError("The clustering is another one than the selection was made with.")
 
 
-def _known(argument: str, columns: Floats, selection: Selection) -> tuple[Floats, Floats]:
+def _by_distance(selection: WeightedSelection, clustering: Clustering, scale: Floats) -> bool:
+    """Is each draw's probability in proportion to Λv? It must be at least Λv/Φ^Λ, as the bound assumes."""
+    drawn = uncertain(selection, 2)
+    every = np.broadcast_to(scale, clustering.k)[clustering.labels] * clustering.powers
+    draws = int(selection.multiplicity[drawn].sum())
+    least = draws * every[selection.ids[drawn]] / every.sum() if every.sum() > 0 else np.full(drawn.size, np.inf)
+    found = selection.inclusion[drawn]
+    ratio = found / np.where(least > 0, least, np.inf)
+    return bool(np.all(found >= least * (1 - 1e-6)) and np.allclose(ratio, ratio[0]))
+
+
+def _from_centers(selection: WeightedSelection, values: Floats, clustering: Clustering, method: Difference) -> bool:
+    """Is every prediction the loss of the row's center, as far as the selected rows tell?"""
+    predictions = method.predictions
+    if predictions.size != clustering.n:
+        return False
+    centers = np.isin(selection.ids, clustering.centers)
+    known = np.isfinite(predictions)
+    steady = np.array_equal(predictions[known], predictions[clustering.centers][clustering.labels][known])
+    asked = predictions[selection.ids[centers]]
+    return bool(steady and centers.sum() == clustering.k and np.allclose(values[centers], asked))
+
+
+def _known(argument: str, columns: Floats, selection: WeightedSelection) -> tuple[Floats, Floats]:
     """Return the totals of columns over the rows that count, and the columns of the selected rows."""
     if len(columns) != selection.n:
         refuse(argument, f"numbers for each of {selection.n} rows", f"{len(columns)}")
@@ -284,14 +339,9 @@ def _numbers(argument: str, values: Any, dimensions: tuple[int, ...]) -> Floats:
     except (TypeError, ValueError):
         refuse(argument, "numbers", type(values).__name__)
     if array.ndim not in dimensions or np.isinf(array).any():
-        refuse(argument, "finite numbers, one a row" + (" and column" if 2 in dimensions else ""), _about(array))
+        refuse(argument, "finite numbers, one per row" + (" and column" if 2 in dimensions else ""), _about(array))
     return array
 
 
 def _about(array: Floats) -> str:
     return "an infinity" if np.isinf(array).any() else f"shape {array.shape}"
-
-
-def _keep(strategy: Strategy, name: str, array: Floats) -> None:
-    array.setflags(write=False)
-    object.__setattr__(strategy, name, array)

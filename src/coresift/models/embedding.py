@@ -28,8 +28,8 @@ from coresift.oracle.journal import Lines
 from coresift.progress import Progress, choose, stage
 from coresift.remote import Ray
 from coresift.rows import Rows, open_rows
-from coresift.rows.embedded import FORMAT, IDS, MANIFEST, NamedRows, read_manifest
-from coresift.storage import write_bytes, write_table
+from coresift.rows.embedded import FORMAT, IDS, MANIFEST, read_manifest
+from coresift.tables.writing import write_bytes, write_table
 from coresift.types import Ints
 
 SHARD = 65_536
@@ -182,7 +182,7 @@ def _in_memory(source: Source, encoder: Encoder, batch: int, dtype: str, progres
     names = source.names(np.arange(source.n))
     if names is None or source.id_name is None:
         return open_rows(matrix)
-    return NamedRows([lambda: matrix], [source.n], matrix.shape[1], source.id_name, lambda ids: [names[i] for i in ids])
+    return open_rows(matrix).named(names, source.id_name)
 
 
 def _write(

@@ -15,7 +15,7 @@ from coresift.models.loading import find_model, fingerprint
 from coresift.models.losses import BATCH, BATCHES_AT_ONCE, RowLoss, RowValues, text_loss
 from coresift.oracle import Oracle
 from coresift.oracle.journal import Journal
-from coresift.types import Bools, Floats, Ints, digest
+from coresift.types import Floats, Ints, digest
 
 
 class KeptLosses(Oracle):
@@ -45,15 +45,12 @@ class KeptLosses(Oracle):
 
     def _answer(self, ids: Ints) -> Floats:
         with closing(Journal(self.path, self._model, self._facts, self._n)) as journal:
-            known: Bools = np.zeros(self._n, np.bool_)
-            losses = np.zeros(self._n)
-            known[journal.ids], losses[journal.ids] = True, journal.losses
-            missing = ids[~known[ids]]
+            missing = np.array([row for row in ids.tolist() if row not in journal.values], np.int64)
             if missing.size:
-                losses[missing] = self._compute(missing)
-                journal.append(missing, losses[missing])
+                journal.append(missing, self._compute(missing))
+            losses = np.array([journal.values[row] for row in ids.tolist()])
         self.computed, self.found = self.computed + missing.size, self.found + ids.size - missing.size
-        return losses[ids]
+        return losses
 
     def _compute(self, ids: Ints) -> Floats:
         if self._values is None:

@@ -138,7 +138,7 @@ class TextLoss(RowLoss):
         rows = np.unique(ids)
         self._held = {self._text: dict(zip(rows.tolist(), self.corpus.texts(self._text, rows), strict=True))}
         if self._target is not None:
-            self._held[self._target] = dict(zip(rows.tolist(), self.corpus.values(self._target, rows), strict=True))
+            self._held[self._target] = dict(zip(rows.tolist(), self.corpus.cells(self._target, rows), strict=True))
 
     def sizes(self, ids: Ints) -> Ints:
         """Return the lengths of the texts in characters."""
@@ -151,7 +151,7 @@ class TextLoss(RowLoss):
         held = self._held.get(str(column), {})
         if all(row in held for row in ids.tolist()):
             return [held[row] for row in ids.tolist()]
-        return self.corpus.values(str(column), ids)
+        return self.corpus.cells(str(column), ids)
 
     def _texts(self, column: str | None, ids: Ints) -> list[str]:
         values = self._column(column, ids)

@@ -8,14 +8,12 @@ from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from coresift.arguments import Options
 from coresift.checks import refuse, share, whole
-from coresift.design import Pivotal
-from coresift.pilot import Centers
-from coresift.pipeline import select
+from coresift.recipes import Options, merged, paper_training
 from coresift.rows import Rows, open_rows
-from coresift.score import Sensitivity
-from coresift.types import Floats, Ints, Selection
+from coresift.selection import select
+from coresift.streams import Stream, generator
+from coresift.types import Floats, Ints, WeightedSelection
 
 Train: TypeAlias = Callable[[Ints, Floats | None], Any]
 
@@ -45,7 +43,7 @@ class Trained:
     """What a recipe returns: the model, the selection that it was trained on, and what it cost."""
 
     model: Any
-    selection: Selection
+    selection: WeightedSelection
     costs: Costs
     warm: Any = None
 
@@ -76,7 +74,7 @@ def image_recipe(
     losses: takes the warm model and returns a function of row numbers, such as `classifier_loss(model, data)`.
     holder: Λ, a number or a word as in `Sensitivity`.
     options: those of `select`. `pilot`, `score` and `design` put other parts in the place of the paper's:
-        `pilot=Representatives(), score=Learned(), design=Systematic()` are this package's own.
+        `recipe=cs.recipes.default()` is this package's own.
 
     >>> points = np.random.default_rng(0).normal(size=(500, 3))
     >>> found = image_recipe(500, 50, train=lambda ids, weights: points[ids].mean(0),
@@ -89,14 +87,14 @@ def image_recipe(
     first = round(share("warm", warm) * budget)
     if budget > n:
         refuse("budget", f"at most the {n} rows", budget)
-    begun = np.sort(np.random.default_rng([seed, 7]).choice(n, first, replace=False))
+    begun = np.sort(generator(seed, Stream.TRAINING).choice(n, first, replace=False))
     model = train(begun, None)
     rows = open_rows(embed(model))
     _check_rows(rows, n)
-    parts: Options = {"pilot": Centers(keep=True), "score": Sensitivity(holder=holder), "design": Pivotal()}
-    parts |= {"clusters": max(1, round(share("centers", centers) * budget)), "given": begun}
-    parts |= options
-    selection = select(rows, losses(model), budget, seed, **parts)
+    clusters = max(1, round(share("centers", centers) * budget))
+    options.setdefault("recipe", merged(paper_training(holder), {"clusters": clusters}))
+    options.setdefault("given", begun)
+    selection = select(rows, losses(model), budget, seed, **options)
     final = train(*_training_set(selection, weighted))
     labels = selection.ids.size + _asked_but_left(selection)
     return Trained(final, selection, Costs(labels, selection.ledger.asked, n, n, 2), warm=model)
@@ -118,7 +116,7 @@ def fine_tuning_recipe(
     losses: what `select` takes, such as `text_loss("t5-small", "corpus.parquet", text="en", target="de")`.
     fine_tune: takes row numbers and their weights (None: unweighted) and returns the model.
     options: those of `select`, whose defaults are this package's own. The paper's run is
-        `pilot=Centers(keep=True), score=Sensitivity(holder=0.1), design=Pivotal()`.
+        `recipe=cs.recipes.paper_training(holder=0.1)`.
 
     >>> points = np.random.default_rng(0).normal(size=(500, 3))
     >>> found = fine_tuning_recipe(50, embed=lambda: points, losses=lambda ids: points[ids, 0] ** 2,
@@ -133,13 +131,12 @@ def fine_tuning_recipe(
     return Trained(model, selection, Costs(labels, selection.ledger.asked, rows.n, rows.n, 1))
 
 
-def _training_set(selection: Selection, weighted: bool) -> tuple[Ints, Floats | None]:
+def _training_set(selection: WeightedSelection, weighted: bool) -> tuple[Ints, Floats | None]:
     """Return rows and weights that may be written to: torch warns of arrays that may not."""
-    assert selection.weights is not None  # those of `select` always have some
     return selection.ids.copy(), selection.weights.copy() if weighted else None
 
 
-def _asked_but_left(selection: Selection) -> int:
+def _asked_but_left(selection: WeightedSelection) -> int:
     """Return how many rows were asked and are not part of the selection."""
     return selection.ledger.asked - int(np.count_nonzero(~np.isnan(selection.losses)))
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from coresift.arguments import Options
 from coresift.checks import InputError, real_vector, refuse, row_numbers
 from coresift.models.extra import need
 from coresift.models.losses import IGNORED, token_means
-from coresift.pipeline import select
-from coresift.types import Floats, Ints, Selection
+from coresift.recipes import Options
+from coresift.selection import select
+from coresift.types import Floats, Ints, Selection, WeightedSelection
 
 WEIGHT = "weight"
+NO_WEIGHTS = "Weighted training needs weights, and this selection has none; train unweighted."
 
 
 def training_weights(selection: Selection) -> Floats:
@@ -29,8 +30,8 @@ def training_weights(selection: Selection) -> Floats:
     >>> round(float(training_weights(picked).mean()), 1)
     1.0
     """
-    if selection.weights is None:
-        raise InputError("Weighted training needs weights, and this selection has none; train unweighted.")
+    if not isinstance(selection, WeightedSelection):
+        raise InputError(NO_WEIGHTS)
     scaled: Floats = selection.weights * (len(selection) / selection.population)
     return scaled
 
@@ -120,7 +121,8 @@ def fit(estimator: Any, inputs: Any, targets: Any, selection: Selection, *, weig
     some, wanted = take(inputs, selection.ids), take(targets, selection.ids)
     if not weighted:
         return estimator.fit(some, wanted)
-    training_weights(selection)  # its sentence, where there are none
+    if not isinstance(selection, WeightedSelection):
+        raise InputError(NO_WEIGHTS)
     if not need("sklearn.utils.validation").has_fit_parameter(estimator, "sample_weight"):
         refuse("estimator", "one that takes sample_weight, or weighted=False", type(estimator).__name__)
     return estimator.fit(some, wanted, sample_weight=selection.weights)

@@ -1,48 +1,84 @@
-"""The oracle: what is the loss of these rows? Asked of a dear model, so counted, cached, journalled and retried."""
+"""The oracle gives the answers for rows; they are expensive, so they are counted, priced, kept and retried."""
 
 from __future__ import annotations
 
-import time
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from coresift.checks import CoresiftError, LossError, loss_vector, positive, refuse, row_numbers, whole
+from coresift.checks import InputError, positive, refuse, whole
+from coresift.oracle.asking import MaxCostError, Meter, Pace
 from coresift.oracle.journal import Journal
-from coresift.oracle.sources import LABEL, LOSS, CallError, Names, Opening, Question, Reader, source_of
-from coresift.progress import Progress, stage
-from coresift.types import Bools, Floats, Ints, Ledger
+from coresift.oracle.questions import CLASS, LABEL, LOSS, Question
+from coresift.oracle.requests import Job
+from coresift.oracle.session import Fetcher, Session
+from coresift.oracle.sources import Names, Opening, source_of
+from coresift.oracle.store import Answers, Cache
+from coresift.progress import Progress
+from coresift.redaction import redact
+from coresift.types import Ints, Request
 
-__all__ = ["LABEL", "LOSS", "Oracle", "Question", "Session", "Source", "as_oracle"]
+__all__ = [
+    "CLASS",
+    "LABEL",
+    "LOSS",
+    "Job",
+    "MaxCostError",
+    "Oracle",
+    "Question",
+    "Request",
+    "Session",
+    "Source",
+    "as_oracle",
+]
 
-Source: TypeAlias = Callable[[Ints], ArrayLike] | ArrayLike | str | Path | None
+Source: TypeAlias = Callable[[Ints], Any] | ArrayLike | str | Path | None
+# So many tables' answers stay in memory besides those that are in use.
+TABLES = 4
 
 
 class Oracle:
-    """Answers what the loss of a row is, and never asks its source for the same row twice.
+    """Answers what the loss (or the label) of a row is, and never asks its source for the same row twice.
 
-    source: a callable that takes an int64 array of row numbers and returns one loss each; an array with a loss
-        for every row, of which only the asked ones need be valid; or a Parquet, CSV or JSONL file with a column
-        `loss` and a column `row` (row numbers) or else `id` (the table's own ids, or row numbers if it has none).
-        For `select_regression` the answers are labels, any finite numbers, and the file's column is `label`.
-    name: what the loss is called, such as the model and its version. A journal is good for one name only.
-    journal: a file that keeps every answer, so that a run that was stopped goes on from where it was.
-    batch: how many rows a callable is asked for at once. A loss must depend on its row alone, not on its batch.
-    retries, pause: how often a callable that raises is tried again, and how many seconds to wait before that.
+    Several threads may share an oracle: a row that one of them is asking for is waited for by the others.
 
-    `calls` counts how often the source itself was asked (retries too), `answered` how many losses it returned.
+    Args:
+        source: A callable, plain or async, that takes an int64 array of row numbers and returns one answer each; an
+            array with an answer for every row, of which only the asked ones need be valid; or a Parquet, CSV or JSONL
+            file with a column `loss` and a column `row` (row numbers) or else `id` (the table's own ids, or row
+            numbers if it has none). Where labels are asked, the file's column is `label`.
+        name: What the answers are called, such as the model and its version. A journal is good for one name only.
+        journal: A state file that keeps every answer, so that a run that was stopped goes on from where it was.
+        batch: How many rows a callable is asked for at once. An answer must depend on its row alone, not on its batch.
+        retries: How often a call is tried again that raised, took too long, or had answers that cannot be used; of a
+            reply with some bad answers the good ones are kept and only the bad ones are asked again.
+        pause: How many seconds to wait before that.
+        cost: The price per row. Every row that is sent counts, whether or not a usable answer comes back, since most
+            services bill those as well. Arrays and files cost nothing.
+        max_cost: The most that may be spent, in all runs of this oracle and of its journal together. When the next
+            row would cost more, the run stops with `MaxCostError` (or with the result so far, if its job has one), and
+            the same call with a larger `max_cost` goes on.
+        concurrency: How many calls may be under way at the same time, each in a thread of its own.
+        per_minute: The most calls per minute, evenly spread.
+        timeout: How many seconds a call may take before it counts as failed.
 
-    >>> import numpy as np
-    >>> oracle = Oracle(lambda rows: rows / 10, name="a tenth of the row number")
-    >>> with oracle.session(100, {}, limit=3, progress=Progress()) as session:
-    ...     session.ask(np.array([30, 20, 30]), round=1, reason="pilot")
-    array([3., 2., 3.])
-    >>> oracle.answered, session.ledger.asked
-    (2, 2)
+    Attributes:
+        calls: How often the source itself was called, retries included.
+        answered: How many usable answers it returned.
+
+    Example:
+        >>> import numpy as np
+        >>> oracle = Oracle(lambda rows: rows / 10, name="a tenth of the row number", cost=0.02)
+        >>> with oracle.session(100, {}, limit=3, progress=Progress()) as session:
+        ...     session.ask(np.array([30, 20, 30]), round=1, reason="pilot")
+        array([3., 2., 3.])
+        >>> oracle.answered, oracle.spent, session.ledger.asked
+        (2, 0.04, 2)
     """
 
     def __init__(
@@ -54,20 +90,41 @@ class Oracle:
         batch: int = 256,
         retries: int = 2,
         pause: float = 0.0,
+        cost: float | None = None,
+        max_cost: float | None = None,
+        concurrency: int = 1,
+        per_minute: float | None = None,
+        timeout: float | None = None,
     ) -> None:
         if not isinstance(name, str):
             refuse("name", "a text", repr(name))
         if journal is not None and not isinstance(journal, (str, Path)):
             refuse("journal", "the path of a file", repr(journal))
+        if max_cost is not None and cost is None:
+            raise InputError("max_cost needs cost, the price per row.")
         self._source: Opening = source_of(source)
-        self.name = name
+        self.name = redact(name)
         self.journal = None if journal is None else Path(journal)
         self.batch = whole("batch", batch)
         self.retries = whole("retries", retries, least=0)
         self.pause = positive("pause", pause, zero=True)
+        self.concurrency = whole("concurrency", concurrency)
+        self.timeout = None if timeout is None else positive("timeout", timeout)
+        self._pace = Pace(None if per_minute is None else positive("per_minute", per_minute))
+        self._meter = Meter(
+            None if cost is None else positive("cost", cost, zero=True),
+            None if max_cost is None else positive("max_cost", max_cost, zero=True),
+        )
         self.calls = 0
         self.answered = 0
-        self._known: dict[tuple[int, str], _Answers] = {}
+        self._lock = threading.RLock()
+        self._caches: OrderedDict[tuple[int, str, bool], Cache] = OrderedDict()
+        self._open: dict[Path, _Shared] = {}
+
+    @property
+    def spent(self) -> float:
+        """What all rows that were sent have cost, also in earlier runs of the same journal."""
+        return self._meter.spent
 
     @contextmanager
     def session(
@@ -81,139 +138,119 @@ class Oracle:
     ) -> Iterator[Session]:
         """Open the source and the journal for one run over n rows, and close them whatever happens.
 
-        fingerprint: what the run depends on, by part ("rows", "arguments"): a journal is good for one fingerprint,
-            and the oracle's own cache for one value of its part "rows".
-        limit: the most distinct rows that may be asked.
-        names: the table's own ids of the rows with these numbers, or None if it has none.
-        question: what is asked, losses or labels.
+        Args:
+            n: How many rows there are.
+            fingerprint: What the run depends on, by part ("rows", "arguments"): a journal is good for one fingerprint,
+                and the oracle's own cache for one value of its part "rows".
+            limit: The most distinct rows that may be asked.
+            progress: Told how far the answers have come.
+            names: The table's own ids of the rows with these numbers, or None if it has none.
+            question: What is asked, losses or labels.
 
-        >>> import numpy as np
-        >>> with Oracle([0.5, 2.0]).session(2, {}, limit=1, progress=Progress()) as session:
-        ...     session.ask(np.array([1]), round=1, reason="pilot")
-        array([2.])
+        Example:
+            >>> import numpy as np
+            >>> with Oracle([0.5, 2.0]).session(2, {}, limit=1, progress=Progress()) as session:
+            ...     session.ask(np.array([1]), round=1, reason="pilot")
+            array([2.])
         """
-        reader = self._source.reader(n, names, question)
-        # Row numbers mean something within one table only; other arguments do not change what a row's loss is.
-        known = self._known.setdefault((n, fingerprint.get("rows", "")), _Answers(n))
-        with self._opened_journal(fingerprint, n, question) as journal:
-            if journal is not None:
-                known.meet(journal)
-            yield Session(
-                self,
-                reader=reader,
-                known=known,
-                journal=journal,
-                limit=limit,
-                progress=progress,
-                question=question,
-            )
+        with (
+            self.answers(n, fingerprint, question) as answers,
+            self.fetcher(n, fingerprint, names, question, answers, progress) as fetcher,
+        ):
+            yield Session(fetcher, answers, n, limit)
 
-    def _opened_journal(
-        self, fingerprint: Mapping[str, str], n: int, question: Question
-    ) -> AbstractContextManager[Journal | None]:
+    @contextmanager
+    def answers(self, n: int, fingerprint: Mapping[str, str], question: Question) -> Iterator[Answers]:
+        """Open the answers of one run, those in the journal if there is one; threads with the same run share them."""
         if self.journal is None:
-            return nullcontext()
-        return closing(Journal(self.journal, self.name, fingerprint, n, signed=question.signed))
+            yield Answers(question)
+            return
+        path = self.journal
+        with self._lock:
+            shared = self._open.get(path)
+            if shared is None:
+                journal = Journal(path, self.name, fingerprint, n, question=question)
+                self.meet(journal)
+                shared = self._open[path] = _Shared(Answers(question, journal), (n, dict(fingerprint), question))
+            elif shared.run != (n, dict(fingerprint), question):
+                raise InputError(
+                    f"The state file {path} is in use by another run of the same oracle; "
+                    "wait until that has ended, or give each run an oracle with a journal of its own."
+                )
+            shared.users += 1
+        try:
+            yield shared.answers
+        finally:
+            with self._lock:
+                shared.users -= 1
+                if not shared.users:
+                    del self._open[path]
+                    shared.close()
+
+    @contextmanager
+    def fetcher(
+        self,
+        n: int,
+        fingerprint: Mapping[str, str],
+        names: Names | None,
+        question: Question,
+        answers: Answers,
+        progress: Progress,
+    ) -> Iterator[Fetcher]:
+        """Open the source for one run whose answers are kept in `answers`."""
+        reader = self._source.reader(n, names, question)
+        # Row numbers mean something within one table only; other arguments do not change what a row's answer is.
+        key = (n, fingerprint.get("rows", ""), question.numeric)
+        with self._lock:
+            cache = self._caches.setdefault(key, Cache())
+            self._caches.move_to_end(key)
+            cache.users += 1
+        try:
+            if answers.journal is not None:
+                self.meet(answers.journal)
+            cache.put(list(answers.values), list(answers.values.values()))
+            yield Fetcher(self, reader, question, cache, answers, progress)
+        finally:
+            with self._lock:
+                cache.users -= 1
+                self._forget()
+
+    def meet(self, journal: Journal) -> None:
+        """Count what earlier processes have spent, as a state file says."""
+        self._meter.meet(journal)
+
+    def _forget(self) -> None:
+        """Drop the answers of the tables that were used longest ago."""
+        unused = [key for key, cache in self._caches.items() if not cache.users]
+        for key in unused[: max(len(unused) - TABLES, 0)]:
+            del self._caches[key]
+
+    def _count(self, *, calls: int = 0, answered: int = 0) -> None:
+        with self._lock:
+            self.calls += calls
+            self.answered += answered
 
     def __repr__(self) -> str:
         return f"Oracle({self._source}, name={self.name!r}, answered={self.answered})"
 
 
-class Session:
-    """One run's questions to an oracle: which distinct rows it asked, when and why stands in its `ledger`.
+class _Shared:
+    """The answers in an open journal, and how many sessions of which run use them."""
 
-    The ledger counts what the run asked, whoever answered (the callable, a file, the cache or the journal), so
-    that a result that is saved does not depend on it.
+    def __init__(self, answers: Answers, run: tuple[int, dict[str, str], Question]) -> None:
+        self.answers, self.run, self.users = answers, run, 0
 
-    >>> import numpy as np
-    >>> with Oracle(np.sqrt).session(50, {}, limit=50, progress=Progress()) as session:
-    ...     _ = session.ask(np.array([4, 9]), round=1, reason="pilot")
-    ...     session.ask(np.array([9, 16]), round=2, reason="check")
-    array([3., 4.])
-    >>> session.ledger
-    Ledger(entries=((1, 'pilot', 2), (2, 'check', 1)))
-    """
-
-    def __init__(
-        self,
-        oracle: Oracle,
-        *,
-        reader: Reader,
-        known: _Answers,
-        journal: Journal | None,
-        limit: int,
-        progress: Progress,
-        question: Question,
-    ) -> None:
-        self.ledger = Ledger()
-        self._question = question
-        self._oracle, self._reader, self._known = oracle, reader, known
-        self._journal, self._limit, self._progress = journal, limit, progress
-        self._asked: Bools = np.zeros(known.n, np.bool_)
-
-    def ask(self, ids: Ints, *, round: int, reason: str) -> Floats:
-        """Return the losses of the rows with these numbers, in their order; a row may come more than once."""
-        ids = np.asarray(ids, dtype=np.int64)
-        distinct, first = np.unique(ids, return_index=True)
-        row_numbers("ids", distinct, self._known.n)
-        ordered = ids[np.sort(first)]
-        self._count(ordered, round, reason)
-        # The journal holds whole batches in the order asked, so what is left after a stop splits into the same
-        # batches as in a run that was never stopped.
-        pending = ordered[~self._known.mask[ordered]]
-        step = self._oracle.batch if self._oracle._source.batched else max(pending.size, 1)
-        with stage(self._progress, f"asking for {self._question.plural}", pending.size):
-            for start in range(0, pending.size, step):
-                batch = pending[start : start + step]
-                losses = _checked(self._reply(batch), batch, self._question)
-                self._oracle.answered += batch.size
-                if self._journal is not None:
-                    self._journal.append(batch, losses)
-                self._known.add(batch, losses)
-                self._progress.advance(batch.size)
-        return self._known.losses[ids]
-
-    def _count(self, rows: Ints, round: int, reason: str) -> None:
-        new = rows[~self._asked[rows]]
-        total = self.ledger.asked + new.size
-        if total > self._limit:
-            raise LossError(
-                f"The {self._question.plural} of {total} rows were asked, and the limit is {self._limit}; "
-                "this is a defect of coresift, please report it."
-            )
-        if new.size:
-            self._asked[new] = True
-            self.ledger = Ledger((*self.ledger.entries, (round, reason, new.size)))
-
-    def _reply(self, batch: Ints) -> Any:
-        tries = 1 + self._oracle.retries
-        for attempt in range(tries):
-            if attempt:
-                time.sleep(self._oracle.pause)
-            self._oracle.calls += 1
-            try:
-                return self._reader(batch)
-            except CallError as failure:
-                cause = failure.__cause__
-        raise LossError(
-            f"The callable for {self._question.plural} failed {_times(tries)} on {_rows(batch)}: "
-            f"{_told(cause)}. {self._safe()}"
-        ) from cause
-
-    def _safe(self) -> str:
-        if self._journal is None:
-            return "Its earlier answers live in this process only; with a journal, a later run goes on from there."
-        return (
-            f"{self._journal.count} answers are safe in the journal {self._journal.path}; "
-            "the same call goes on from there."
-        )
+    def close(self) -> None:
+        if self.answers.journal is not None:
+            self.answers.journal.close()
 
 
 def as_oracle(answers: Source | Oracle, question: Question = LOSS) -> Oracle | None:
     """Return an oracle for any form of losses or labels: None and an oracle stay what they are.
 
-    >>> as_oracle([0.5, 2.0])
-    Oracle(array of 2 numbers, name='loss', answered=0)
+    Example:
+        >>> as_oracle([0.5, 2.0])
+        Oracle(array of 2 numbers, name='loss', answered=0)
     """
     if answers is None:
         return None
@@ -222,48 +259,3 @@ def as_oracle(answers: Source | Oracle, question: Question = LOSS) -> Oracle | N
         answers = Oracle(answers, name=question.column)
     answers._source.check(question)
     return answers
-
-
-class _Answers:
-    """The losses that are known of n rows; zeros that were never written take no memory."""
-
-    def __init__(self, n: int) -> None:
-        self.n = n
-        self.losses: Floats = np.zeros(n)
-        self.mask: Bools = np.zeros(n, np.bool_)
-
-    def add(self, ids: Ints, losses: Floats) -> None:
-        self.losses[ids] = losses
-        self.mask[ids] = True
-
-    def meet(self, journal: Journal) -> None:
-        """Take over the journal's answers, and hand it those that it lacks (its file may have been removed)."""
-        lacking = self.mask.copy()
-        lacking[journal.ids] = False
-        self.add(journal.ids, journal.losses)
-        if lacking.any():
-            ids = np.flatnonzero(lacking)
-            journal.append(ids, self.losses[ids])
-
-
-def _checked(values: Any, ids: Ints, question: Question) -> Floats:
-    try:
-        return loss_vector(values, ids, source=question.argument, signed=question.signed)
-    except CoresiftError:
-        raise
-    except Exception as error:  # whatever the conversion of a foreign object to numbers may raise
-        raise LossError(
-            f"{question.argument} must be numbers, one a row; got {type(values).__name__}, which gave {_told(error)}."
-        ) from error
-
-
-def _told(error: BaseException | None) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(".: ")
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
-def _rows(batch: Ints) -> str:
-    return f"row {batch[0]}" if batch.size == 1 else f"{batch.size} rows, the first of them row {batch[0]}"

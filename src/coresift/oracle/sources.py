@@ -1,8 +1,11 @@
-"""Where losses come from: a callable, an array, or a file of answers; each opens into a function of row numbers."""
+"""Where answers come from: a callable, an array, or a file; each opens into a function of row numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -11,42 +14,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.answers import AnswerFile
-from coresift.checks import loss_vector, refuse
-from coresift.types import Floats, Ints
+from coresift.checks import refuse, unusable
+from coresift.oracle.questions import LOSS, Question
+from coresift.types import Ints
+
+__all__ = ["LOSS", "CallError", "Called", "Filed", "Listed", "Names", "Opening", "Reader", "source_of"]
 
 Names: TypeAlias = Callable[[Ints], Sequence[Any] | None]
-Reader: TypeAlias = Callable[[Ints], Any]
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is asked about a row: the argument and the name that sentences use, its column in files, its sign."""
+class Reader(Protocol):
+    """Takes row numbers, and how many seconds there are for a reply; gives one answer each."""
 
-    argument: str
-    plural: str
-    column: str
-    signed: bool
-
-    @property
-    def allowed(self) -> str:
-        """What can answer it."""
-        return (
-            f"a callable of row numbers, an array of {self.plural}, or a .parquet, .csv or .jsonl file of {self.plural}"
-        )
-
-
-LOSS = Question(argument="losses", plural="losses", column="loss", signed=False)
-LABEL = Question(argument="b", plural="labels", column="label", signed=True)
+    def __call__(self, ids: Ints, timeout: float | None = None, /) -> Any:
+        """Return the reply."""
 
 
 class CallError(Exception):
-    """The user's callable raised; the cause is what it raised."""
+    """The user's callable raised, or was too slow; the cause is what it raised."""
 
 
 class Opening(Protocol):
     """What a source can do: check that it fits n rows, and return the function that answers.
 
-    `batched`: it is dear, so it is asked for a few rows at a time and each reply is kept.
+    Attributes:
+        batched: Whether it is expensive, so that it is asked for a few rows at a time and each reply is kept.
     """
 
     batched: ClassVar[bool]
@@ -59,13 +51,26 @@ class Opening(Protocol):
 
 
 def source_of(source: Any, question: Question = LOSS) -> Opening:
-    """Return the source that this is, or say what would be one."""
+    """Return the source that this is, or say what would be one.
+
+    Args:
+        source: A callable, plain or async; an array; or the path of a file.
+        question: What it will be asked.
+
+    Returns:
+        The source.
+
+    Raises:
+        InputError: It is none of these.
+    """
     if callable(source):
         return Called(source)
     if isinstance(source, (str, Path)):
         if not Path(source).is_file():
             refuse(question.argument, question.allowed, f"{str(source)!r}, which is not a file")
         return Filed(Path(source))
+    if unusable(source):
+        refuse(question.argument, question.allowed, unusable(source))
     try:
         array = np.asarray(source)
     except Exception:  # lists of unequal length, or an object that refuses to become an array
@@ -78,7 +83,7 @@ def source_of(source: Any, question: Question = LOSS) -> Opening:
 
 @dataclass(frozen=True)
 class Called:
-    """A callable of row numbers."""
+    """A callable of row numbers, plain or async."""
 
     function: Callable[[Ints], Any]
     batched: ClassVar[bool] = True
@@ -89,13 +94,24 @@ class Called:
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Return the callable, with what it raises marked as its own."""
 
-        def call(ids: Ints) -> Any:
+        def call(ids: Ints, timeout: float | None = None) -> Any:
             try:
-                return self.function(ids.copy())  # its own copy: a callable may sort or change what it is given
+                return self._reply(ids.copy(), timeout)  # its own copy: a callable may change what it is given
             except Exception as error:
                 raise CallError from error
 
         return call
+
+    def _reply(self, ids: Ints, timeout: float | None) -> Any:
+        if self._is_async:
+            return _awaited(self.function(ids), timeout)
+        reply = self.function(ids) if timeout is None else _within(timeout, self.function, ids)
+        return _awaited(reply, timeout) if inspect.isawaitable(reply) else reply
+
+    @property
+    def _is_async(self) -> bool:
+        method = getattr(self.function, "__call__", None)  # noqa: B004 an object with an async __call__
+        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(method)
 
     def __str__(self) -> str:
         return f"callable {getattr(self.function, '__name__', type(self.function).__name__)}"
@@ -114,8 +130,12 @@ class Listed:
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Return a look-up in the array, once its length is right."""
         if self.array.size != n:
-            refuse(question.argument, f"one number for each of {n} rows", f"{self.array.size} numbers")
-        return self.array.take
+            refuse(
+                question.argument,
+                f"one {question.singular} for each of {n} rows",
+                f"{self.array.size} {question.singular}s",
+            )
+        return lambda ids, timeout=None: self.array.take(ids)
 
     def __str__(self) -> str:
         return f"array of {self.array.size} numbers"
@@ -138,14 +158,77 @@ class Filed:
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Read the file, and return a look-up by row number or by the table's own ids."""
         answers = AnswerFile(self.path)
-        look_up = answers.numbers(question.column)
+        look_up = answers.numbers(question.column) if question.numeric else answers.labels(question.column)
         source = f"{question.plural} in {self.path}"
 
-        def look(rows: Ints) -> Floats:
+        def look(rows: Ints, timeout: float | None = None) -> Any:
             named = names(rows) if names and answers.key == "id" else None
-            return loss_vector(look_up(rows, named), rows, source=source, names=named, signed=question.signed)
+            values: Any = look_up(rows, named)
+            if not question.numeric:  # an empty cell is no label
+                values = [value or None for value in values.tolist()]
+            return question.check(values, rows, source=source, names=named)
 
         return look
 
     def __str__(self) -> str:
         return f"file {str(self.path)!r}"
+
+
+def _within(timeout: float, function: Callable[[Ints], Any], ids: Ints) -> Any:
+    """Return the reply of a call, or stop waiting for it; nothing can stop the call itself."""
+    outcome: list[tuple[bool, Any]] = []
+
+    def call() -> None:
+        try:
+            outcome.append((True, function(ids)))
+        except BaseException as error:
+            outcome.append((False, error))
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if not outcome:
+        raise TimeoutError(f"no reply within {timeout:g} seconds")
+    returned, value = outcome[0]
+    if not returned:
+        raise value
+    return value
+
+
+class _Loop:
+    """One event loop in a thread of its own, since clients of an async API belong to the loop they first met."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            # After a fork the thread is gone and the child needs a loop of its own.
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+                self._thread.start()
+            return self._loop
+
+
+_LOOP = _Loop()
+
+
+def _awaited(reply: Awaitable[Any], timeout: float | None) -> Any:
+    """Return what an async callable replies, from any thread, also where another event loop runs."""
+
+    async def limited() -> Any:
+        try:
+            return await asyncio.wait_for(reply, timeout)
+        except TimeoutError:
+            raise TimeoutError(f"no reply within {timeout:g} seconds" if timeout else "it timed out") from None
+
+    coroutine: Coroutine[Any, Any, Any] = limited()
+    future = asyncio.run_coroutine_threadsafe(coroutine, _LOOP.get())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise

@@ -7,7 +7,6 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from coresift.arguments import Options, Settled, settle
 from coresift.checks import InputError
 from coresift.clustering import MANY_CENTERS
 from coresift.engine import available_cores
@@ -16,9 +15,8 @@ from coresift.holder import plan as plan_probes
 from coresift.notebook import card
 from coresift.planning.calibration import calibrate, free_memory
 from coresift.planning.effort import AFTER, LIBRARIES, NONE, TABLES, Effort, effort, effort_within
+from coresift.recipes import Job, Options, check_options, settle
 from coresift.rows.tables import TableRows
-from coresift.score import Sensitivity
-from coresift.types import Clustering
 
 # Seconds of what does not depend on the rows (libraries that are loaded when first needed), and a row's share of what
 # follows the clustering: orders, probabilities, draws.
@@ -85,23 +83,23 @@ def plan(rows: Any, budget: int | None = None, seed: int = 0, **options: Unpack[
     >>> plan(np.zeros((100_000, 64), np.float32), budget=2_000).losses_asked
     400
     """
-    settled = settle(rows, budget, seed, asking=True, **options)
-    n, d = settled.rows.n, settled.rows.d
-    k = settled.clusters.k if isinstance(settled.clusters, Clustering) else min(settled.clusters, n)
-    room = settled.budget - settled.frame.given.size
-    asked = settled.pilot.size(k, room) if settled.pilot else 0
-    beside = 0 if getattr(settled.pilot, "keep", True) else asked
-    taken = _clustering(settled, k)
-    probes = _probes(settled, k)
+    check_options("plan", options, ("rows", "budget", "seed"), Options)
+    job = settle(rows, budget, seed, asking=True, **options)
+    n, d = job.rows.n, job.rows.d
+    k = min(job.clusters, n)
+    asked = job.pilot.size(k, job.room) if job.pilot else 0
+    beside = asked if job.pilot is not None and not job.pilot.keep else 0
+    taken = _clustering(job, k)
+    probes = _probes(job, k)
     asked, beside = asked + probes, beside + probes
-    libraries = LIBRARIES + (TABLES if isinstance(settled.rows, TableRows) else 0.0)
+    libraries = LIBRARIES + (TABLES if isinstance(job.rows, TableRows) else 0.0)
     found = Plan(
         rows=n,
         dimension=d,
-        budget=settled.budget,
+        budget=job.budget,
         clusters=k,
         losses_asked=asked,
-        losses_for_estimate=min(settled.budget + beside, n),
+        losses_for_estimate=min(job.budget + beside, n),
         passes=taken.passes,
         arithmetic=taken.arithmetic,
         memory=libraries + max(AFTER * n, taken.memory),
@@ -122,15 +120,15 @@ def spoken(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
-def _clustering(settled: Settled, k: int) -> Effort:
-    if isinstance(settled.clusters, Clustering):
+def _clustering(job: Job, k: int) -> Effort:
+    if job.clustering is not None:
         return NONE
-    rows = settled.rows.normalized() if settled.normalize else settled.rows
+    rows = job.rows.normalized() if job.normalize else job.rows
     threads = available_cores()
     rates = calibrate(rows, k, many=k >= MANY_CENTERS)
-    if settled.strata is None:
+    if not job.frame.strata.size:
         return effort(rows, k, rates, threads)
-    return effort_within(rows, np.bincount(settled.strata), k, rates, threads)
+    return effort_within(rows, np.bincount(job.frame.strata), k, rates, threads)
 
 
 def _refuse_too_large(found: Plan) -> None:
@@ -142,10 +140,10 @@ def _refuse_too_large(found: Plan) -> None:
         )
 
 
-def _probes(settled: Settled, k: int) -> int:
-    score = settled.score
-    if settled.pilot is None or not isinstance(score, Sensitivity) or not isinstance(score.holder, str):
+def _probes(job: Job, k: int) -> int:
+    method = job.score.needs.probes
+    if job.pilot is None or not method:
         return 0
-    if isinstance(settled.clusters, Clustering):
-        return plan_probes(settled.clusters, score.holder, exclude=settled.frame.excluded, seed=settled.seed).ids.size
-    return min(most_queries(k, score.holder), max(settled.rows.n - k, 0))
+    if job.clustering is not None:
+        return plan_probes(job.clustering, method, exclude=job.frame.excluded, seed=job.seed).ids.size
+    return min(most_queries(k, method), max(job.rows.n - k, 0))

@@ -23,8 +23,10 @@ from coresift.reporting.mapping import draw_map
 from coresift.reporting.page import LIMIT, as_page
 from coresift.reporting.reading import Lines
 from coresift.rows import Rows, open_rows
-from coresift.storage import check_target, write_bytes
-from coresift.types import Clustering, Floats, Ints, Selection
+from coresift.tables.npy import map_npy
+from coresift.tables.places import hide_secrets
+from coresift.tables.writing import check_target, write_bytes
+from coresift.types import Clustering, Floats, Ints, Selection, WeightedSelection
 
 __all__ = ["Facts", "facts_of", "report"]
 
@@ -160,7 +162,11 @@ class _Source:
     def view(self) -> Rows:
         """The rows as they were clustered."""
         assert self.rows is not None
-        return self.rows.normalized() if self.selection.recipe.get("normalize") == "True" else self.rows
+        return (
+            self.rows.normalized()
+            if self.selection.recipe is not None and self.selection.recipe.normalize
+            else self.rows
+        )
 
     def lines(self, argument: str) -> Lines:
         """Return the table for this argument, or say that there is none."""
@@ -255,10 +261,7 @@ def _pixels(image: Any) -> NDArray[Any]:
     if isinstance(image, str | os.PathLike):
         if not Path(image).is_file():
             raise InputError(f"There is no file {image}.")
-        try:
-            image = np.load(image, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise InputError(f"The file {image} cannot be read: {str(error).rstrip('.')}.") from error
+        image = map_npy(Path(image))
     if not isinstance(image, np.ndarray) or image.ndim not in (3, 4):
         refuse(
             "image",
@@ -281,7 +284,7 @@ def _left_out(
         found.append(
             ("The estimated loss, and losses against distances", f"{some}give all of them (--losses, or losses=).")
         )
-    elif selection.weights is None:
+    elif not isinstance(selection, WeightedSelection):
         found.append(("The estimated loss", "this method defines no weights."))
     if not clustered:
         found.append(("Clusters", "the method that made this selection has none."))
@@ -305,8 +308,8 @@ def _left_out(
 
 
 def _said(source: Any, otherwise: str) -> str:
-    return str(source) if isinstance(source, str | os.PathLike) else otherwise
+    return hide_secrets(str(source)) if isinstance(source, str | os.PathLike) else otherwise
 
 
 def _quoted(source: Any, otherwise: str) -> str:
-    return repr(str(source)) if isinstance(source, str | os.PathLike) else otherwise
+    return repr(hide_secrets(str(source))) if isinstance(source, str | os.PathLike) else otherwise

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.estimation import effective_size, estimate
+from coresift.estimation import estimate
 from coresift.reporting.facts import (
     PERCENTILES,
     Clusters,
@@ -23,7 +23,7 @@ from coresift.reporting.facts import (
 )
 from coresift.reporting.mapping import Map, shades
 from coresift.reporting.reproducing import as_code, as_command
-from coresift.types import ORIGINS, Clustering, Floats, Ints, Selection
+from coresift.types import ORIGINS, Clustering, Floats, Ints, Selection, WeightedSelection
 from coresift.version import __version__
 
 # A page lists at most so many rows, those with the largest weights.
@@ -73,7 +73,11 @@ def gather(
     command_sources: tuple[str, str, str] = ("ROWS", "LOSSES", "picked.parquet"),
 ) -> Facts:
     """Put together what the page says; a pure function of what was read."""
-    found = estimate(selection, given.losses) if given.losses is not None and selection.weights is not None else None
+    found = (
+        estimate(selection, given.losses)
+        if given.losses is not None and isinstance(selection, WeightedSelection)
+        else None
+    )
     smoothness, scatter = _smoothness(selection, given), _loss_by_distance(selection, given)
     return Facts(
         title=title,
@@ -98,16 +102,21 @@ def gather(
         images=images or {},
         origins={name: int((selection.origin == code).sum()) for code, name in enumerate(ORIGINS)},
         ledger=selection.ledger.entries,
-        recipe=dict(selection.recipe),
+        recipe=selection.provenance.lines(),
         code=as_code(selection, *sources),
         command=as_command(selection, *command_sources),
         left_out=tuple(left_out),
     )
 
 
+def weights_of(selection: Selection) -> Floats | None:
+    """Return the weights, or None for a method that defines none."""
+    return selection.weights if isinstance(selection, WeightedSelection) else None
+
+
 def choose_shown(selection: Selection, clustering: Clustering | None) -> Shown:
     """Return which rows a page lists: the largest weights, the centers, and a few others of each cluster."""
-    if selection.weights is None:
+    if not isinstance(selection, WeightedSelection):
         places = np.argsort(selection.order, kind="stable")
     else:
         places = np.lexsort([selection.ids, -selection.weights])
@@ -140,8 +149,10 @@ def examples_of(clustering: Clustering, selected: Ints) -> Ints:
 
 
 def _rows(selection: Selection, given: Given, places: Ints) -> tuple[Row, ...]:
-    weights = [None] * places.size if selection.weights is None else selection.weights[places].tolist()
+    known = weights_of(selection)
+    weights = [None] * places.size if known is None else known[places].tolist()
     losses = selection.losses if given.losses is None else given.losses
+    inclusion = selection.inclusion if isinstance(selection, WeightedSelection) else np.ones(len(selection))
     names: list[str | None] = [None] * places.size
     if selection.names is not None:
         names = [_name(selection.names[place]) for place in places.tolist()]
@@ -149,7 +160,7 @@ def _rows(selection: Selection, given: Given, places: Ints) -> tuple[Row, ...]:
         selection.ids[places].tolist(),
         names,
         weights,
-        selection.inclusion[places].tolist(),
+        inclusion[places].tolist(),
         [None if number < 0 else number for number in selection.clusters[places].tolist()],
         selection.distances[places].astype(np.float64).tolist(),
         [ORIGINS[code] for code in selection.origin[places].tolist()],
@@ -164,16 +175,16 @@ def _name(value: Any) -> str | None:
 
 
 def _weights(selection: Selection) -> Weights | None:
-    weights = selection.weights
-    if weights is None or not weights.size:
+    if not isinstance(selection, WeightedSelection) or not len(selection):
         return None
+    weights = selection.weights
     carried = np.cumsum(np.sort(weights)[::-1])
     return Weights(
         least=float(weights.min()),
         median=float(np.median(weights)),
         largest=float(weights.max()),
         total=float(weights.sum()),
-        effective=effective_size(selection),
+        effective=selection.effective_size,
         half=int(np.searchsorted(carried, carried[-1] / 2)) + 1,
         histogram=histogram(weights),
         inclusion=histogram(selection.inclusion),
@@ -210,7 +221,8 @@ def _picture(picture: Map, shown: Shown) -> dict[str, Any]:
 
 def _clusters(selection: Selection, given: Given, shown: Shown) -> Clusters | None:
     labels, clustering = selection.clusters.astype(np.int64), given.clustering
-    if not labels.size or labels.min() < 0 or (clustering is None and selection.weights is None):
+    weighted = selection if isinstance(selection, WeightedSelection) else None
+    if not labels.size or labels.min() < 0 or (clustering is None and weighted is None):
         return None
     k = labels.max() + 1 if clustering is None else clustering.k
     counts = np.bincount(labels, minlength=k)
@@ -219,15 +231,15 @@ def _clusters(selection: Selection, given: Given, shown: Shown) -> Clusters | No
         cost = np.bincount(clustering.labels, clustering.powers, k).astype(np.float64)
         representative, examples = clustering.centers, examples_of(clustering, selection.ids)
     else:
-        assert selection.weights is not None
-        size = np.bincount(labels, selection.weights, k).astype(np.float64)
-        powers = selection.distances.astype(np.float64) ** selection.z
-        cost = np.bincount(labels, selection.weights * powers, k).astype(np.float64)
+        assert weighted is not None
+        size = np.bincount(labels, weighted.weights, k).astype(np.float64)
+        powers = weighted.distances.astype(np.float64) ** weighted.z
+        cost = np.bincount(labels, weighted.weights * powers, k).astype(np.float64)
         representative, examples = nearest_selected(selection, k), np.full((k, 0), -1)
     loss = total = None
-    if given.losses is not None and selection.weights is not None:
-        by_cluster = np.bincount(labels, selection.weights * given.losses, k)
-        weight = np.bincount(labels, selection.weights, k)
+    if given.losses is not None and weighted is not None:
+        by_cluster = np.bincount(labels, weighted.weights * given.losses, k)
+        weight = np.bincount(labels, weighted.weights, k)
         loss = np.divide(by_cluster, weight, out=np.full(k, np.nan), where=weight > 0)
         total = by_cluster / (float(by_cluster.sum()) or 1.0)
     there = np.flatnonzero((counts > 0) | (size > 0))
@@ -255,9 +267,11 @@ def nearest_selected(selection: Selection, k: int) -> Ints:
 
 
 def _smoothness(selection: Selection, given: Given) -> Smoothness | None:
-    if given.losses is None or not len(selection) or selection.clusters.min() < 0:
+    if given.losses is None or not isinstance(selection, WeightedSelection):
         return None
-    weights = np.ones(len(selection)) if selection.weights is None else selection.weights
+    if not len(selection) or selection.clusters.min() < 0:
+        return None
+    weights = selection.weights
     if given.center_losses is not None:
         reference, away = given.center_losses[selection.clusters], selection.distances.astype(np.float64)
     elif given.points is not None:
@@ -284,12 +298,12 @@ def weighted_percentiles(values: Floats, weights: Floats, percentiles: Sequence[
 
 
 def _loss_by_distance(selection: Selection, given: Given) -> LossByDistance | None:
-    if given.losses is None or selection.weights is None or not selection.distances.any():
+    weights = weights_of(selection)
+    if given.losses is None or weights is None or not selection.distances.any():
         return None
     distance = selection.distances.astype(np.float64)
     order = np.argsort(distance, kind="stable")
     groups = np.array_split(order, min(12, max(1, order.size // 10)))
-    weights = selection.weights
     middles = [float(np.average(distance[some], weights=weights[some])) for some in groups]
     means = [float(np.average(given.losses[some], weights=weights[some])) for some in groups]
     drawn = order[np.unique(np.linspace(0, order.size - 1, min(order.size, 1500)).astype(np.int64))]
@@ -308,8 +322,9 @@ def _coverage(selection: Selection, given: Given) -> Coverage | None:
     rows = np.bincount(codes[codes >= 0], minlength=count)
     selected = np.bincount(chosen[inside], minlength=count)
     estimated = None
-    if selection.weights is not None:
-        estimated = np.bincount(chosen[inside], selection.weights[inside], count)
+    weights = weights_of(selection)
+    if weights is not None:
+        estimated = np.bincount(chosen[inside], weights[inside], count)
     size = len(selection)
     missed = _missed(rows, selection.n, size)
     order = np.lexsort([np.array(names), -rows])

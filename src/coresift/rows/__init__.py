@@ -2,152 +2,138 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from coresift.checks import refuse
-from coresift.rows.arrays import rows_of_array, rows_of_arrays, rows_of_npy
-from coresift.rows.base import Block, Rows, Stretch, first_bad_row, refuse_bad_row
+from coresift.rows.arrays import PlacedArray, rows_of_array, rows_of_arrays, rows_of_npy
+from coresift.rows.base import Block, Rows, Stretch, checksum, first_bad_row, refuse_bad_row
+from coresift.rows.checking import check_clustered
 from coresift.rows.embedded import MANIFEST, rows_of_embeddings
-from coresift.rows.places import PlacedArray, find_places, is_uri
-from coresift.rows.sources import ArrowPart, DatasetPart, MemoryPart, ParquetPart
-from coresift.rows.tables import Part, rows_of_tables
+from coresift.rows.matrices import SparseRows, as_array, is_sparse
+from coresift.rows.tables import Choice, rows_of_table
+from coresift.tables.finding import SUFFIXES as TABLES
+from coresift.tables.finding import find_files
+from coresift.tables.opening import is_tabular, open_part, open_table
+from coresift.tables.places import Place, find_places, hide_secrets, is_uri
+from coresift.tables.table import Table
 
-__all__ = ["Block", "Rows", "Stretch", "first_bad_row", "open_parts", "open_rows", "refuse_bad_row"]
+__all__ = ["Block", "Rows", "Stretch", "check_clustered", "checksum", "first_bad_row", "open_rows", "refuse_bad_row"]
 
-PARTS: dict[str, type[ArrowPart] | type[ParquetPart]] = {
-    ".parquet": ParquetPart,
-    ".arrow": ArrowPart,
-    ".feather": ArrowPart,
-}
-SUFFIXES = (".npy", *PARTS)
+SUFFIXES = (".npy", *TABLES)
 
 
 def open_rows(
     source: Any,
     *,
     column: str | None = None,
+    columns: Sequence[str] | None = None,
+    exclude_columns: Sequence[str] = (),
     id_column: str | None = None,
     target: str | None = None,
+    ids: Sequence[Any] | None = None,
+    standardize: bool = False,
     filesystem: Any = None,
 ) -> Rows:
     """Return rows over a matrix, without loading what is not in memory already.
 
-    `source` is a 2-D array; the path of a .npy, .parquet, .arrow or .feather file; a folder or glob pattern of such
-    files (in the order of their names) or a list of them (in its own order); a folder that `embed` wrote, with its
-    ids; a pyarrow Table or RecordBatch; a `datasets.Dataset`; or Rows, which are returned as they are.
+    A table's rows are its only column of lists of numbers or, where it has none, all of its columns of numbers. The
+    id, the target, the index of a pandas frame and columns of true and false are never among them. `Rows.columns`
+    says which columns are used.
 
-    In a table, `column` names the column of lists of numbers that are the rows. Without it the only such column is
-    used, or else all columns of numbers in their order. `id_column`, by default one named "id", travels along.
-    `target` names a column of numbers that is no part of the rows: the labels of `select_regression`.
+    Args:
+        source: A 2-D array, torch tensor, list of lists, or sparse matrix of scipy; a pandas, polars or Arrow table,
+            a `datasets.Dataset` or a dict of columns; the path of a .npy, .parquet, .arrow, .feather, .csv or .jsonl
+            file; a folder or glob pattern of such files (in the order of their names) or a list of them (in its own
+            order); a folder that `embed` wrote, with its ids; or Rows. A file may lie elsewhere: its URI, such as
+            "s3://bucket/rows", is one that pyarrow knows.
+        column: The column of lists of numbers that are the rows.
+        columns: The columns of numbers that are the rows, in this order.
+        exclude_columns: Columns that are no part of the rows, such as a label.
+        id_column: The column with the rows' ids; by default one named "id".
+        target: A column of numbers that is no part of the rows: the labels of a regression.
+        ids: One id per row, for rows that do not come from a table.
+        standardize: Whether each column is shifted and scaled to mean 0 and standard deviation 1; it takes one pass
+            over the rows.
+        filesystem: A pyarrow filesystem on which `source` is a path.
 
-    A file or folder may lie elsewhere: its URI, such as "s3://bucket/rows", is one that pyarrow knows, or `filesystem`
-    is a pyarrow filesystem and `source` a path on it.
+    Returns:
+        Rows, which hand out blocks of float32 and single rows by number.
 
     >>> import numpy as np
     >>> rows = open_rows(np.eye(3, dtype=np.float16))
     >>> rows
     Rows(n=3, d=3)
     >>> import pyarrow as pa
-    >>> table = pa.table({"id": ["a", "b"], "embedding": [[3.0, 4.0], [0.0, 2.0]]})
+    >>> table = pa.table({"id": ["a", "b"], "embedding": [[3.0, 4.0], [0.0, 2.0]], "label": [1, 0]})
     >>> rows = open_rows(table)
-    >>> rows.names([1]), rows.normalized().take([0]).round(1).tolist()
-    (['b'], [[0.6000000238418579, 0.800000011920929]])
+    >>> rows.columns, rows.names([1]), rows.normalized().take([0]).round(1).tolist()
+    (('embedding',), ['b'], [[0.6000000238418579, 0.800000011920929]])
     """
+    choice = Choice(column, _names("columns", columns), _names("exclude_columns", exclude_columns) or (), target)
+    rows = _open(source, choice, id_column, filesystem)
+    if ids is not None:
+        if rows.id_name is not None:
+            refuse("ids", f"left out where the rows have ids (in column {rows.id_name!r})", f"{len(ids)} ids")
+        rows = rows.named(ids)
+    return rows.standardized() if standardize else rows
+
+
+def _open(source: Any, choice: Choice, id_column: str | None, filesystem: Any) -> Rows:
+    opened = source
     if filesystem is not None or is_uri(source):
-        return _open_places(str(source), filesystem, column, id_column, target)
-    if isinstance(source, str | os.PathLike) and (Path(source) / MANIFEST).is_file():
-        _refuse_columns(column, id_column, target)
-        return rows_of_embeddings(Path(source))
-    if isinstance(source, str | os.PathLike | list | tuple):
-        return _open_files(_find(source), column, id_column, target)
-    part = _part_in_memory(source)
-    if part is not None:
-        return rows_of_tables([part], column, id_column, target)
-    _refuse_columns(column, id_column, target)
+        opened = find_places(str(source), filesystem, SUFFIXES)
+    elif isinstance(source, str | os.PathLike) and (Path(source) / MANIFEST).is_file():
+        opened = rows_of_embeddings(Path(source))
+    elif isinstance(source, str | os.PathLike) or _are_paths(source):
+        opened = find_files(source, SUFFIXES, "rows")
+    if _are_files(opened) and all(file.suffix.lower() != ".npy" for file in opened):
+        texts = (id_column or "id",)  # a guess would turn the id 007 into a number
+        parts = [open_part(file, texts, "rows") for file in opened]
+        return rows_of_table(Table(parts, "rows", id_column), choice)
+    if is_tabular(opened):
+        return rows_of_table(open_table(opened, argument="rows", id_column=id_column), choice)
+    choice.refuse_any()
+    if id_column is not None:
+        refuse("id_column", "left out where there are no columns to choose from", repr(id_column))
+    return _rows_of_files(opened) if _are_files(opened) else _rows_of_matrix(opened)
+
+
+def _rows_of_files(files: Sequence[Any]) -> Rows:
+    if any(file.suffix.lower() != ".npy" for file in files):
+        refuse("rows", f"either .npy files or tables ({', '.join(TABLES)})", hide_secrets(f"both, as in {files[0]}"))
+    if isinstance(files[0], Place):
+        return rows_of_arrays([PlacedArray(place) for place in files], [str(place) for place in files])
+    return rows_of_npy(list(files))
+
+
+def _rows_of_matrix(source: Any) -> Rows:
     if isinstance(source, Rows):
         return source
-    if isinstance(source, np.ndarray):
-        return rows_of_array(source)
-    allowed = "a 2-D array, a path, a list of paths, an Arrow table or a datasets.Dataset"
-    refuse("rows", allowed, type(source).__name__)
+    if is_sparse(source):
+        return SparseRows(source)
+    array = as_array(source)
+    if array is None:
+        allowed = "a 2-D array or tensor, lists of numbers, a table, a path or a list of paths"
+        refuse("rows", allowed, type(source).__name__)
+    return rows_of_array(array)
 
 
-def open_parts(source: Any) -> list[Part] | None:
-    """Return the tables behind a path (Parquet or Arrow; a folder, a pattern or a list of such), an Arrow table or a
-    dataset; None for anything else."""
-    part = _part_in_memory(source)
-    if part is not None:
-        return [part]
-    if not isinstance(source, str | os.PathLike | list | tuple):
+def _are_paths(source: Any) -> bool:
+    return isinstance(source, list | tuple) and all(isinstance(item, str | os.PathLike) for item in source)
+
+
+def _are_files(opened: Any) -> bool:
+    return isinstance(opened, list) and bool(opened) and all(isinstance(file, Path | Place) for file in opened)
+
+
+def _names(argument: str, names: Sequence[str] | None) -> tuple[str, ...] | None:
+    if names is None:
         return None
-    paths = _find(source)
-    if any(path.suffix.lower() not in PARTS or not path.is_file() for path in paths):
-        return None
-    return [PARTS[path.suffix.lower()](path) for path in paths]
-
-
-def _open_files(paths: list[Path], column: str | None, id_column: str | None, target: str | None) -> Rows:
-    suffixes = {path.suffix.lower() for path in paths}
-    for path in paths:
-        if path.suffix.lower() not in SUFFIXES:
-            refuse("rows", f"a file of type {', '.join(SUFFIXES)}", path)
-        if not path.is_file():
-            refuse("rows", "files that exist", path)
-    if suffixes == {".npy"}:
-        _refuse_columns(column, id_column, target)
-        return rows_of_npy(paths)
-    if ".npy" in suffixes:
-        refuse("rows", "either .npy files or tables", f"both, as in {paths[0].parent}")
-    return rows_of_tables([PARTS[path.suffix.lower()](path) for path in paths], column, id_column, target)
-
-
-def _open_places(source: str, filesystem: Any, column: str | None, id_column: str | None, target: str | None) -> Rows:
-    places = find_places(source, filesystem, SUFFIXES)
-    suffixes = {place.suffix.lower() for place in places}
-    if suffixes == {".npy"}:
-        _refuse_columns(column, id_column, target)
-        return rows_of_arrays([PlacedArray(place) for place in places], [str(place) for place in places])
-    if ".npy" in suffixes or not suffixes <= set(SUFFIXES):
-        refuse("rows", f"either .npy files or tables ({', '.join(PARTS)})", source)
-    return rows_of_tables([PARTS[place.suffix.lower()](place) for place in places], column, id_column, target)
-
-
-def _find(source: str | os.PathLike[str] | list[Any] | tuple[Any, ...]) -> list[Path]:
-    if isinstance(source, list | tuple):
-        odd = [item for item in source if not isinstance(item, str | os.PathLike)]
-        if odd or not source:
-            refuse("rows", "an array, or a list of paths", f"a list with {type(odd[0]).__name__}" if odd else "[]")
-        return [Path(item) for item in source]
-    path = Path(source)
-    if path.is_dir():
-        # Other files are left alone: writers of shards put notes such as _SUCCESS or state.json beside them.
-        found = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
-        return found or refuse("rows", f"a folder with files of type {', '.join(SUFFIXES)}", path)
-    if path.exists() or not glob.has_magic(str(path)):
-        return [path]
-    matches = sorted(glob.glob(str(path), recursive=True))
-    return [Path(match) for match in matches] or refuse("rows", "a pattern that matches files", repr(str(path)))
-
-
-def _part_in_memory(source: Any) -> Part | None:
-    # Whoever holds such an object has imported its library, so there is no need to import it to look.
-    arrow, datasets = sys.modules.get("pyarrow"), sys.modules.get("datasets")
-    if arrow is not None and isinstance(source, arrow.RecordBatch):
-        return MemoryPart(arrow.Table.from_batches([source]))
-    if arrow is not None and isinstance(source, arrow.Table):
-        return MemoryPart(source)
-    if datasets is not None and isinstance(source, getattr(datasets, "Dataset", ())):
-        return DatasetPart(source)
-    return None
-
-
-def _refuse_columns(column: str | None, id_column: str | None, target: str | None) -> None:
-    for argument, value in (("column", column), ("id_column", id_column), ("target", target)):
-        if value is not None:
-            refuse(argument, "left out where there are no columns to choose from", repr(value))
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        refuse(argument, "a list of names", repr(names))
+    if argument == "columns" and (not names or len(set(names)) < len(names)):
+        refuse(argument, "at least one name, and none twice", repr(list(names)))
+    return tuple(names)

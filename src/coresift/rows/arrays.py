@@ -1,8 +1,7 @@
-"""Rows in numpy arrays and .npy files, whole or in shards."""
+"""Rows in numpy arrays and .npy files, whole or in shards, here or elsewhere."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,15 +11,18 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import refuse
-from coresift.rows.base import Block, Rows, bounds_of, by_part, to_single
+from coresift.checks import InputError, refuse
+from coresift.rows.base import Block, Rows, to_single
+from coresift.tables.npy import map_npy, read_header
+from coresift.tables.parts import bounds_of, by_part, first_line
+from coresift.tables.places import Place
 from coresift.types import Ints, Singles
 
 # What they return has a shape and a dtype, and gives rows by slice or by ascending numbers.
 Opener: TypeAlias = Callable[[], Any]
 
-# numpy parses a file's header as Python, and Python 3.11's parser can fail when two threads use it at once.
-PARSING = threading.Lock()
+# Single rows are asked for one by one where they are sparser than this; otherwise all between them are read too.
+SPARSE = 64
 STRETCH = 8  # blocks of a file that may be mapped at once while rows are picked
 
 
@@ -97,10 +99,55 @@ class NpyFile:
 
     def __call__(self) -> NDArray[Any]:
         """Map the file."""
-        return _map(self.path)
+        return map_npy(self.path)
 
     def __reduce__(self) -> tuple[type[NpyFile], tuple[Path]]:
         return NpyFile, (self.path.absolute(),)
+
+
+@dataclass(frozen=True)
+class PlacedArray:
+    """Opens a .npy file that lies elsewhere; only the rows that are asked for are read."""
+
+    place: Place
+
+    def __call__(self) -> DistantArray:
+        """Read its header."""
+        return DistantArray(self.place)
+
+
+class DistantArray:
+    """The matrix in a .npy file, read by byte ranges."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        try:
+            with place.open() as file:
+                self.shape, columns, self.dtype, self._start = read_header(file, file.size(), str(place))
+        except OSError as error:
+            raise InputError(f"The file {place} cannot be read: {first_line(error)}.") from error
+        self.ndim = len(self.shape)
+        if columns and self.ndim > 1 and min(self.shape) > 1:
+            refuse("rows", ".npy files that hold one row after the other, where they are not local", place)
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]:
+        with self._place.open() as file:
+            if isinstance(rows, slice):
+                start, stop, _ = rows.indices(self.shape[0])
+                return self._read(file, start, max(stop, start))
+            if rows.size and rows[-1] - rows[0] < SPARSE * rows.size:
+                return np.asarray(self._read(file, int(rows[0]), int(rows[-1]) + 1).take(rows - rows[0], axis=0))
+            some = [self._read(file, int(row), int(row) + 1) for row in rows]
+            return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *some])
+
+    def _read(self, file: Any, start: int, stop: int) -> NDArray[Any]:
+        width = self.shape[1] * self.dtype.itemsize
+        try:
+            file.seek(self._start + start * width)
+            content = file.read((stop - start) * width)
+            return np.frombuffer(content, self.dtype).reshape(stop - start, self.shape[1])
+        except (ValueError, OSError) as error:
+            raise InputError(f"The file {self._place} cannot be read: {first_line(error)}.") from error
 
 
 def _itself(array: NDArray[Any]) -> NDArray[Any]:
@@ -113,17 +160,8 @@ def _shape(opener: Opener, name: str) -> tuple[int, int]:
     return array.shape[0], array.shape[1]
 
 
-def _map(path: Path) -> NDArray[Any]:
-    try:
-        # Unlike np.load this never looks for a pickle or an archive, so the message fits what is wrong.
-        with PARSING:
-            return np.asarray(np.lib.format.open_memmap(path, mode="r"))
-    except (ValueError, OSError, EOFError, OverflowError) as error:
-        refuse("rows", "readable .npy files of numbers", f"{path} ({error})")
-
-
 def _check(what: str, array: Any) -> None:
     if array.ndim != 2:
-        refuse("rows", "a 2-D array, one row an item", f"{what} with {array.ndim} dimension(s), shape {array.shape}")
+        refuse("rows", "a 2-D array, one item per row", f"{what} with {array.ndim} dimension(s), shape {array.shape}")
     if array.dtype.kind not in "fiub":
         refuse("rows", "real numbers", f"{what} of {array.dtype}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, refuse
+from coresift.tables.table import Table
 from coresift.types import Floats, Ints, Singles, digest
 
 Block: TypeAlias = tuple[int, Callable[[], Singles]]
@@ -19,7 +21,15 @@ Stretch: TypeAlias = "Callable[[Rows], Iterator[Singles]]"
 # Two rows of this length are at most 2e18 apart, so squared distances stay far from the end of float32 (3.4e38).
 LONGEST = 1e18
 
+# Columns whose standard deviations differ by more than this are told: the smaller one hardly counts in a distance.
+UNEVEN = 100.0
+
 CHANGED = "rows must stay as they are while they are used; a file has changed since it was opened."
+
+
+def checksum(_: int, block: Singles) -> int:
+    """Return a checksum of a block's numbers; it is a block function, so that any engine can run it."""
+    return zlib.crc32(np.ascontiguousarray(block, np.float32).data.cast("B"))
 
 
 class Rows(ABC):
@@ -98,13 +108,59 @@ class Rows(ABC):
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The names of the d columns, where each is one of a table."""
+        """The names of the table's columns that are the rows: d of numbers, or one of lists; None without a table."""
+        return None
+
+    @property
+    def table(self) -> Table | None:
+        """The table that the rows come from, row by row, with all of its columns; None if they come from none."""
         return None
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
         """Return the values of the own id column for these rows; None if there is no such column."""
         self._numbers(ids)
         return None
+
+    def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
+        """Return the row numbers of some ids, in their order; refuse an id that no row has, or that several have.
+
+        Ids are compared as texts, so 7 and "7" are one. `argument` is what a sentence calls them.
+
+        >>> import pyarrow as pa
+        >>> from coresift.rows import open_rows
+        >>> open_rows(pa.table({"id": ["a", "b"], "x": [1, 2]})).numbers_of(["b"]).tolist()
+        [1]
+        """
+        refuse(argument, "row numbers, where rows have no ids", "ids")
+
+    def named(self, ids: Sequence[Any], name: str = "id") -> Rows:
+        """Return a view of these rows that have ids, one per row."""
+        from coresift.rows.views import named
+
+        return named(self, ids, name)
+
+    def standardized(self) -> Rows:
+        """Return a view in which each column has mean 0 and standard deviation 1; a constant column is 0."""
+        from coresift.rows.views import standardized
+
+        return standardized(self)
+
+    def scale_hint(self) -> str | None:
+        """Return a sentence if the columns of a table are on very different scales, as seen in up to 1,024 rows."""
+        if self.columns is None or len(self.columns) != self.d or self.d < 2:
+            return None
+        spread = self._spread_rows().std(axis=0, dtype=np.float64)
+        known = np.flatnonzero(spread > 0)
+        if known.size < 2:
+            return None
+        least, most = known[spread[known].argmin()], known[spread[known].argmax()]
+        ratio = spread[most] / spread[least]
+        if ratio <= UNEVEN or not np.isfinite(ratio):
+            return None
+        return (
+            f"The values of column {self.columns[most]!r} vary {ratio:,.0f} times as much as those of "
+            f"{self.columns[least]!r}, so distances are almost its alone; standardize=True gives both the same say."
+        )
 
     def number(self, row: int) -> int:
         """Return what the user calls this row: its number in the rows that this is perhaps a part of."""
@@ -116,7 +172,9 @@ class Rows(ABC):
 
     def normalized(self) -> Rows:
         """Return a view whose rows have Euclidean length 1; a row of zeros stays one."""
-        return _Normalized(self)
+        from coresift.rows.views import Normalized
+
+        return Normalized(self)
 
     def subset(self, ids: ArrayLike) -> Rows:
         """Return a view of some rows, by ascending numbers; they are numbered anew from 0.
@@ -129,18 +187,35 @@ class Rows(ABC):
         numbers = self._numbers(ids)
         if np.any(np.diff(numbers) <= 0):
             refuse("ids", "ascending row numbers", "some that are not")
-        return _Subset(self, numbers)
+        from coresift.rows.views import Subset
+
+        return Subset(self, numbers)
 
     def labels(self, column: str) -> NDArray[Any]:
-        """Return the values of a column of the table that the rows come from, one a row."""
-        refuse("strata", "one label a row where the rows have no columns to choose from", repr(column))
+        """Return the values of a column of the table that the rows come from, one per row."""
+        refuse("strata", "one label per row where the rows have no columns to choose from", repr(column))
 
     def fingerprint(self) -> str:
-        """Return a digest of n, d and up to 1,024 evenly spread rows: the same for the same float32 values."""
+        """Return a digest of n, d and all rows: the same for the same float32 values, wherever they are stored.
+
+        It takes one reading of all rows, once for each `Rows`; `mark` takes what an engine has read.
+        """
         if self._fingerprint is None:
-            spread = np.linspace(0, self.n - 1, min(self.n, 1024)).round().astype(np.int64)
-            self._fingerprint = digest(np.array([self.n, self.d], np.int64), self.take(spread))
+            self.mark([checksum(start, block()) for start, block in self.blocks()])
+        assert self._fingerprint is not None
         return self._fingerprint
+
+    @property
+    def marked(self) -> bool:
+        """Whether the fingerprint is known already."""
+        return self._fingerprint is not None
+
+    def mark(self, checksums: Sequence[int]) -> None:
+        """Take the checksum of every block, in their order, for the fingerprint."""
+        self._fingerprint = digest(np.array([self.n, self.d], np.int64), np.array(checksums, np.uint32))
+
+    def _spread_rows(self) -> Singles:
+        return self.take(np.linspace(0, self.n - 1, min(self.n, 1024)).round().astype(np.int64))
 
     def _numbers(self, ids: ArrayLike) -> Ints:
         numbers = np.asarray(ids)
@@ -157,91 +232,6 @@ class Rows(ABC):
         return f"Rows(n={self.n}, d={self.d})"
 
 
-class _Normalized(Rows):
-    """Rows scaled to length 1. The fingerprint is that of the raw rows: what is stored, not how it is seen."""
-
-    def __init__(self, raw: Rows) -> None:
-        super().__init__(raw.n, raw.d, raw.id_name, raw.target_name)
-        self._raw = raw
-
-    def blocks(self) -> Iterator[Block]:
-        for start, block in self._raw.blocks():
-            yield start, lambda block=block: _unit_length(block())  # type: ignore[misc]
-
-    def _pick(self, ids: Ints) -> Iterator[Singles]:
-        return map(_unit_length, self._raw._pick(ids))
-
-    @property
-    def base(self) -> Rows:
-        return self._raw.base
-
-    def stretch(self, start: int, stop: int) -> Stretch:
-        return partial(_read_units, self._raw.stretch(start, stop))
-
-    def picking(self, ids: Ints) -> Stretch:
-        return partial(_read_units, self._raw.picking(ids))
-
-    @property
-    def read_at_once(self) -> int:
-        return self._raw.read_at_once
-
-    @property
-    def columns(self) -> tuple[str, ...] | None:
-        return self._raw.columns
-
-    def names(self, ids: ArrayLike) -> list[Any] | None:
-        return self._raw.names(ids)
-
-    def labels(self, column: str) -> NDArray[Any]:
-        return self._raw.labels(column)
-
-    def number(self, row: int) -> int:
-        return self._raw.number(row)
-
-    def targets(self, ids: ArrayLike) -> Floats:
-        return self._raw.targets(ids)
-
-    def normalized(self) -> Rows:
-        return self
-
-    def fingerprint(self) -> str:
-        return self._raw.fingerprint()
-
-
-class _Subset(Rows):
-    """Some of other rows, in their order; each pass over them is one stream."""
-
-    def __init__(self, whole: Rows, ids: Ints) -> None:
-        super().__init__(ids.size, whole.d, whole.id_name)
-        self._whole, self._ids = whole, ids
-
-    def blocks(self) -> Iterator[Block]:
-        start = 0
-        for held in _in_blocks(self._pick(np.arange(self.n)), self.block_rows, self.n):
-            yield start, partial(np.concatenate, held)
-            start += self.block_rows
-
-    def _pick(self, ids: Ints) -> Iterator[Singles]:
-        return self._whole._pick(self._ids[ids])
-
-    @property
-    def base(self) -> Rows:
-        return self._whole.base
-
-    def stretch(self, start: int, stop: int) -> Stretch:
-        return partial(_in_whole_blocks, self._whole.picking(self._ids[start:stop]), stop - start)
-
-    def picking(self, ids: Ints) -> Stretch:
-        return self._whole.picking(self._ids[ids])
-
-    def names(self, ids: ArrayLike) -> list[Any] | None:
-        return self._whole.names(self._ids[self._numbers(ids)])
-
-    def labels(self, column: str) -> NDArray[Any]:
-        found: NDArray[Any] = self._whole.labels(column)[self._ids]
-        return found
-
-
 def block_length(d: int) -> int:
     """Return how many rows of d numbers make a block: a power of two, about 2²¹/d, from 256 to 32,768."""
     about = max(2**21 // max(d, 1), 1)
@@ -249,22 +239,14 @@ def block_length(d: int) -> int:
 
 
 def _read_stretch(start: int, stop: int, base: Rows) -> Iterator[Singles]:
-    return map(_joined, _in_blocks(base._read(start, stop), base.block_rows, stop - start))
+    return map(joined, in_blocks(base._read(start, stop), base.block_rows, stop - start))
 
 
 def _pick_from(ids: Ints, base: Rows) -> Iterator[Singles]:
     return base._pick(ids)
 
 
-def _read_units(raw: Stretch, base: Rows) -> Iterator[Singles]:
-    return map(_unit_length, raw(base))
-
-
-def _in_whole_blocks(pieces: Stretch, count: int, base: Rows) -> Iterator[Singles]:
-    return map(_joined, _in_blocks(pieces(base), base.block_rows, count))
-
-
-def _in_blocks(pieces: Iterator[Singles], size: int, total: int) -> Iterator[list[Singles]]:
+def in_blocks(pieces: Iterator[Singles], size: int, total: int) -> Iterator[list[Singles]]:
     """Cut pieces anew: yield what makes up each block of `size` rows, and the rest; they must be `total` rows."""
     held: list[Singles] = []
     count = done = 0
@@ -282,7 +264,8 @@ def _in_blocks(pieces: Iterator[Singles], size: int, total: int) -> Iterator[lis
         yield held
 
 
-def _joined(pieces: list[Singles]) -> Singles:
+def joined(pieces: list[Singles]) -> Singles:
+    """Return pieces one after the other; a single one as it is."""
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
@@ -290,18 +273,6 @@ def to_single(values: NDArray[Any]) -> Singles:
     """Return the values as contiguous float32, without a copy where they are; too large ones become infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.ascontiguousarray(values, dtype=np.float32)
-
-
-def by_part(ids: Ints, bounds: Ints) -> Iterator[tuple[int, Ints]]:
-    """Split sorted row numbers over parts that begin at `bounds`: (part, numbers within it), empty parts left out."""
-    cuts = np.searchsorted(ids, bounds)
-    for part in np.flatnonzero(np.diff(cuts)):
-        yield int(part), ids[cuts[part] : cuts[part + 1]] - bounds[part]
-
-
-def bounds_of(counts: list[int]) -> Ints:
-    """Return where each part begins, and the end of the last."""
-    return np.cumsum([0, *counts], dtype=np.int64)
 
 
 def first_bad_row(rows: Rows) -> int | None:
@@ -340,14 +311,3 @@ def refuse_bad_row(rows: Rows) -> NoReturn:
     position = np.flatnonzero(~np.isfinite(values))[0]
     what = "NaN" if np.isnan(values[position]) else "a number that is infinite or too large for float32"
     raise InputError(f"rows must be finite numbers; row {row} has {what} at position {position}.")
-
-
-def _unit_length(block: Singles) -> Singles:
-    # In float64 neither the squares of large rows overflow nor those of small ones vanish; the whole block is
-    # converted first because a buffered sum would depend on where in the block a row lies.
-    wide = block.astype(np.float64)
-    lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
-    lengths[lengths == 0] = 1
-    with np.errstate(invalid="ignore"):
-        wide /= lengths[:, np.newaxis]
-    return wide.astype(np.float32)

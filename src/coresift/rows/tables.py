@@ -1,66 +1,57 @@
-"""Rows in the columns of tables: Parquet, Arrow files, tables in memory, Hugging Face datasets."""
+"""Rows in the columns of a table: one column of lists of numbers, or several of numbers."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, refuse
-from coresift.rows.base import CHANGED, Block, Rows, bounds_of, by_part, to_single
+from coresift.rows.base import CHANGED, Block, Rows, to_single
+from coresift.tables.parts import Part
+from coresift.tables.table import Table, listed
+from coresift.tables.values import bare_type, features_in, first_null, is_number, is_text, item_type
 from coresift.types import Floats, Ints, Singles
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LABELS_AT_ONCE = 2**16
 
+@dataclass(frozen=True)
+class Choice:
+    """Which columns are asked to be the rows, and which are not.
 
-class Part(ABC):
-    """A table that can be streamed, with its number of rows known."""
+    `column` is one of lists of numbers, `columns` are some of numbers; `exclude` and `target` are neither.
+    """
 
-    name: str
-    count: int
-    schema: pa.Schema
+    column: str | None = None
+    columns: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    target: str | None = None
 
-    @abstractmethod
-    def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
-        """Yield the columns in row order, about `size` rows at a time where the source can."""
-
-    def pick(self, columns: Sequence[str], size: int, ids: Ints) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of sorted `ids`."""
-        return pick_from(self.batches(columns, size), ids, size)
-
-    def stretch(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        """Yield rows `start` to `stop`, about `size` at a time."""
-        return slice_from(self.batches(columns, size), start, stop)
-
-    @property
-    def read_at_once(self) -> int:
-        """The most rows that must be read for one of them."""
-        return 1
+    def refuse_any(self) -> None:
+        """Refuse any choice where there are no columns."""
+        names = {"column": self.column, "columns": self.columns, "exclude_columns": self.exclude, "target": self.target}
+        for argument, value in names.items():
+            if value:
+                refuse(argument, "left out where there are no columns to choose from", repr(value))
 
 
 class TableRows(Rows):
-    """Rows of one table after the other, streamed by the caller's thread and converted by the block's function."""
+    """Rows of a table, streamed by the caller's thread and converted by the block's function."""
 
-    def __init__(self, parts: Sequence[Part], layout: Layout) -> None:
-        counts = [part.count for part in parts]
-        d = _width(parts, layout)
-        super().__init__(sum(counts), d, layout.id_name, layout.target)
-        self._parts, self._layout, self._bounds = parts, layout, bounds_of(counts)
+    def __init__(self, table: Table, layout: Layout) -> None:
+        super().__init__(table.n, _width(table.parts, layout), table.id_name, layout.target)
+        self._table, self._layout = table, layout
 
     def blocks(self) -> Iterator[Block]:
         """Yield blocks of what has been read so far, whatever the boundaries of files, row groups and batches."""
-        stream = chain.from_iterable(part.batches(self._layout.columns, self.block_rows) for part in self._parts)
         start, held, count = 0, [], 0
-        for batch in stream:
+        for batch in self._table.batches(self._layout.columns, self.block_rows):
             used = 0
             while used < batch.num_rows:
                 piece = batch.slice(used, self.block_rows - count)
@@ -82,8 +73,9 @@ class TableRows(Rows):
         return matrices[0] if len(matrices) == 1 else np.concatenate(matrices)
 
     def _read(self, start: int, stop: int) -> Iterator[Singles]:
-        first = int(np.searchsorted(self._bounds, start, side="right")) - 1
-        for part, begin in zip(self._parts[first:], self._bounds[first:].tolist(), strict=False):
+        bounds = self._table.bounds
+        first = int(np.searchsorted(bounds, start, side="right")) - 1
+        for part, begin in zip(self._table.parts[first:], bounds[first:].tolist(), strict=False):
             if begin >= stop:
                 return
             within = max(start - begin, 0), min(stop - begin, part.count)
@@ -94,78 +86,50 @@ class TableRows(Rows):
     @property
     def read_at_once(self) -> int:
         """The rows of the largest group that a table holds together."""
-        return max(part.read_at_once for part in self._parts)
+        return max(part.read_at_once for part in self._table.parts)
 
     def _pick(self, ids: Ints) -> Iterator[Singles]:
         done = 0
-        for batch in self._picked(self._layout.columns, ids):
+        for batch in self._table.pick(self._layout.columns, ids, self.block_rows):
             yield self._layout.matrix(batch, self.d, ids[done : done + batch.num_rows])
             done += batch.num_rows
 
-    def _picked(self, columns: Sequence[str], ids: Ints) -> Iterator[pa.RecordBatch]:
-        for part, numbers in by_part(ids, self._bounds):
-            yield from self._parts[part].pick(columns, self.block_rows, numbers)
-
     @property
-    def parts(self) -> Sequence[Part]:
-        """The tables, one after the other."""
-        return self._parts
+    def table(self) -> Table | None:
+        """The table that the rows are columns of."""
+        return self._table
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The table's columns, unless the rows are lists in one of them."""
-        return None if self._layout.listed else self._layout.columns
+        """The names of the table's columns that are the rows: d of numbers, or one of lists."""
+        return self._layout.columns
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
         """Return the values of the id column for these rows: whole numbers or texts, and other types as text."""
-        numbers = self._numbers(ids)
-        if self.id_name is None:
-            return None
-        order = np.argsort(numbers, kind="stable")
-        found = [names_of(batch.column(self.id_name)) for batch in self._picked([self.id_name], numbers[order])]
-        result = np.empty(numbers.size, object)
-        result[order] = list(chain.from_iterable(found))
-        return list(result)
+        return self._table.names(self._numbers(ids))
+
+    def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
+        """Return the row numbers of some ids, in their order."""
+        return self._table.numbers_of(names, argument)
 
     def labels(self, column: str) -> NDArray[Any]:
-        """Return the values of a column, one a row; each distinct one is held once."""
-        import pyarrow as pa
-
-        names = self._parts[0].schema.names
-        if column not in names:
-            refuse("strata", f"one label a row, or one of the columns {_list(names)}", repr(column))
-        stream = chain.from_iterable(part.batches([column], LABELS_AT_ONCE) for part in self._parts)
-        found = pa.chunked_array([batch.column(0) for batch in stream])
-        if pa.types.is_nested(found.type):
-            refuse("strata", "a column of whole numbers or texts", f"{column!r} of type {found.type}")
-        if not pa.types.is_dictionary(found.type):
-            found = found.dictionary_encode(null_encoding="encode")
-        encoded = found.unify_dictionaries().combine_chunks()
-        distinct = np.empty(len(encoded.dictionary) + 1, object)  # where the place is null, so is the value
-        distinct[:-1] = encoded.dictionary.to_pylist()
-        places: Ints = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy()
-        return distinct[places]
+        """Return the values of a column, one per row; each distinct one is held once."""
+        if column not in self._table.columns:
+            refuse("strata", f"one label per row, or one of the columns {self._table.listed()}", repr(column))
+        return self._table.labels(column)
 
     def targets(self, ids: ArrayLike) -> Floats:
         """Return the numbers of the target column for these rows; a null is NaN."""
         numbers = self._numbers(ids)
-        if self.target_name is None:
-            return super().targets(ids)
-        order = np.argsort(numbers, kind="stable")
-        batches = self._picked([self.target_name], numbers[order])
-        found = [batch.column(self.target_name).cast("double").to_numpy(zero_copy_only=False) for batch in batches]
-        result = np.empty(numbers.size)
-        result[order] = np.concatenate([np.zeros(0), *found])
-        return result
+        return super().targets(ids) if self.target_name is None else self._table.numbers(self.target_name, numbers)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a table are the embedding, one of lists or several of numbers, and which are id and target."""
+    """Which columns of a table are the rows, one of lists or several of numbers, and which one is the target."""
 
     columns: tuple[str, ...]
     listed: bool
-    id_name: str | None
     target: str | None = None
 
     def matrix(self, batch: pa.RecordBatch, d: int, numbers: Ints) -> Singles:
@@ -173,89 +137,70 @@ class Layout:
         if self.listed:
             return to_single(_flat(batch.column(self.columns[0]), d, numbers).reshape(-1, d))
         columns = [batch.column(name) for name in self.columns]
-        nulls = [(_first_null(column), name) for column, name in zip(columns, self.columns, strict=True)]
+        nulls = [(first_null(column), name) for column, name in zip(columns, self.columns, strict=True)]
         position, name = min(nulls)
         if position < batch.num_rows:
             refuse("rows", "numbers without nulls", f"a null in row {numbers[position]}, column {name!r}")
         result = np.empty((batch.num_rows, d), np.float32)
         for place, column in enumerate(columns):
-            result[:, place] = to_single(column.to_numpy(zero_copy_only=False))
+            result[:, place] = to_single(features_in(column))
         return result
 
 
-def rows_of_tables(
-    parts: Sequence[Part], column: str | None, id_column: str | None, target: str | None = None
-) -> TableRows:
-    """Return rows over tables that have the same columns."""
-    layout = _layout(parts[0].schema, column, id_column, target)
-    for part in parts[1:]:
-        other = _layout(part.schema, column, id_column, target)
+def rows_of_table(table: Table, choice: Choice) -> TableRows:
+    """Return rows over the columns of a table."""
+    layout = _layout(table, choice)
+    for part in table.parts[1:]:
+        other = _layout(Table([part], table.argument, table.id_name), choice)
         if other != layout:
-            refuse(
-                "rows",
-                f"files with the same columns ({_list(layout.columns)})",
-                f"{part.name} with {_list(other.columns)}",
-            )
-    return TableRows(parts, layout)
+            allowed = f"files with the same columns ({listed(layout.columns)})"
+            refuse("rows", allowed, f"{part.name} with {listed(other.columns)}")
+    return TableRows(table, layout)
 
 
-def pick_from(batches: Iterator[pa.RecordBatch], ids: Ints, size: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of sorted `ids`, numbered along the batches, at most `size` at a time; stop after the last."""
-    import pyarrow as pa
-
-    start = done = 0
-    for batch in batches:
-        stop = done + int(np.searchsorted(ids[done:], start + batch.num_rows))
-        for at in range(done, stop, size):
-            yield batch.take(pa.array(ids[at : min(at + size, stop)] - start))
-        start, done = start + batch.num_rows, stop
-        if done == ids.size:
-            return
-
-
-def slice_from(batches: Iterator[pa.RecordBatch], start: int, stop: int) -> Iterator[pa.RecordBatch]:
-    """Yield rows `start` to `stop`, numbered along the batches, and look at no batch after them."""
-    for batch in batches:
-        if start < min(stop, batch.num_rows):
-            first = max(start, 0)
-            yield batch.slice(first, min(stop, batch.num_rows) - first)
-        start, stop = start - batch.num_rows, stop - batch.num_rows
-        if stop <= 0:
-            return
-
-
-def _layout(schema: pa.Schema, column: str | None, id_column: str | None, target: str | None) -> Layout:
-    if len(set(schema.names)) < len(schema.names):
-        refuse("rows", "a table whose columns have different names", _list(schema.names))
-    for argument, name in (("column", column), ("id_column", id_column), ("target", target)):
-        if name is not None and name not in schema.names:
-            refuse(argument, f"one of {_list(schema.names)}", repr(name))
-    lists = [field.name for field in schema if _is_number(_item(field.type))]
-    if column is not None and column not in lists:
-        refuse("column", "a column of lists of numbers", f"{column!r} of type {schema.field(column).type}")
-    if column is not None and column == id_column:
-        refuse("id_column", "another column than the embedding", repr(id_column))
-    if id_column is not None and not _is_id(schema.field(id_column).type):
-        allowed = "a column of whole numbers or texts"
-        refuse("id_column", allowed, f"{id_column!r} of type {schema.field(id_column).type}")
-    id_name = id_column or ("id" if "id" in schema.names and _is_id(schema.field("id").type) else None)
-    if target is not None and (target == id_name or not _is_number(schema.field(target).type)):
-        refuse("target", "a column of numbers that is not the id", f"{target!r} of type {schema.field(target).type}")
-    lists = [column] if column is not None else [name for name in lists if name != id_name]
+def _layout(table: Table, choice: Choice) -> Layout:
+    _check(table, choice)
+    out = {table.id_name, choice.target, *choice.exclude, *table.index_columns}
+    if choice.columns is not None:
+        return Layout(choice.columns, False, choice.target)
+    lists = [name for name in table.columns if is_number(item_type(table.type_of(name))) and name not in out]
+    lists = lists if choice.column is None else [choice.column]
     if len(lists) > 1:
-        names = _list(lists)
-        raise InputError(f"column must say which lists of numbers are the rows: one of {names}; got None.")
+        raise InputError(f"column must say which lists of numbers are the rows: one of {listed(lists)}; got None.")
     if lists:
-        return Layout((lists[0],), True, id_name, target)
-    others = (id_name, target)
-    numeric = tuple(field.name for field in schema if _is_number(field.type) and field.name not in others)
+        return Layout((lists[0],), True, choice.target)
+    numeric = tuple(name for name in table.columns if is_number(table.type_of(name)) and name not in out)
     if not numeric:
-        found = ", ".join(f"{field.name!r} ({field.type})" for field in schema) or "none"
-        wanted = "a table with a column of embeddings (lists of numbers) or columns of numbers"
-        texts = any(_is_text(field.type) for field in schema)
-        hint = "; to embed a column of texts, see coresift embed --help" if texts else ""
-        refuse("rows", wanted, f"columns {found}{hint}")
-    return Layout(numeric, False, id_name, target)
+        _refuse_columns(table)
+    return Layout(numeric, False, choice.target)
+
+
+def _check(table: Table, choice: Choice) -> None:
+    asked = {"column": [choice.column], "target": [choice.target], "exclude_columns": choice.exclude}
+    for argument, names in {**asked, "columns": choice.columns or ()}.items():
+        for name in names:
+            if name is not None:
+                table.require(argument, name)
+    if choice.column is not None and choice.columns is not None:
+        refuse("columns", "left out where column names lists of numbers", repr(choice.columns))
+    if choice.column is not None and not is_number(item_type(table.type_of(choice.column))):
+        refuse("column", "a column of lists of numbers", f"{choice.column!r} of type {table.type_of(choice.column)}")
+    if choice.target is not None and (choice.target == table.id_name or not is_number(table.type_of(choice.target))):
+        allowed = "a column of numbers that is not the id"
+        refuse("target", allowed, f"{choice.target!r} of type {table.type_of(choice.target)}")
+    for name in choice.columns or ():
+        if not is_number(table.type_of(name)):
+            refuse("columns", "columns of numbers", f"{name!r} of type {table.type_of(name)}")
+        if name in (table.id_name, choice.target, *choice.exclude):
+            refuse("columns", "other columns than the id, the target and those excluded", repr(name))
+
+
+def _refuse_columns(table: Table) -> None:
+    came = ", ".join(f"{field.name!r} ({field.type})" for field in table.schema) or "none"
+    wanted = "a table with a column of embeddings (lists of numbers) or columns of numbers"
+    texts = any(is_text(field.type) for field in table.schema)
+    hint = "; to embed a column of texts, see coresift embed --help" if texts else ""
+    refuse("rows", wanted, f"columns {came}{hint}")
 
 
 def _width(parts: Sequence[Part], layout: Layout) -> int:
@@ -270,7 +215,7 @@ def _width(parts: Sequence[Part], layout: Layout) -> int:
 
 
 def _list_length(part: Part, column: str) -> int:
-    fixed = getattr(part.schema.field(column).type, "list_size", None)
+    fixed = getattr(bare_type(part.schema.field(column).type), "list_size", None)
     if fixed is not None:
         return int(fixed)
     first = next(batch for batch in part.batches([column], 1) if batch.num_rows)
@@ -283,60 +228,15 @@ def _list_length(part: Part, column: str) -> int:
 def _flat(column: pa.Array, d: int, numbers: Ints) -> NDArray[Any]:
     import pyarrow.compute as pc
 
+    column = getattr(column, "storage", column)
     lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
     odd = np.flatnonzero(lengths != d)
     good = len(column) if odd.size == 0 else int(odd[0])
     values = column.slice(0, good).flatten()
-    null = _first_null(values)
+    null = first_null(values)
     if null < len(values):
         refuse("rows", "numbers without nulls", f"a null in the list of row {numbers[null // d]}")
     if odd.size:
         came = "a null" if lengths[good] < 0 else f"{lengths[good]} numbers"
         refuse("rows", f"lists of {d} numbers, as the first one", f"{came} in row {numbers[good]}")
-    return np.asarray(values.to_numpy(zero_copy_only=False))
-
-
-def _first_null(column: pa.Array) -> int:
-    """Return where the first null is; the length if there is none."""
-    if column.null_count == 0:
-        return len(column)
-    return int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-
-
-def _item(kind: pa.DataType) -> pa.DataType | None:
-    import pyarrow.types as kinds
-
-    is_list = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
-    return kind.value_type if is_list else None
-
-
-def _is_number(kind: pa.DataType | None) -> bool:
-    import pyarrow.types as kinds
-
-    return kind is not None and bool(kinds.is_floating(kind) or kinds.is_integer(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow.types as kinds
-
-    return bool(kinds.is_string(kind) or kinds.is_large_string(kind))
-
-
-def _is_id(kind: pa.DataType) -> bool:
-    import pyarrow.types as kinds
-
-    return not (kinds.is_nested(kind) or "binary" in str(kind))
-
-
-def names_of(column: pa.Array) -> list[Any]:
-    """Return the values of an id column: whole numbers or texts, and other types as text."""
-    import pyarrow.types as kinds
-
-    if kinds.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    plain: list[Any] = (column if kinds.is_integer(column.type) else column.cast("string")).to_pylist()
-    return plain
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names)
+    return features_in(values)

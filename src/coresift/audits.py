@@ -1,0 +1,180 @@
+"""How good a model is on the rows at hand, from a few rows that were drawn after it was made.
+
+The model is fixed, the labeled rows L are known, and a sample A of m of the other rows U is drawn, all equally likely.
+With `right` 1 where the model agrees with the label, (Σ_L right + |U|/m·Σ_A right)/n is unbiased for its accuracy on
+these n rows. The model's confidence takes part of the chance out: Σ_U right is estimated as
+λ·Σ_U confidence + |U|/m·Σ_A (right − λ·confidence), which is unbiased for any λ that does not depend on the rows that
+it is used for; each half of the drawn rows has the λ that is best for the other half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm, t
+
+from coresift.types import Bools, Floats, Ints
+
+FEWEST = 50
+# The interval is that of so many times the drawn rows at most, however well the confidence explains them.
+MOST_WORTH = 2.0
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The accuracy of one model on the rows of a run: `value` on all n rows, `unlabeled` on those without a label.
+
+    `trained_on` is how many labels that model had, `rows` how many were drawn for the audit and answered, and `skipped`
+    how many were drawn and had no answer; each of these could be right or wrong, and the interval allows for both.
+    `low` and `high` hold with the stated `confidence` for this audit alone, `low_always` and `high_always` for all
+    audits of the run together: whoever may stop at any of them goes by these.
+    """
+
+    round: int
+    trained_on: int
+    rows: int
+    skipped: int
+    value: float
+    low: float
+    high: float
+    low_always: float
+    high_always: float
+    unlabeled: float
+    what: str = "accuracy"
+    confidence: float = 0.95
+
+    def __str__(self) -> str:
+        if self.what != "accuracy":
+            return f"{self.what} {self.value:.4g}, {self.low:.4g} to {self.high:.4g} (round {self.round})"
+        half = 100 * (self.high - self.low) / 2
+        what = f"round {self.round}, a model of {self.trained_on} labels on these rows"
+        return f"{100 * self.value:.1f} % right, {100 * self.low:.1f} to {100 * self.high:.1f} (± {half:.1f}): {what}"
+
+    def change_since(self, before: Audit) -> str:
+        """Say whether the model got better since an earlier audit, or that this cannot be told yet.
+
+        >>> early = Audit(1, 100, 50, 0, 0.80, 0.68, 0.90, 0.66, 0.92, 0.80)
+        >>> Audit(2, 200, 50, 0, 0.81, 0.70, 0.91, 0.68, 0.93, 0.81).change_since(early)
+        '1.0 ± 15.2 points: cannot tell yet'
+        """
+        gain = 100 * (self.value - before.value)
+        half = 100 * np.hypot((self.high - self.low) / 2, (before.high - before.low) / 2)
+        verdict = ": cannot tell yet" if abs(gain) <= half else ""
+        return f"{gain:.1f} ± {half:.1f} points{verdict}"
+
+
+def audit_accuracy(
+    right: Bools,
+    drawn: Floats,
+    unlabeled: Floats,
+    known: Bools,
+    rng: np.random.Generator,
+    round: int,
+    skipped: int = 0,
+    audits: int = 1,
+) -> Audit:
+    """Estimate the accuracy of a model on all rows.
+
+    Args:
+        right: Whether the model was right on each row that was drawn and answered.
+        drawn: The model's confidence in its answer on these rows.
+        unlabeled: Its confidence on all rows of U, the drawn ones included.
+        known: Whether it is right on each row of L.
+        rng: Halves the drawn rows.
+        round: Of which round the model is.
+        skipped: How many drawn rows have no answer.
+        audits: How many audits the run has.
+    """
+    n, m = unlabeled.size + known.size, right.size
+    rate, worth = _rate(right.astype(np.float64), drawn, unlabeled, rng)
+    sampled = (m + skipped) / max(unlabeled.size, 1)
+
+    def on_all(value: float) -> float:
+        return float((known.sum() + unlabeled.size * np.clip(value, 0, 1)) / n)
+
+    def interval(level: float) -> tuple[float, float]:
+        low, high = _wilson(rate, worth, level, sampled)
+        out = skipped / (m + skipped)
+        return on_all((1 - out) * low), on_all((1 - out) * high + out)
+
+    low, high = interval(0.95)
+    low_always, high_always = interval(1 - 0.05 / audits)
+    value = on_all(rate)
+    return Audit(round, known.size, m, skipped, value, low, high, low_always, high_always, float(np.clip(rate, 0, 1)))
+
+
+def audit_error(
+    squares: Floats,
+    drawn: Floats,
+    unlabeled: Floats,
+    trained_on: int,
+    rng: np.random.Generator,
+    round: int,
+    skipped: int = 0,
+    audits: int = 1,
+) -> Audit:
+    """Estimate a model's mean squared error on the rows without a label, from that on rows drawn from them.
+
+    `drawn` and `unlabeled` have the spread of the model's predictions, whose square takes part of the chance out.
+    """
+    m = squares.size
+    rate, residuals = _difference(squares, drawn**2, unlabeled**2, rng)
+    error = np.sqrt(np.square(residuals).sum() / max(m - 2, 1) / m * max(1 - m / unlabeled.size, 0.0))
+    out = skipped / (m + skipped)
+
+    def interval(level: float) -> tuple[float, float]:
+        half = float(t.ppf(0.5 + level / 2, max(m - 2, 1)) * error)
+        # Nothing bounds the error on rows that nobody could tell, so the largest one seen stands for them.
+        return (1 - out) * max(rate - half, 0.0), (1 - out) * (rate + half) + out * float(squares.max())
+
+    (low, high), (low_always, high_always) = interval(0.95), interval(1 - 0.05 / audits)
+    what = "mean squared error on the rows without a label"
+    return Audit(round, trained_on, m, skipped, rate, low, high, low_always, high_always, rate, what)
+
+
+def _rate(right: Floats, drawn: Floats, unlabeled: Floats, rng: np.random.Generator) -> tuple[float, float]:
+    """Return the estimated part of U that is right, and of how many plain rows that estimate is worth."""
+    m = right.size
+    rate, residuals = _difference(right, drawn, unlabeled, rng)
+    left = float(np.square(residuals).sum())
+    explained = float(np.square(right - right.mean()).sum()) / left if left > 0 else 1.0
+    return rate, m * float(np.clip(explained, 1.0, MOST_WORTH))
+
+
+def _difference(values: Floats, drawn: Floats, unlabeled: Floats, rng: np.random.Generator) -> tuple[float, Floats]:
+    """Return the estimated mean over U of what was seen on some of its rows, and what the predictions leave of it."""
+    m, size = values.size, unlabeled.size
+    half = np.zeros(m, np.bool_)
+    half[rng.permutation(m)[: m // 2]] = True
+    total, rates, residuals = float(unlabeled.sum()), [], np.empty(m)
+    for mine in (half, ~half):
+        slope = _slope(values[~mine], drawn[~mine])
+        residuals[mine] = values[mine] - slope * drawn[mine]
+        # The other half is known; what is left is estimated from this one.
+        rest = size - np.count_nonzero(~mine)
+        about = slope * (total - drawn[~mine].sum()) + rest * residuals[mine].mean()
+        rates.append((about + values[~mine].sum()) / size)
+        residuals[mine] -= residuals[mine].mean()
+    return float(np.mean(rates)), residuals
+
+
+def _slope(right: Floats, confidence: Floats) -> float:
+    """Return how much of the confidence to take off: the least squares slope, from 0 to 1."""
+    spread = confidence - confidence.mean()
+    scale = float(spread @ spread)
+    return float(np.clip(spread @ right / scale, 0, 1)) if scale > 0 else 0.0
+
+
+def _wilson(rate: float, worth: float, level: float, sampled: float) -> tuple[float, float]:
+    """Return Wilson's interval for a rate from so many rows, shorter where they are a good part of all."""
+    rate = float(np.clip(rate, 0, 1))
+    square = norm.ppf(0.5 + level / 2) ** 2 * max(1 - sampled, 0.0)
+    middle = (rate + square / (2 * worth)) / (1 + square / worth)
+    half = np.sqrt(square * (rate * (1 - rate) / worth + square / (4 * worth**2))) / (1 + square / worth)
+    return float(middle - half), float(middle + half)
+
+
+def draw_audit(unlabeled: Ints, count: int, rng: np.random.Generator) -> Ints:
+    """Draw rows for an audit, all equally likely, in ascending order."""
+    return np.sort(rng.choice(unlabeled, min(count, unlabeled.size), replace=False))

@@ -1,0 +1,195 @@
+"""The verbs of a resumable run: start a job, write the rows that it asks, tell it the answers, see how far it is."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from coresift.answers import AnswerFile
+from coresift.checks import InputError
+from coresift.cli.files import check_out, has_column, write_rows
+from coresift.cli.showing import show_facts, speaking, tell
+from coresift.oracle.journal import read_header
+from coresift.oracle.questions import LOSS, Question
+from coresift.oracle.run import Run
+from coresift.redaction import redact
+
+State = Annotated[Path, typer.Option("--state", help="The state file of the run: it keeps every answer.")]
+StatePath = Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")]
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StepJob:
+    """A job that the command line runs in steps, days apart if need be.
+
+    Attributes:
+        name: Its name, which is also the verb after `start`.
+        open: Opens its run: takes the arguments that `start` was given, as JSON keeps them, and the state file; must
+            hand both to `Run`.
+        write: Writes a result where the arguments say, and returns what is shown of it.
+        out: Returns the file that `write` writes.
+        question: What is asked.
+    """
+
+    name: str
+    open: Callable[[Arguments, Path], Run[Any]]
+    write: Callable[[Any, Arguments], list[tuple[str, str]]]
+    out: Callable[[Arguments], Path]
+    question: Question = LOSS
+
+
+JOBS: dict[str, StepJob] = {}
+
+
+def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments]) -> None:
+    """Add the verb that starts a job.
+
+    Args:
+        app: The command line that gets it.
+        job: The job; the other verbs find it by its name.
+        verb: Takes the flags, and returns the arguments of the job, which JSON must be able to keep. Paths become
+            absolute, so that the other verbs work in any folder.
+    """
+    JOBS[job.name] = job
+    own = list(inspect.signature(verb, eval_str=True).parameters.values())
+    more = inspect.Parameter("state", inspect.Parameter.KEYWORD_ONLY, default=Path("run.state"), annotation=State)
+
+    @functools.wraps(verb)
+    def start(*, state: Path, **flags: Any) -> None:
+        arguments = {name: _plain(value) for name, value in verb(**flags).items()}
+        _check_start(state, job.name, arguments)
+        with job.open({"job": job.name, **arguments}, state) as run:
+            _show(run, job, {"job": job.name, **arguments}, f"Started {job.name}; its state is in {state}")
+
+    start.__signature__ = inspect.Signature([*own, more])  # type: ignore[attr-defined]
+    start.__annotations__ = {part.name: part.annotation for part in (*own, more)}
+    app.command(job.name)(speaking(start))
+
+
+def add_verbs(app: typer.Typer) -> None:
+    """Add the verbs `ask`, `tell` and `status`, which work with any job that was started."""
+    for verb in (ask, tell_answers, status):
+        app.command("tell" if verb is tell_answers else verb.__name__)(speaking(verb))
+
+
+def ask(
+    state: StatePath,
+    out: Annotated[Path, typer.Option(help="Where to write the rows to answer: .csv, .parquet or .jsonl.")] = Path(
+        "ask.csv"
+    ),
+) -> None:
+    """Write the rows that a run has to have answered next.
+
+    Example: coresift ask run.state --out ask.csv
+
+    Then add a column of answers to ask.csv, and: coresift tell run.state ask.csv
+    """
+    with _opened(state) as (run, job, arguments):
+        check_out(out, "a table", state)
+        if has_column(out, job.question.column):
+            raise InputError(f"{out} has {job.question.plural} in it already; give another --out, or remove it first.")
+        ids = run.ask()
+        if ids.size:
+            write_rows(out, ids, run.names(ids))
+            tell(wrote=str(out))
+        _show(run, job, arguments, f"Wrote {out}" if ids.size else "There is nothing left to answer")
+
+
+def tell_answers(
+    state: StatePath,
+    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="File with row or id, and a column of answers.")],
+    column: Annotated[str | None, typer.Option(help="The column of answers (by default loss or label).")] = None,
+    correct: Annotated[bool, typer.Option("--correct", help="Replace answers that were told before.")] = False,
+    cannot_tell: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Where labels are asked: the word for a row nobody can label.")
+    ] = None,
+) -> None:
+    """Tell a run answers: some or all, as often as you like; empty cells are not answered yet.
+
+    Example: coresift tell run.state ask.csv
+    """
+    with _opened(state) as (run, job, arguments):
+        if cannot_tell is not None and job.question.numeric:
+            raise InputError("--cannot-tell is for runs that ask labels; this one asks numbers.")
+        ids, values = _read(answers, column or job.question.column, run, job.question)
+        if cannot_tell is not None:
+            values = [None if value == cannot_tell else value for value in values]
+        before = run.status().pending
+        run.tell(ids, values, correct=correct)
+        tell(read=len(ids))
+        _show(run, job, arguments, f"Read {len(ids)} answers to rows of this run; {before} were waited for")
+
+
+def status(state: StatePath) -> None:
+    """Say how far a run has come.
+
+    Example: coresift status run.state
+    """
+    with _opened(state) as (run, job, arguments):
+        _show(run, job, arguments, f"{job.name} of {state}", writing=False)
+
+
+def _check_start(state: Path, name: str, arguments: Arguments) -> None:
+    for flag, value in arguments.items():
+        if isinstance(value, str) and redact(value) != value:
+            raise InputError(
+                f"{flag} must not hold a password or a key, since the state file keeps it; "
+                f"use the environment or a file of credentials; got {redact(value)}."
+            )
+    # A file without a whole line is what a kill has left of a start.
+    if not state.is_file() or b"\n" not in state.read_bytes():
+        return
+    if read_header(state).get("arguments") != {"job": name, **arguments}:
+        raise InputError(
+            f"The state file {state} belongs to another run; go on with that by ask and tell, or give another --state."
+        )
+
+
+@contextmanager
+def _opened(state: Path) -> Iterator[tuple[Run[Any], StepJob, Arguments]]:
+    """Open the run in a state file with the arguments that it was started with."""
+    arguments = read_header(state).get("arguments")
+    if not isinstance(arguments, dict) or arguments.get("job") not in JOBS:
+        raise InputError(f"The state file {state} was not written by start; its run goes on where it was begun.")
+    job = JOBS[arguments["job"]]
+    with job.open(arguments, state) as run:
+        yield run, job, arguments
+
+
+def _read(path: Path, column: str, run: Run[Any], question: Question) -> tuple[Any, list[Any]]:
+    """Return those of the asked rows that a file has an answer for, and the answers."""
+    answers = AnswerFile(path)
+    rows = answers.known(run.asked, run.names(run.asked))
+    look_up = answers.numbers(column) if question.numeric else answers.labels(column)
+    values = look_up(rows, run.names(rows))
+    given = ~np.isnan(values) if question.numeric else values != ""
+    return rows[given], values[given].tolist()
+
+
+def _show(run: Run[Any], job: StepJob, arguments: Arguments, title: str, *, writing: bool = True) -> None:
+    """Show how far the run has come, and write the result of one that has finished."""
+    now = run.status()
+    tell(job=job.name, **asdict(now))
+    facts = [("rows asked", f"{now.asked:,}"), ("answered", f"{now.answered:,}")]
+    if now.pending:
+        facts.append(("waiting for", f"{now.pending:,} ({now.reason}, round {now.round})"))
+    if now.finished:
+        out = job.out(arguments)
+        facts.append(("finished", str(out)))
+        if writing:
+            facts += job.write(run.result, arguments)
+            tell(wrote=str(out))
+    show_facts(title, facts)
+
+
+def _plain(value: Any) -> Any:
+    return str(value.absolute()) if isinstance(value, Path) else value

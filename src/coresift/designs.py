@@ -1,0 +1,188 @@
+"""How rows are drawn once their sizes are known: inclusion probabilities, the draw, and how much its totals vary.
+
+A row's weight is multiplicity / inclusion under every design, so totals are unbiased for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from coresift.inclusion import CERTAIN, fixed_size_inclusion
+from coresift.types import Design, Floats, Ints, Moments, PhaseSample, Uniforms
+from coresift.variance import by_neighbors, independent_draws, independent_rows, spread_terms
+
+__all__ = ["Design", "Independent", "Pivotal", "Poisson", "Systematic"]
+
+NEIGHBORS = "differences from the neighbors in draw order"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Independent(Design):
+    """Draws with replacement, p ∝ sizes (the paper's Algorithm 1); repeats are merged.
+
+    >>> Independent().inclusion(np.array([1.0, 3.0]), 8)
+    array([2., 6.])
+    """
+
+    distinct: ClassVar[bool] = False
+    independent: ClassVar[bool] = True
+    variance_note: ClassVar[str] = "sample variance of the draws"
+
+    def inclusion(self, sizes: Floats, count: int) -> Floats:
+        """Return s·p, the expected count of each row in s draws."""
+        expected: Floats = count * (sizes / sizes.sum())
+        return expected
+
+    def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
+        """Draw Σ inclusion times; positions come back ascending."""
+        cumulative = np.cumsum(inclusion)
+        spots = uniforms.random(round(cumulative[-1])) * cumulative[-1]
+        hits = _hit(cumulative, spots)
+        return np.unique(hits, return_counts=True)
+
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return those of independent draws."""
+        return independent_draws(sample)
+
+    def expected_terms(self, expanded: Floats, inclusion: Floats, left: Floats, strata: Ints) -> Floats:
+        """Return the squared differences from the mean of all draws: order does not matter."""
+        return spread_terms(expanded, left * inclusion, np.zeros_like(strata))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Systematic(Design):
+    """A fixed number of distinct rows at even steps along the sorted order, from one random start.
+
+    >>> Systematic().draw(np.array([0.5, 0.5, 0.5, 0.5]), np.random.default_rng(1))[0].size
+    2
+    """
+
+    variance_note: ClassVar[str] = NEIGHBORS
+
+    def inclusion(self, sizes: Floats, count: int) -> Floats:
+        """Return π = min(1, c·size) with Σ π = count."""
+        return fixed_size_inclusion(sizes, count)
+
+    def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
+        """Take the certain rows and one row at each step."""
+        certain, open_rows, cumulative = _split(inclusion)
+        steps = uniforms.random(1)[0] + np.arange(round(cumulative[-1]))
+        return _merge(certain, open_rows[_hit(cumulative, steps)])
+
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return those of a sorted draw."""
+        return by_neighbors(sample)
+
+    def expected_terms(self, expanded: Floats, inclusion: Floats, left: Floats, strata: Ints) -> Floats:
+        """Return the squared differences from the neighbors' mean."""
+        return spread_terms(expanded, left * inclusion * (1 - inclusion), strata)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pivotal(Design):
+    """A fixed number of distinct rows by duels between neighbors in the sorted order (ordered pivotal method).
+
+    Neighbors seldom come out together, as with `Systematic`, but there is enough chance left for an honest
+    variance. The sequence of duels is carried out once per unit step of Σ π instead of once per row: inside a step
+    the survivor is a row drawn ∝ π, and the row that crosses the step's end duels with it (Deville and Tillé
+    1998; Chauvet 2012 has the equivalence).
+
+    >>> Pivotal().draw(np.array([0.5, 0.5, 0.5, 0.5]), np.random.default_rng(1))[0].size
+    2
+    """
+
+    variance_note: ClassVar[str] = NEIGHBORS
+
+    def inclusion(self, sizes: Floats, count: int) -> Floats:
+        """Return π = min(1, c·size) with Σ π = count."""
+        return fixed_size_inclusion(sizes, count)
+
+    def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
+        """Take the certain rows and the winner of each step."""
+        certain, open_rows, cumulative = _split(inclusion)
+        count = round(cumulative[-1])
+        if count == 0:
+            return _merge(certain, open_rows[:0])
+        numbers = uniforms.random(2 * count)
+        return _merge(certain, open_rows[_duel(cumulative, count, numbers[:count], numbers[count:])])
+
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return those of a sorted draw."""
+        return by_neighbors(sample)
+
+    def expected_terms(self, expanded: Floats, inclusion: Floats, left: Floats, strata: Ints) -> Floats:
+        """Return the squared differences from the neighbors' mean."""
+        return spread_terms(expanded, left * inclusion * (1 - inclusion), strata)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Poisson(Design):
+    """Every row is included independently: distinct rows, a random number of them, `count` on average.
+
+    >>> Poisson().inclusion(np.array([1.0, 1.0]), 1)
+    array([0.5, 0.5])
+    """
+
+    fixed_size: ClassVar[bool] = False
+    variance_note: ClassVar[str] = "Poisson variance"
+
+    def inclusion(self, sizes: Floats, count: int) -> Floats:
+        """Return π = min(1, c·size) with Σ π = count."""
+        return fixed_size_inclusion(sizes, count)
+
+    def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
+        """Toss one coin per row."""
+        drawn = np.flatnonzero(uniforms.random(inclusion.size) < inclusion)
+        return drawn, np.ones(drawn.size, np.int64)
+
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return those of rows that are included independently."""
+        return independent_rows(sample)
+
+
+def _split(inclusion: Floats) -> tuple[Ints, Ints, Floats]:
+    """Return certain positions, the other possible ones, and the latter's cumulative π (ending in a whole number)."""
+    certain = np.flatnonzero(inclusion >= CERTAIN)
+    rest = np.flatnonzero((inclusion > 0) & (inclusion < CERTAIN))
+    cumulative = np.cumsum(inclusion[rest]) if rest.size else np.zeros(1)
+    if rest.size:
+        cumulative *= round(cumulative[-1]) / cumulative[-1]
+    return certain, rest, cumulative
+
+
+def _hit(cumulative: Floats, spots: Floats) -> Ints:
+    return np.minimum(np.searchsorted(cumulative, spots, side="right"), cumulative.size - 1)
+
+
+def _merge(certain: Ints, drawn: Ints) -> tuple[Ints, Ints]:
+    together = np.sort(np.concatenate([certain, drawn]))
+    return together, np.ones(together.size, np.int64)
+
+
+def _duel(cumulative: Floats, count: int, places: Floats, tosses: Floats) -> Ints:
+    """Return the winner of each of `count` unit steps of the cumulative inclusion."""
+    borders = np.arange(1, count)
+    crossing = np.searchsorted(cumulative, borders, side="left")
+    before = np.where(crossing > 0, cumulative[crossing - 1], 0.0)
+    crossing_inclusion = cumulative[crossing] - before
+    # Inside step i: `carried` of it belongs to the last border's survivor, rows up to `filled` share the rest.
+    carried = np.concatenate([[0.0], cumulative[crossing] - borders])
+    filled = np.concatenate([before - (borders - 1), [1.0]])
+    spot = places * filled
+    inside = _hit(cumulative, np.arange(count) + spot)
+    keeps_survivor = spot < carried
+    survivor_wins = tosses[:-1] * (2 - filled[:-1] - crossing_inclusion) < 1 - crossing_inclusion
+    winners = np.empty(count, np.int64)
+    survivor = -1
+    for step in range(count):
+        contender = survivor if keeps_survivor[step] else int(inside[step])
+        if step == count - 1:
+            winners[step] = contender
+        elif survivor_wins[step]:
+            winners[step], survivor = contender, int(crossing[step])
+        else:
+            winners[step], survivor = int(crossing[step]), contender
+    return winners

@@ -1,0 +1,182 @@
+"""Intervals that cannot be silly: of rates, of samples whose values are all equal, and of values in a known range.
+
+A normal interval fails where few sampled values differ from the others: with 0 of 200 rows wrong it has no width. The
+interval of Clopper and Pearson (1934) does not, and Korn and Graubard (1998) carry it over to unequal probabilities: it
+is taken at m trials instead of B, m being the number of equally likely rows that would be as uncertain.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from coresift.checks import positive, real_vector, refuse, share
+from coresift.types import Floats, Interval
+
+
+def clopper_pearson(positives: Any, trials: Any, confidence: float = 0.95) -> tuple[Floats, Floats]:
+    """Return the ends of the exact interval of a rate; counts may be fractions, as effective sizes are.
+
+    Args:
+        positives: How many trials were positive, one number or several.
+        trials: How many trials there were.
+        confidence: The probability that the interval covers the rate, at least.
+
+    Returns:
+        The lower and upper ends.
+
+    Example:
+        >>> low, high = clopper_pearson(0, 200)
+        >>> float(low), round(float(high), 4)
+        (0.0, 0.0183)
+    """
+    from scipy.special import betaincinv
+
+    share("confidence", confidence)
+    counted, out_of = np.broadcast_arrays(np.asarray(positives, np.float64), np.asarray(trials, np.float64))
+    if not np.all((counted >= 0) & (counted <= out_of) & (out_of > 0)):
+        refuse("positives", "from 0 to the number of trials, which is above 0", f"{positives} of {trials}")
+    tail = (1 - confidence) / 2
+    none, every = counted == 0, counted == out_of
+    low = betaincinv(np.where(none, 1.0, counted), out_of - counted + 1, tail)
+    high = betaincinv(counted + 1, np.where(every, 1.0, out_of - counted), 1 - tail)
+    return np.where(none, 0.0, low), np.where(every, 1.0, high)
+
+
+def effective_trials(rate: float, variance: float, rows: int, effective_size: float) -> float:
+    """Return m = min(B, Kish's effective size, p̂(1 − p̂)/v̂): how many equally likely rows are as uncertain.
+
+    Each of the three can be too large by chance: with few positives v̂ is mostly too small. The least one is safe.
+
+    Args:
+        rate: p̂, between 0 and 1.
+        variance: v̂, the estimated variance of the rate.
+        rows: B, how many rows were sampled.
+        effective_size: (Σw)²/Σw².
+
+    Returns:
+        The number of trials to take the exact interval at, at least 1.
+    """
+    spread = rate * (1 - rate)
+    as_uncertain = spread / variance if variance > 0 else math.inf
+    return max(min(float(rows), effective_size, as_uncertain), 1.0)
+
+
+def rate_interval(
+    values: Any,
+    weights: Any,
+    variance: float,
+    *,
+    population: int,
+    least_inclusion: float,
+    confidence: float = 0.95,
+) -> Interval:
+    """Return the share of positives among all rows, with an interval that has no zero width and stays within [0, 1].
+
+    If the sampled values are all 0 or all 1, a row that differs was missed, and it may be one of the least probable:
+    then m = n·min π. Rows that were seen are certain: k sampled positives mean a rate of at least k/n.
+
+    Args:
+        values: 0 or 1 for each sampled row.
+        weights: Their weights; Σ w·value estimates how many rows are positive.
+        variance: The estimated variance of the rate Σ w·value/n, from the design.
+        population: n, how many rows there are.
+        least_inclusion: The smallest probability that any row had to be sampled.
+        confidence: The probability that the interval should cover the rate.
+
+    Returns:
+        The rate with its interval and standard error.
+
+    Example:
+        >>> import numpy as np
+        >>> print(rate_interval(np.zeros(200), np.full(200, 50.0), 0.0, population=10_000, least_inclusion=0.02))
+        0 [0, 0.018276]
+    """
+    sampled = real_vector("values", values, len(values))
+    weighted = real_vector("weights", weights, sampled.size)
+    if not is_binary(sampled):
+        refuse("values", "0 or 1 for each sampled row", "other numbers")
+    positive("least_inclusion", least_inclusion)
+    if not sampled.size:
+        return Interval(math.nan, 0.0, 1.0, math.inf)
+    seen = int(np.count_nonzero(sampled))
+    certain = (seen / population, 1 - (sampled.size - seen) / population)
+    if sampled.size >= population:
+        return Interval(seen / population, *certain, 0.0)
+    rate = float(np.clip(weighted @ sampled / population, *certain))
+    error = math.sqrt(max(variance, 0.0))
+    if seen in (0, sampled.size):
+        rate = float(seen > 0)
+        trials = max(min(population * least_inclusion, float(sampled.size)), 1.0)
+    else:
+        trials = effective_trials(rate, variance, sampled.size, float(weighted.sum() ** 2 / (weighted**2).sum()))
+    low, high = clopper_pearson(rate * trials, trials, confidence)
+    low, high = np.clip((float(low), float(high)), *certain)
+    # The exact interval is about m trials; the rate itself is always inside.
+    return Interval(rate, min(float(low), rate), max(float(high), rate), error)
+
+
+def constant_interval(
+    value: float,
+    ends: tuple[float, float],
+    *,
+    rows: int,
+    population: int,
+    least_inclusion: float,
+    confidence: float = 0.95,
+) -> Interval:
+    """Return the mean of values that were all equal in the sample: others may exist, but they are rare.
+
+    The share of rows with other values is at most that of the exact interval at 0 positives in m = n·min π trials, and
+    they lie within the range. If an end of the range is unknown (infinite), so is that end of the interval.
+
+    Args:
+        value: What every sampled row has.
+        ends: The smallest and largest value that a row can have; infinite if unknown.
+        rows: How many rows were sampled.
+        population: How many rows there are.
+        least_inclusion: The smallest probability that any row had to be sampled.
+        confidence: The probability that the interval should cover the mean.
+
+    Returns:
+        The value as the mean, with its interval.
+
+    Example:
+        >>> print(constant_interval(0.0, (0.0, 5.0), rows=200, population=10_000, least_inclusion=0.02))
+        0 [0, 0.0913799]
+    """
+    least, most = ends
+    if not least <= value <= most:
+        refuse("ends", f"a range that has {value:g} in it", f"{least:g} to {most:g}")
+    positive("least_inclusion", least_inclusion)
+    if rows >= population:
+        return Interval(value, value, value, 0.0)
+    trials = max(min(population * least_inclusion, float(rows)), 1.0)
+    _, share_of_others = clopper_pearson(0.0, trials, confidence)
+    others = min(float(share_of_others), 1 - rows / population)
+    # 0·∞ would not be a number where the value is at an end of its range.
+    down, up = (others * reach if reach > 0 else 0.0 for reach in (value - least, most - value))
+    return Interval(value, value - down, value + up, 0.0)
+
+
+def within(interval: Interval, ends: tuple[float, float]) -> Interval:
+    """Return the interval cut to what is possible: a rate to [0, 1], a total of nonnegative values to [0, ∞).
+
+    Example:
+        >>> print(within(Interval(0.2, -0.1, 0.5, 0.15), (0.0, 1.0)))
+        0.2 [0, 0.5]
+    """
+    value, low, high = (min(max(number, ends[0]), ends[1]) for number in (interval.value, interval.low, interval.high))
+    return Interval(value, low, high, interval.standard_error)
+
+
+def is_binary(values: Floats) -> bool:
+    """Tell whether every value is 0 or 1.
+
+    Example:
+        >>> is_binary(np.array([0.0, 1.0, 1.0])), is_binary(np.array([0.0, 0.5]))
+        (True, False)
+    """
+    return bool(np.all((values == 0) | (values == 1)))

@@ -1,0 +1,5 @@
+"""Estimators of a total from a weighted selection; `estimate(..., method=)` takes them."""
+
+from coresift.estimation.methods import Difference, GeneralizedRegression, HorvitzThompson
+
+__all__ = ["Difference", "GeneralizedRegression", "HorvitzThompson"]

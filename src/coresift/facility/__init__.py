@@ -1,0 +1,155 @@
+"""Rows that cover the others: importance-weighted facility location with a Gaussian kernel.
+
+The rows S are chosen that make Σᵢ uᵢ·max_{j ∈ S ∪ given} κ(xᵢ, xⱼ) large, where uᵢ is a row's importance and
+κ(x, y) = exp(−‖x − y‖²/2h²). The sum is monotone and submodular, so the greedy choice has at least 1 − 1/e of the
+largest possible sum. MaxHerding (Bae, Noh and Sutherland 2024) is the case of equal importance, Uncertainty Herding
+(Bae, Sutherland and Oliveira 2025) that of a model's uncertainty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coresift.clustering.nearest import Labels
+from coresift.clustering.space import take
+from coresift.engine import Workers
+from coresift.facility.greedy import AT_HAND, Greedy
+from coresift.facility.groups import choose_in_groups
+from coresift.facility.kernel import Computed, Stored, neighbor_distance
+from coresift.facility.members import gaussian, nearest_members
+from coresift.facility.pool import Pool
+from coresift.progress import Progress
+from coresift.rows import Rows
+from coresift.types import Bools, Floats, Ints, Singles, Value
+
+# The bandwidth as a part of the median distance between neighboring chosen rows.
+FACTOR = 0.5
+# Up to so many rows the greedy choice is exact; up to so many, all values of κ are stored for it.
+MOST_EXACT, MOST_STORED = 8192, 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage(Value):
+    """The chosen rows in order, what each added to the sum, and which of them stands for each row.
+
+    `labels[i]` is the place of row i's nearest row in `members`, the given rows and then the chosen ones;
+    `distances[i]` is how far it is. `method` says how the rows were chosen: exactly, in groups, or from a sample.
+    """
+
+    ids: Ints
+    gains: Floats
+    given: Ints
+    labels: Labels
+    distances: Singles
+    bandwidth: float
+    method: str
+
+    @property
+    def members(self) -> Ints:
+        """The given rows and the chosen ones."""
+        return np.concatenate([self.given, self.ids])
+
+    @property
+    def counts(self) -> Ints:
+        """How many rows each member stands for, itself included."""
+        return np.bincount(self.labels, minlength=self.given.size + self.ids.size)
+
+    def kernel(self) -> Singles:
+        """How well each row is covered: κ with its nearest member, 1 for a member itself."""
+        return gaussian(self.distances, self.bandwidth)
+
+
+def cover_rows(
+    rows: Rows,
+    count: int,
+    workers: Workers,
+    rng: np.random.Generator,
+    *,
+    importance: Floats | None = None,
+    given: Ints | None = None,
+    free: Bools | None = None,
+    bandwidth: float | None = None,
+    factor: float = FACTOR,
+    exact: bool | None = None,
+    progress: Progress | None = None,
+) -> Coverage:
+    """Choose `count` of the free rows greedily so that all rows are covered by them and the given ones.
+
+    Args:
+        rows: All rows that are to be covered.
+        count: How many rows to choose; there must be as many free rows.
+        workers: Who runs the row blocks.
+        rng: Draws anchors and groups.
+        importance: u ≥ 0, a number per row, not all of them 0; by default all rows count the same.
+        given: Rows that are chosen already, ascending.
+        free: Which rows may be chosen; by default all but the given ones.
+        bandwidth: h; by default `factor` times the median distance between neighbors among the given rows and as many
+            random ones as are to be chosen, so that it shrinks as rows accumulate.
+        factor: See `bandwidth`.
+        exact: Whether every row is compared with every candidate; by default for up to 8,192 rows. Otherwise rows meet
+            in groups of neighbors that are formed anew in several stages.
+        progress: Told of every choice.
+
+    Returns:
+        The choice. Where nothing more can be covered, random rows fill it up.
+    """
+    given = np.zeros(0, np.int64) if given is None else given
+    free = np.ones(rows.n, np.bool_) if free is None else free.copy()
+    free[given] = False
+    progress = progress or Progress()
+    if bandwidth is None:
+        bandwidth = factor * _anchor_distance(rows, count, given, free, rng, workers)
+    exact = rows.n <= MOST_EXACT if exact is None else exact
+    weights = np.ones(rows.n) if importance is None else importance
+    start = _covered(rows, given, bandwidth, rng, workers)
+    if exact:
+        ids, gains = _choose_exactly(rows, count, weights, free, start, bandwidth, workers, progress)
+        method = "exact greedy"
+    else:
+        pool = Pool.of(rows, count, weights, free, start, given.size, bandwidth, rng, workers)
+        ids, gains, method = choose_in_groups(pool, count, rng, workers, progress)
+    if ids.size < count:
+        free[ids] = False
+        others = rng.permutation(np.flatnonzero(free))[: count - ids.size]
+        ids, gains = np.concatenate([ids, others]), np.concatenate([gains, np.zeros(others.size)])
+        method += f"; {others.size} random rows, as nothing more could be covered"
+    labels, distances = nearest_members(rows, np.concatenate([given, ids]), rng, workers)
+    return Coverage(ids, gains, given, labels, distances, bandwidth, method)
+
+
+def _anchor_distance(
+    rows: Rows, count: int, given: Ints, free: Bools, rng: np.random.Generator, workers: Workers
+) -> float:
+    """Return the median distance to the nearest neighbor among the given rows and `count` random free ones."""
+    drawn = rng.choice(np.flatnonzero(free), count, replace=False)
+    return neighbor_distance(take(rows, np.sort(np.concatenate([given, drawn])), workers), rng, workers)
+
+
+def _covered(rows: Rows, given: Ints, bandwidth: float, rng: np.random.Generator, workers: Workers) -> Singles:
+    """Return how well the given rows cover each row."""
+    if not given.size:
+        return np.zeros(rows.n, np.float32)
+    return gaussian(nearest_members(rows, given, rng, workers)[1], bandwidth)
+
+
+def _choose_exactly(
+    rows: Rows,
+    count: int,
+    importance: Floats,
+    free: Bools,
+    covered: Singles,
+    bandwidth: float,
+    workers: Workers,
+    progress: Progress,
+) -> tuple[Ints, Floats]:
+    points = take(rows, np.arange(rows.n), workers)
+    with np.errstate(over="ignore", invalid="ignore"):
+        points -= points.mean(axis=0, dtype=np.float64).astype(np.float32)
+    stored = rows.n <= MOST_STORED
+    kernel = Stored.of(points, bandwidth, workers) if stored else Computed.of(points, bandwidth)
+    scaled = (importance / importance.max()).astype(np.float32)
+    greedy = Greedy(kernel, scaled, free, covered, workers, at_hand=rows.n if stored else AT_HAND)
+    ids, gains = greedy.choose(count, progress)
+    return ids, gains * importance.max()

@@ -1,0 +1,95 @@
+"""The rows in memory that are covered and chosen from: all of them, or a sample where they are too many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.clustering.space import Axes, pieces_of
+from coresift.engine import Workers
+from coresift.inclusion import fixed_size_inclusion
+from coresift.rows import Rows, refuse_bad_row
+from coresift.types import Bools, Floats, Ints, Singles
+
+# How many numbers are held in single precision, and how many in half precision; what is more is sampled.
+MOST_SINGLE, MOST_HALF = 10**8, 4 * 10**8
+# A sample has at least so many rows for each that is to be chosen.
+ROWS_PER_CHOICE = 16
+# How many rows show where the origin and the unit of the points are to be.
+LOOKED_AT = 4096
+# Half precision ends at 65,504; in the unit of their own spread nearly all numbers are below 8.
+LARGEST = np.float32(60_000)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Rows by ascending number, as points about their mean in units of `bandwidth`; an entry of each array per row.
+
+    `importance` is u, divided by the row's chance of being in the pool; `covered` is κ with the nearest of
+    the `given` rows, so many.
+    """
+
+    ids: Ints
+    points: NDArray[np.floating]
+    importance: Floats
+    free: Bools
+    covered: Singles
+    population: int
+    given: int
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        count: int,
+        importance: Floats,
+        free: Bools,
+        covered: Singles,
+        given: int,
+        bandwidth: float,
+        rng: np.random.Generator,
+        workers: Workers,
+    ) -> Pool:
+        """Read the rows once; where they are too many, important rows that are not yet covered are likelier."""
+        ids, inclusion = _sample(rows, count, importance * (1 - covered.astype(np.float64)), rng)
+        points = _read(rows, ids, bandwidth, workers)
+        return cls(ids, points, importance[ids] / inclusion, free[ids], covered[ids], rows.n, given)
+
+    @property
+    def n(self) -> int:
+        """How many rows are here."""
+        return self.ids.size
+
+
+def _sample(rows: Rows, count: int, sizes: Floats, rng: np.random.Generator) -> tuple[Ints, Floats]:
+    """Return all rows, or a systematic sample of them, and each one's inclusion probability."""
+    most = max(MOST_HALF // rows.d, ROWS_PER_CHOICE * count)
+    if rows.n <= most:
+        return np.arange(rows.n), np.ones(rows.n)
+    inclusion = fixed_size_inclusion(sizes, most)
+    spots = np.floor(np.cumsum(inclusion) + rng.random())
+    ids = np.flatnonzero(np.diff(spots, prepend=0.0) > 0)
+    return ids, inclusion[ids]
+
+
+def _read(rows: Rows, ids: Ints, bandwidth: float, workers: Workers) -> NDArray[np.floating]:
+    spread = np.linspace(0, rows.n - 1, min(rows.n, LOOKED_AT)).round().astype(np.int64)
+    mean = rows.take(spread).mean(axis=0, dtype=np.float64).astype(np.float32)
+    axes = Axes(mean, np.float32(bandwidth), None, np.ones(rows.d))
+    half = ids.size * rows.d > MOST_SINGLE
+    points = np.empty((ids.size, rows.d), np.float16 if half else np.float32)
+    done = 0
+    for piece in workers.pick(rows, pieces_of(ids, rows.block_rows), partial(_shift, axes, half), name="reading rows"):
+        if not np.isfinite(piece).all():
+            refuse_bad_row(rows)
+        points[done : done + len(piece)] = piece
+        done += len(piece)
+    return points
+
+
+def _shift(axes: Axes, half: bool, block: Singles) -> NDArray[np.floating]:
+    shifted = axes.shift(block)
+    return np.clip(shifted, -LARGEST, LARGEST).astype(np.float16) if half else shifted

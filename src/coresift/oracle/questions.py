@@ -1,0 +1,191 @@
+"""What is asked about a row, and which answers to it can be used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.checks import LossError
+from coresift.redaction import holds_secret, redact
+from coresift.types import Bools, Ints
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about a row.
+
+    Attributes:
+        argument: The argument that sentences name.
+        plural: What the answers are called.
+        column: The name of their column in files.
+        signed: Whether a number may be negative.
+        numeric: Whether answers are finite numbers (the job gets a float array). Otherwise they are labels: texts,
+            numbers, or None for "cannot tell" (the job gets an object array).
+
+    Example:
+        >>> LOSS.read([0.5, float("nan")], np.array([7, 3]))
+        (array([0.5, nan]), array([ True, False]))
+        >>> CLASS.read(["cat", None], np.array([7, 3]))[0].tolist()
+        ['cat', None]
+    """
+
+    argument: str
+    plural: str
+    column: str
+    signed: bool
+    numeric: bool = True
+
+    @property
+    def allowed(self) -> str:
+        """What can answer it."""
+        return (
+            f"a callable of row numbers, an array of {self.plural}, or a .parquet, .csv or .jsonl file of {self.plural}"
+        )
+
+    def read(self, values: Any, ids: Ints) -> tuple[NDArray[Any], Bools]:
+        """Return one answer per row, and which of them can be used.
+
+        Args:
+            values: A reply, one answer for each of `ids`.
+            ids: The rows that were asked.
+
+        Returns:
+            The answers, and a mask of those that can be used.
+
+        Raises:
+            LossError: The reply is not one answer per row.
+        """
+        try:
+            answers = self._numbers(values, ids) if self.numeric else self._labels(values)
+        except LossError:
+            raise
+        except Exception as error:  # whatever the conversion of a foreign object may raise
+            raise LossError(
+                f"{self.argument} must be {self._kind}, one per row; "
+                f"got {type(values).__name__}, which gave {told(error)}."
+            ) from (None if holds_secret(error) else error)
+        if answers.shape != ids.shape:
+            raise LossError(
+                f"{self.argument} must be one {self.singular} for each of {ids.size} rows; got shape {answers.shape}."
+            )
+        if not self.numeric:
+            return answers, np.array([value is not _BAD for value in answers], np.bool_)
+        return answers, np.isfinite(answers) & (self.signed | (answers >= 0))
+
+    def check(self, values: Any, ids: Ints, *, source: str | None = None, names: Sequence[Any] | None = None) -> Any:
+        """Return one usable answer per row, or name the first row without.
+
+        Args:
+            values: One answer for each of `ids`.
+            ids: The rows.
+            source: What the sentence calls the answers.
+            names: The table's own ids of the rows, for the sentence.
+
+        Returns:
+            The answers as an array.
+
+        Raises:
+            LossError: Some answer cannot be used.
+        """
+        answers, good = self.read(values, ids)
+        bad = np.flatnonzero(~good)
+        if bad.size:
+            listed = list(values)
+            row = ids[bad[0]] if names is None else names[bad[0]]
+            came = answers[bad[0]] if self.numeric else _shown(listed[bad[0]])
+            raise LossError(f"{self.refusal(source, row, came)} ({bad.size} of {ids.size} rows are like that).")
+        return answers
+
+    def refusal(self, source: str | None, row: Any, came: Any) -> str:
+        """Return the sentence on an answer that cannot be used, without its end."""
+        allowed = f"finite{'' if self.signed else ' and at least 0'}" if self.numeric else "texts, numbers or None"
+        return f"{source or self.argument} must be {allowed}; row {row} has {came}"
+
+    def same(self, one: Any, other: Any) -> bool:
+        """Say whether two answers are the same."""
+        return bool(one == other) if self.numeric else type(one) is type(other) and bool(one == other)
+
+    def array(self, answers: Sequence[Any]) -> NDArray[Any]:
+        """Return answers in the form that jobs get them."""
+        if self.numeric:
+            return np.array(answers, np.float64)
+        return _objects(answers)
+
+    @property
+    def _kind(self) -> str:
+        return "numbers" if self.numeric else "labels"
+
+    @property
+    def singular(self) -> str:
+        """What one answer is."""
+        return "number" if self.numeric else "label"
+
+    def _numbers(self, values: Any, ids: Ints) -> NDArray[np.float64]:
+        if np.ma.isMaskedArray(values):
+            values = np.ma.filled(values.astype(np.float64), np.nan)
+        raw = values if isinstance(values, np.ndarray) else None
+        if raw is not None and np.iscomplexobj(raw):
+            raise LossError(f"{self.argument} must be numbers, one per row; got complex ones.")
+        try:
+            return np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            found = _each_number(values)
+        if found is None or not np.isfinite(found).any():
+            raise LossError(f"{self.argument} must be numbers, one per row; got {type(values).__name__}.")
+        return found
+
+    def _labels(self, values: Any) -> NDArray[Any]:
+        if isinstance(values, str) or not hasattr(values, "__iter__"):
+            raise LossError(f"{self.argument} must be labels, one per row; got {type(values).__name__}.")
+        return _objects([_label(value) for value in values])
+
+
+LOSS = Question(argument="losses", plural="losses", column="loss", signed=False)
+LABEL = Question(argument="b", plural="labels", column="label", signed=True)
+CLASS = Question(argument="labels", plural="labels", column="label", signed=True, numeric=False)
+
+_BAD: Any = object()
+
+
+def told(error: BaseException | None) -> str:
+    """Return an exception as part of a sentence, without secrets."""
+    return redact(f"{type(error).__name__}: {' '.join(str(error).split())}").rstrip(".: ")
+
+
+def _each_number(values: Any) -> NDArray[np.float64] | None:
+    """Return what numbers a list has, with NaN in the other places; None if it is no list."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
+        return None
+    found = np.full(len(values), np.nan)
+    for place, value in enumerate(values):
+        try:
+            found[place] = float(value)
+        except (TypeError, ValueError):
+            continue
+    return found
+
+
+def _label(value: Any) -> Any:
+    """Return a label that JSON keeps as it is, None for "cannot tell", or _BAD."""
+    value = value.as_py() if hasattr(value, "as_py") else value
+    value = value.item() if isinstance(value, np.generic) else value
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else value if math.isfinite(value) else _BAD
+    return None if type(value).__name__ in ("NAType", "NaTType") else _BAD
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _shown(value: Any) -> str:
+    return redact(repr(value))[:80]

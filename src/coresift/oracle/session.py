@@ -1,0 +1,127 @@
+"""One run's way to an oracle: has its rows answered, and counts what it asked."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.checks import LossError, row_numbers
+from coresift.oracle.asking import Asker, Meter, Pace
+from coresift.oracle.questions import Question
+from coresift.oracle.requests import Tally
+from coresift.oracle.sources import Reader
+from coresift.oracle.store import Answers, Cache
+from coresift.progress import Progress, stage
+from coresift.types import Ints, Ledger, Request
+
+if TYPE_CHECKING:
+    from coresift.oracle import Oracle
+
+
+class Fetcher:
+    """Has the answers of rows put into the answers of one run, by an oracle."""
+
+    def __init__(
+        self,
+        oracle: Oracle,
+        reader: Reader,
+        question: Question,
+        cache: Cache,
+        answers: Answers,
+        progress: Progress,
+    ) -> None:
+        self._oracle, self._cache, self._answers, self._progress = oracle, cache, answers, progress
+        self.question = question
+        self._dear = oracle._source.batched
+        self._telling = threading.Lock()
+        self._asker = Asker(
+            reader,
+            question,
+            batch=oracle.batch if self._dear else 2**62,
+            retries=oracle.retries if self._dear else 0,
+            pause=oracle.pause,
+            timeout=oracle.timeout if self._dear else None,
+            concurrency=oracle.concurrency if self._dear else 1,
+            meter=oracle._meter if self._dear else Meter(None, None),
+            pace=oracle._pace if self._dear else Pace(None),
+            journal=answers.journal,
+            count_call=lambda: oracle._count(calls=1),
+            safe=self._safe,
+        )
+
+    def fetch(self, ids: Ints) -> None:
+        """Return when every one of these rows has an answer."""
+        # The journal holds whole batches in the order asked, so what is left after a stop splits into the same
+        # batches as in a run that was never stopped.
+        pending = self._answers.missing(ids)
+        with stage(self._progress, f"asking for {self.question.plural}", pending.size):
+            while pending.size:
+                if known := self._cache.known(pending.tolist()):
+                    self._answers.keep(list(known), list(known.values()))
+                    self._progress.advance(len(known))
+                claimed = self._cache.claim(self._answers.missing(pending).tolist())
+                if claimed:
+                    try:
+                        self._asker.fetch(np.array(claimed, np.int64), self._keep)
+                    finally:
+                        self._cache.release(claimed)
+                elif (waiting := self._answers.missing(pending)).size:
+                    self._cache.wait(waiting.tolist())
+                pending = self._answers.missing(pending)
+
+    def _keep(self, ids: Ints, answers: NDArray[Any]) -> None:
+        self._answers.keep(ids, answers)
+        self._cache.put(ids, answers)
+        self._oracle._count(answered=ids.size)
+        with self._telling:
+            self._progress.advance(ids.size)
+
+    def _safe(self) -> str:
+        journal = self._answers.journal
+        if journal is None:
+            return "Its earlier answers live in this process only; with a journal, a later run goes on from there."
+        return f"{journal.count} answers are safe in the state file {journal.path}; the same call goes on from there."
+
+
+class Session:
+    """One run's questions to an oracle: which distinct rows it asked, when and why is in its `ledger`.
+
+    The ledger counts what the run asked, whoever answered (the callable, a file, the cache or the journal), so
+    that a result that is saved does not depend on it.
+
+    Example:
+        >>> import numpy as np
+        >>> from coresift.oracle import Oracle
+        >>> with Oracle(np.sqrt).session(50, {}, limit=50, progress=Progress()) as session:
+        ...     _ = session.ask(np.array([4, 9]), round=1, reason="pilot")
+        ...     session.ask(np.array([9, 16]), round=2, reason="check")
+        array([3., 4.])
+        >>> session.ledger
+        Ledger(entries=((1, 'pilot', 2), (2, 'check', 1)))
+    """
+
+    def __init__(self, fetcher: Fetcher, answers: Answers, n: int, limit: int) -> None:
+        self._fetcher, self._answers, self._n, self._limit = fetcher, answers, n, limit
+        self._tally = Tally()
+
+    @property
+    def ledger(self) -> Ledger:
+        """How many distinct rows were asked, by round and reason."""
+        return self._tally.ledger
+
+    def ask(self, ids: Ints, *, round: int, reason: str) -> Any:
+        """Return the answers of the rows with these numbers, in their order; a row may come more than once."""
+        request = Request(np.asarray(ids, np.int64), reason, round)
+        row_numbers("ids", np.unique(request.ids), self._n)
+        total = self.ledger.asked + self._tally.new(request.ids).size
+        if total > self._limit:
+            raise LossError(
+                f"The {self._fetcher.question.plural} of {total} rows were asked, and the limit is {self._limit}; "
+                "this is a defect of coresift, please report it."
+            )
+        self._tally.note(request)
+        self._fetcher.fetch(request.ids)
+        return self._answers.get(request.ids)

@@ -1,0 +1,108 @@
+"""Which rows are asked for their loss first, and which share of every total they carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from coresift.checks import refuse, share
+from coresift.inclusion import FLAT, deal, fixed_size_inclusion, spread
+from coresift.order import snake
+from coresift.types import Clustering, Floats, Frame, Ints, Moments, PhaseSample, Pilot, PilotPlan
+from coresift.variance import within_clusters
+
+__all__ = ["Centers", "Pilot", "Representatives"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Centers(Pilot):
+    """Ask the centers, as the paper does.
+
+    With keep=False only the draws come out (Algorithm 1); with keep=True the centers come out too, with weight
+    1, and the draw is among the other rows. An excluded center is replaced by the nearest row of its cluster
+    that may come out.
+    """
+
+    keep: bool = False
+    asks_centers: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.keep, bool):
+            refuse("keep", "True or False", repr(self.keep))
+
+    def size(self, clusters: int, budget: int) -> int:
+        """Return the number of centers."""
+        return clusters
+
+    def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
+        """Take every cluster's center with certainty."""
+        inclusion = np.zeros(frame.n)
+        inclusion[_stand_ins(clustering, frame)] = 1.0
+        return PilotPlan(inclusion, np.zeros(frame.n), np.arange(frame.n), keep=self.keep, origin="center")
+
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return zeros: the centers are certain."""
+        return Moments()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Representatives(Pilot):
+    """Ask a spread-out random part of the budget, and keep it (our default).
+
+    `part` of the budget, and at least one row per cluster, is dealt to the clusters in whole numbers near
+    (1 − balance)·size/n + balance/k, so that small clusters are sampled too; inside a cluster all rows have the
+    same π₁. A row's share is α = π₁(1−π)/(π₁(1−π) + π₀·b²) with π = π₁ + π₀: π₀ is what the rest of the budget
+    would give it from distances alone, and b ≥ 1 is how many times smaller than the average its cluster is. For
+    equal probabilities this is the split of least variance; b keeps the few pilot rows of a small cluster from
+    carrying it alone, since the second draw can go there in force once their losses are known.
+    """
+
+    part: float = 0.2
+    balance: float = 0.4
+    variance_note: ClassVar[str] = "variance inside the clusters for the pilot"
+
+    def __post_init__(self) -> None:
+        share("part", self.part)
+        share("balance", self.balance, ends=True)
+
+    def size(self, clusters: int, budget: int) -> int:
+        """Return the first part of the budget, one row per cluster if half of the budget allows it."""
+        return max(round(self.part * budget), min(clusters, budget // 2))
+
+    def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
+        """Deal the first part of the budget out over the open rows."""
+        open_rows = frame.open()
+        members = np.bincount(clustering.labels[open_rows], minlength=clustering.k)
+        occupied = int(np.count_nonzero(members))
+        first = min(self.size(occupied, budget), int(members.sum()))
+        dealt = deal(self._wishes(members, first), members, first)
+        now = np.where(open_rows, (dealt / np.maximum(members, 1))[clustering.labels], 0.0)
+        later = fixed_size_inclusion(spread(clustering.powers, open_rows, FLAT), budget - first)
+        smaller = np.maximum(1.0, members.sum() / (max(occupied, 1) * np.maximum(members, 1)))[clustering.labels]
+        chance = now * (1 - np.minimum(now + later, 1.0))
+        # Where nothing comes later, the first draw carries the row alone.
+        carried = np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
+        return PilotPlan(now, carried, snake(clustering), keep=True, origin="pilot", tour=True)
+
+    def moments(self, sample: PhaseSample) -> Moments:
+        """Return those of a stratified draw."""
+        return within_clusters(sample)
+
+    def _wishes(self, members: Ints, first: int) -> Floats:
+        occupied = members > 0
+        even = occupied / max(int(np.count_nonzero(occupied)), 1)
+        wishes: Floats = first * ((1 - self.balance) * members / max(int(members.sum()), 1) + self.balance * even)
+        return wishes
+
+
+def _stand_ins(clustering: Clustering, frame: Frame) -> Ints:
+    centers = clustering.centers
+    lost = np.flatnonzero(np.isin(centers, frame.excluded))
+    if not lost.size:
+        return centers
+    candidates = np.setdiff1d(np.flatnonzero(np.isin(clustering.labels, lost)), frame.excluded)
+    candidates = candidates[np.lexsort((clustering.distances[candidates], clustering.labels[candidates]))]
+    _, first = np.unique(clustering.labels[candidates], return_index=True)
+    return np.concatenate([np.delete(centers, lost), candidates[first]])

@@ -1,0 +1,262 @@
+"""A portfolio of densities, mixed by the pilot: what a row is worth drawing, learned from everything known about it.
+
+No single rule for the sizes of the second draw is good everywhere: distances help where outlying rows have large
+values, cluster levels where values are alike within clusters, a cheap model's loss where that model is right about what
+is hard. The pilot's answers tell which. The size of a row is q = Σⱼ θⱼ·qⱼ, a mixture of densities, and θ minimizes what
+the pilot says the variance of the second draw will be,
+
+    Σ_{S₁} (1 − α)·r²/(π₁·q),
+
+r being the residual of an out-of-fold prediction. This is convex in θ (He and Owen 2014). A weak prior keeps θ near a
+mixture that does well without any evidence, and a uniform floor keeps every row within reach.
+
+What is fixed when: clustering, signals, components, π₁ and α before the pilot; predictions, θ, sizes and the order from
+the pilot's answers, before the second draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coresift.checks import InputError, positive, share
+from coresift.inclusion import FLAT, spread
+from coresift.order import serpentine
+from coresift.prediction import Prediction, feature_columns, predict
+from coresift.signal_table import SignalTable, signal_table
+from coresift.types import Bools, Clustering, Evidence, Floats, Ints, Scores, Strategy, Value
+
+# The mixture that the prior pulls to; a density that is not named starts with `LEAST`.
+PRIOR = {"uniform": 0.25, "distance": 0.25, "level": 0.15, "prediction": 0.25, "exponential": 0.1}
+LEAST = 0.02
+# How many pilot rows' worth of the overall mean a cluster's level starts with.
+LEVEL_ROWS = 0.5
+# No pilot row counts more than this many average ones in the choice of θ: one large answer must not decide it alone.
+MOST_ROWS = 10.0
+# Added to values before their logarithm, and to predictions before they become sizes, as parts of the mean.
+LOG_OFFSET, SIZE_OFFSET = 0.1, 0.05
+STEPS = 80
+
+
+@dataclass(frozen=True, eq=False)
+class Density(Value):
+    """One candidate: its value for every row, with mean 1 over the open ones, and for the pilot's rows out of fold."""
+
+    everywhere: Floats
+    at_pilot: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed(Value):
+    """The outcome: a size for every row, the densities' names and parts θ, the order of the draw, the prediction."""
+
+    sizes: Floats
+    names: tuple[str, ...]
+    theta: Floats
+    order: Ints
+    prediction: Prediction | None
+
+
+@dataclass(frozen=True, eq=False)
+class Known(Value):
+    """What is known when the second draw is planned, as arrays.
+
+    For every row: `share`, α; `open_rows`, whether it is left to chance; `features`, for predictions; `signals`,
+    columns of at least 0 that can be sizes. For the pilot's rows: `ids`, `inclusion` (π₁) and `losses`.
+    """
+
+    clustering: Clustering
+    open_rows: Bools
+    share: Floats
+    features: Floats
+    signals: Floats
+    signal_names: tuple[str, ...]
+    ids: Ints
+    inclusion: Floats
+    losses: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Portfolio(Strategy):
+    """Sizes from a portfolio of densities that the pilot mixes.
+
+    Args:
+        signals: Whatever is known for every row, as `signal_table` takes it; or None.
+        components: The rows' leading components (`leading_components`); without them predictions know clusters only.
+        floor: The part of the sizes that is uniform in any case.
+        prior: How many pilot rows the prior on θ is worth.
+
+    Example:
+        >>> import coresift as cs
+        >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+        >>> cs.select(rows, losses=rows[:, 0] ** 2, budget=50, score=Portfolio(signals=np.abs(rows[:, 0])))
+        Selection(50 of 1000 rows, 10 losses asked, seed=0)
+    """
+
+    signals: Any = None
+    components: Any = None
+    floor: float = 0.1
+    prior: float = 4.0
+    asks: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        share("floor", self.floor)
+        positive("prior", self.prior)
+        for name in ("signals", "components"):
+            value = getattr(self, name)
+            if value is None or isinstance(value, SignalTable):
+                continue
+            length = len(next(iter(value.values())) if isinstance(value, Mapping) else value)
+            object.__setattr__(self, name, signal_table(value, length))
+
+    def scores(self, evidence: Evidence) -> Scores:
+        """Return the mixture's sizes and the order along clusters and sizes."""
+        mixed = mix(known(evidence, self.signals, self.components), floor=self.floor, prior=self.prior)
+        return Scores(mixed.sizes, mixed.order)
+
+
+def known(evidence: Evidence, signals: Any = None, components: Any = None) -> Known:
+    """Return what the evidence, the signals and the rows' components say, as arrays."""
+    clustering, pilot = evidence.clustering, evidence.pilot
+    if evidence.losses.size != pilot.ids.size or not pilot.ids.size:
+        raise InputError("A portfolio needs the losses of a pilot; give losses, or take another score.")
+    table = signal_table(signals, clustering.n)
+    places = None if components is None else signal_table(components, clustering.n).columns
+    return Known(
+        clustering=clustering,
+        open_rows=evidence.frame.open(),
+        share=pilot.plan.share,
+        features=feature_columns(clustering, places, table.columns if table.names else None),
+        signals=table.columns[:, table.sizes],
+        signal_names=tuple(name for name, size in zip(table.names, table.sizes, strict=True) if size),
+        ids=pilot.ids,
+        inclusion=pilot.inclusion,
+        losses=evidence.losses,
+    )
+
+
+def mix(facts: Known, *, floor: float = 0.1, prior: float = 4.0) -> Mixed:
+    """Return the sizes that the pilot's answers ask for.
+
+    Args:
+        facts: What is known.
+        floor: The part of the sizes that is uniform in any case.
+        prior: How many pilot rows the prior on θ is worth.
+
+    Returns:
+        The mixture. If no answer differs from 0, distances above a uniform floor.
+    """
+    clustering = facts.clustering
+    if not facts.losses.any():
+        sizes = spread(clustering.powers, facts.open_rows, FLAT)
+        return Mixed(sizes, (), np.zeros(0), serpentine(clustering, clustering.powers), None)
+    expansion = 1 / facts.inclusion
+    labels = clustering.labels[facts.ids].astype(np.int64)
+    prediction = predict(facts.features[facts.ids], labels, clustering.k, facts.losses, expansion)
+    densities = candidates(facts, prediction)
+    residuals = facts.losses - prediction.out_of_fold
+    stakes = (1 - facts.share[facts.ids]) * expansion * residuals**2
+    stakes = np.minimum(stakes, MOST_ROWS * stakes.mean())
+    at_pilot = np.stack([(1 - floor) * density.at_pilot + floor for density in densities.values()], axis=1)
+    theta = least_variance(at_pilot, stakes, _pull(tuple(densities)), prior)
+    sizes = np.full(clustering.n, floor)
+    for part, density in zip(theta, densities.values(), strict=True):
+        sizes += (1 - floor) * part * density.everywhere
+    return Mixed(sizes, tuple(densities), theta, serpentine(clustering, sizes), prediction)
+
+
+def candidates(facts: Known, prediction: Prediction) -> dict[str, Density]:
+    """Return the densities by name: uniform, distances, cluster levels, predictions and signals."""
+    clustering, ids = facts.clustering, facts.ids
+    powers = clustering.powers
+    level, others = _levels(facts)
+    value = np.maximum(prediction.at(facts.features, clustering.labels.astype(np.int64)), 0.0)
+    unseen = np.maximum(prediction.out_of_fold, 0.0)
+    offset = SIZE_OFFSET * float(value[facts.open_rows].mean())
+    growth, own_growth = _exponential(facts)
+    pairs = {
+        "uniform": (np.ones(clustering.n), np.ones(ids.size)),
+        "distance": (powers, powers[ids]),
+        "squared distance": (powers**2, powers[ids] ** 2),
+        "root of distance": (np.sqrt(powers), np.sqrt(powers[ids])),
+        "level": (level, others),
+        "level × distance": (level * powers, others * powers[ids]),
+        "prediction": (value + offset, unseen + offset),
+        "root of prediction": (np.sqrt(value + offset), np.sqrt(unseen + offset)),
+        "exponential": (growth, own_growth),
+    }
+    for name, column in zip(facts.signal_names, facts.signals.T, strict=True):
+        pairs[name] = (column, column[ids])
+        pairs[f"root of {name}"] = (np.sqrt(column), np.sqrt(column[ids]))
+    scaled = {name: _scaled(*pair, facts.open_rows) for name, pair in pairs.items()}
+    return {name: density for name, density in scaled.items() if density is not None}
+
+
+def least_variance(densities: Floats, stakes: Floats, pull: Floats, prior: float) -> Floats:
+    """Return θ on the simplex that minimizes Σᵢ sᵢ/(Σⱼ θⱼ·qᵢⱼ) + prior·s̄·Σⱼ pullⱼ²/θⱼ.
+
+    The second term is least at θ = pull. The update θⱼ ← θⱼ·√(−∂/∂θⱼ), scaled to sum 1, never increases the objective
+    (Silvey, Titterington and Torsney 1978 have it for optimal designs).
+
+    Args:
+        densities: qᵢⱼ, one line per pilot row, one column per density.
+        stakes: sᵢ, what a row adds to the variance at q = 1.
+        pull: The mixture that the prior pulls to.
+        prior: How many rows the prior is worth.
+
+    Returns:
+        One part per density.
+
+    Example:
+        >>> densities = np.array([[1.0, 4.0], [1.0, 0.1]])
+        >>> least_variance(densities, np.array([1.0, 0.0]), np.array([0.5, 0.5]), prior=0.01).round(2).tolist()
+        [0.08, 0.92]
+    """
+    theta, total = pull.copy(), float(stakes.sum())
+    if total <= 0:
+        return theta
+    weight = prior / stakes.size
+    for _ in range(STEPS):
+        slope = (stakes / total / (densities @ theta) ** 2) @ densities + weight * (pull / theta) ** 2
+        theta = np.maximum(theta * np.sqrt(slope), 1e-12)
+        theta /= theta.sum()
+    return theta
+
+
+def _levels(facts: Known) -> tuple[Floats, Floats]:
+    """Return the mean answer of every row's cluster, and for the pilot's rows that of the others in theirs."""
+    labels, expansion = facts.clustering.labels[facts.ids], 1 / facts.inclusion
+    overall = float(expansion @ facts.losses / expansion.sum())
+    sums = np.bincount(labels, facts.losses, facts.clustering.k) + LEVEL_ROWS * overall
+    counts = np.bincount(labels, minlength=facts.clustering.k) + LEVEL_ROWS
+    others = (sums[labels] - facts.losses) / (counts[labels] - 1)
+    return (sums / counts)[facts.clustering.labels], others
+
+
+def _exponential(facts: Known) -> tuple[Floats, Floats]:
+    """Return exp of a ridge regression of the answers' logarithms: for values that features multiply."""
+    expansion = 1 / facts.inclusion
+    weights = expansion / expansion.mean()
+    mean = float(weights @ facts.losses / weights.sum())
+    logarithms = np.log(facts.losses + LOG_OFFSET * mean)
+    own = facts.features[facts.ids]
+    single = np.zeros(facts.ids.size, np.int64)
+    fit = predict(own, single, 1, logarithms, expansion)
+    middle = float(weights @ logarithms / weights.sum())
+    everywhere = fit.at(facts.features, np.zeros(len(facts.features), np.int64))
+    growth, own_growth = (np.exp(np.clip(part - middle, -4.0, 4.0)) for part in (everywhere, fit.out_of_fold))
+    return growth, own_growth
+
+
+def _scaled(everywhere: Floats, at_pilot: Floats, open_rows: Bools) -> Density | None:
+    """Return the density with mean 1 over the open rows, or None if it is 0 there."""
+    mean = float(everywhere @ open_rows) / max(int(np.count_nonzero(open_rows)), 1)
+    return Density(everywhere / mean, at_pilot / mean) if np.isfinite(mean) and mean > 0 else None
+
+
+def _pull(names: tuple[str, ...]) -> Floats:
+    parts: Floats = np.array([PRIOR.get(name, 0.0) + LEAST for name in names])
+    return np.asarray(parts / parts.sum())

@@ -1,0 +1,103 @@
+"""Recipes: how a selection is made, as values that `select` and its relatives take as `recipe=`.
+
+This package is the only one that knows the strategies' classes; everything else knows their interfaces.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coresift.designs import Independent, Pivotal, Systematic
+from coresift.pilots import Centers, Representatives
+from coresift.recipes.arguments import Job, Options, PartOptions, check_options, checked_part, merged, settle
+from coresift.scores import Distance, Learned, Mixture, Proxy, Sensitivity
+from coresift.types import Design, Pilot, Recipe, Score
+
+__all__ = [
+    "EVEN_DRAW",
+    "Job",
+    "Options",
+    "PartOptions",
+    "Recipe",
+    "by_distance",
+    "by_proxy",
+    "check_options",
+    "checked_part",
+    "default",
+    "merged",
+    "mixture",
+    "paper",
+    "paper_training",
+    "regression",
+    "rounds",
+    "settle",
+]
+
+# A fixed number of distinct rows, spread along their order: how pilots are drawn, and baselines unless they say more.
+EVEN_DRAW: Design = Systematic()
+
+
+def default() -> Recipe:
+    """Return what `select` does with losses when nothing else is said.
+
+    >>> default().score
+    Learned(floor=0.5)
+    """
+    return Recipe(pilot=Representatives(), score=Learned(), design=Systematic())
+
+
+def paper(holder: Any, *, keep: bool = False) -> Recipe:
+    """Return the paper's Algorithm 1: ask the centers, then draw independently ∝ ℓ(c) + Λ‖e − c‖^z.
+
+    Args:
+        holder: Λ, a number, one per cluster, or "free", "robust" or "estimate" to have it estimated.
+        keep: Keep the centers in the selection, with weight 1, as the paper's experiments do.
+
+    >>> paper(holder=0.1).design
+    Independent()
+    """
+    return Recipe(pilot=Centers(keep=keep), score=Sensitivity(holder=holder), design=Independent())
+
+
+def paper_training(holder: Any = "free") -> Recipe:
+    """Return the recipe of the paper's training experiments: keep the centers, and draw distinct rows.
+
+    Args:
+        holder: Λ, as in `paper`.
+    """
+    return Recipe(pilot=Centers(keep=True), score=Sensitivity(holder=holder), design=Pivotal())
+
+
+def mixture(loss: float = 0.25, distance: float = 0.25) -> Recipe:
+    """Return a recipe that keeps the centers and draws by loss, by distance and uniformly in fixed parts."""
+    return Recipe(pilot=Centers(keep=True), score=Mixture(loss, distance))
+
+
+def by_distance(floor: float = 0.5) -> Recipe:
+    """Return a recipe that asks nothing: distances decide, above a uniform floor."""
+    return Recipe(score=Distance(floor))
+
+
+def by_proxy(losses: Any, floor: float = 0.2) -> Recipe:
+    """Return a recipe that draws by a cheap model's loss of every row, above a uniform floor."""
+    # The order of the draw is that of the cheap losses, so one cluster is as good as many.
+    return Recipe(clusters=1, score=Proxy(losses, floor))
+
+
+def rounds(*, asking: bool) -> Recipe:
+    """Return the defaults of several rounds, those of Algorithm 3; without losses, distances decide."""
+    if not asking:
+        return Recipe(score=Distance(), design=Independent())
+    return Recipe(pilot=Centers(keep=False), score=Sensitivity(holder="free"), design=Independent())
+
+
+def regression(score: Any, pilot: Any, design: Any) -> tuple[Score, Pilot | None, Design]:
+    """Return the parts of a regression: medoids that are kept, then squared distances above a floor.
+
+    A score that needs leverage instead of a pilot goes without medoids.
+    """
+    chosen: Score = checked_part("score", score, Score) or Distance(floor=0.3, power=2.0)
+    asked: Pilot | None = checked_part("pilot", pilot, Pilot)
+    if asked is None and chosen.needs.leverage is None:
+        asked = Centers(keep=True)
+    return chosen, asked, checked_part("design", design, Design) or Pivotal()

@@ -1,0 +1,217 @@
+"""The arguments that `select` and its relatives share: checked, and completed where they were left to us."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, get_type_hints
+
+import numpy as np
+
+from coresift.bounds import paper_size
+from coresift.checks import InputError, positive, refuse, row_numbers, unknown_option, whole
+from coresift.clustering.strata import encode
+from coresift.designs import Pivotal, Systematic
+from coresift.pilots import Representatives
+from coresift.rows import Rows, check_clustered, open_rows
+from coresift.scores import Distance, Learned
+from coresift.types import Clustering, Design, Frame, Pilot, Provenance, Recipe, Score
+
+EXAMPLES = {"pilot": Representatives(), "score": Learned(), "design": Systematic()}
+
+
+class PartOptions(TypedDict, total=False):
+    """What selecting jobs take besides rows, budget, seed and clusters; `settle` checks it."""
+
+    recipe: Recipe | None
+    z: float | None
+    pilot: Pilot | None
+    score: Score | None
+    design: Design | None
+    given: Any
+    exclude: Any
+    normalize: bool | None
+    strata: Any
+    epsilon: float | None
+    delta: float | None
+
+
+class Options(PartOptions, total=False):
+    """What selecting jobs take besides rows, budget and seed."""
+
+    clusters: int | Clustering | None
+
+
+def check_options(function: str, options: Mapping[str, Any], arguments: Sequence[str], known: type) -> None:
+    """Refuse an option that a function does not have, and name the nearest one that it has."""
+    names = list(get_type_hints(known))
+    for name in options:
+        if name not in names:
+            unknown_option(function, name, [*arguments, *names])
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be selected from which rows, checked and completed; nothing has been computed yet.
+
+    `clustering` is one that was made before; without one, `clusters` says how many to make.
+    """
+
+    rows: Rows
+    frame: Frame
+    clusters: int
+    clustering: Clustering | None
+    z: float
+    normalize: bool
+    pilot: Pilot | None
+    score: Score
+    design: Design
+    budget: int
+    seed: int
+
+    @property
+    def room(self) -> int:
+        """How many rows are left to choose besides the given ones."""
+        return self.budget - self.frame.given.size
+
+    def provenance(self, name: str, clustering: Clustering, options: dict[str, str]) -> Provenance:
+        """Return what a selection says about how it was made."""
+        recipe = Recipe(
+            clustering.k, clustering.z, clustering.normalized, pilot=self.pilot, score=self.score, design=self.design
+        )
+        return Provenance(name, self.budget, recipe, self.frame.record(), clustering.seed, options)
+
+
+def settle(
+    rows: Any,
+    budget: int | None,
+    seed: int,
+    *,
+    asking: bool,
+    recipe: Recipe | None = None,
+    clusters: int | Clustering | None = None,
+    z: float | None = None,
+    pilot: Pilot | None = None,
+    score: Score | None = None,
+    design: Design | None = None,
+    given: Any = None,
+    exclude: Any = None,
+    normalize: bool | None = None,
+    strata: Any = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+) -> Job:
+    """Check the arguments and fill in what was left to us; the recipe says what holds where an argument is None."""
+    rows, seed = open_rows(rows), whole("seed", seed, least=0)
+    classes = None if strata is None else encode(strata, rows)
+    frame = Frame(
+        rows.n,
+        row_numbers("given", given, rows.n),
+        row_numbers("exclude", exclude, rows.n),
+        np.zeros(0, np.int32) if classes is None else classes,
+    )
+    explicit = {"z": z, "normalize": normalize, "pilot": pilot, "score": score, "design": design}
+    explicit["clusters"] = None if isinstance(clusters, Clustering) else clusters
+    wanted = merged(recipe, explicit)
+    chosen_pilot, chosen_score, chosen_design = _parts(wanted, asking)
+    budget = _budget(budget, epsilon, delta, (chosen_pilot, chosen_score, chosen_design), frame)
+    clustering = clusters if isinstance(clusters, Clustering) else None
+    if clustering is not None:
+        _check_clustering(clustering, rows, wanted, frame)
+        wanted = replace(wanted, clusters=clustering.k, z=clustering.z, normalize=clustering.normalized)
+        frame = replace(frame, strata=clustering.classes())
+    if chosen_design.distinct and budget >= frame.population:
+        chosen_score, chosen_pilot = Distance(floor=1.0), None  # every row comes out, so there is nothing to learn
+    return Job(
+        rows=rows,
+        frame=frame,
+        clusters=clustering.k if clustering is not None else _cluster_count(wanted.clusters, budget, frame),
+        clustering=clustering,
+        z=2.0 if wanted.z is None else positive("z", wanted.z),
+        normalize=bool(wanted.normalize),
+        pilot=chosen_pilot,
+        score=chosen_score,
+        design=chosen_design,
+        budget=budget,
+        seed=seed,
+    )
+
+
+def merged(recipe: Recipe | None, explicit: dict[str, Any]) -> Recipe:
+    """Return the recipe with those options replaced that were given explicitly."""
+    if recipe is not None and not isinstance(recipe, Recipe):
+        refuse("recipe", "a Recipe, such as cs.recipes.paper(holder=0.1)", type(recipe).__name__)
+    return replace(recipe or Recipe(), **{name: value for name, value in explicit.items() if value is not None})
+
+
+def _parts(recipe: Recipe, asking: bool) -> tuple[Pilot | None, Score, Design]:
+    pilot = checked_part("pilot", recipe.pilot, Pilot)
+    score = checked_part("score", recipe.score, Score) or (Learned() if asking else Distance())
+    needs = score.needs.pilot
+    if not asking and (needs or pilot is not None):
+        part = f"score={score!r}" if needs else f"pilot={pilot!r}"
+        raise InputError(f"{part} asks for losses, and there are none; give losses, or leave it out.")
+    if pilot is None and needs:
+        pilot = Representatives()
+    # Of the sorted designs, which have nearly the same error: after a random pilot no two orders and sizes are the
+    # same, and one random start is the more even draw. Without a pilot, order and sizes are fixed, and a single start
+    # could be a bad one for good; duels keep the interval honest.
+    design = checked_part("design", recipe.design, Design) or (Systematic() if needs else Pivotal())
+    return pilot, score, design
+
+
+def checked_part(name: str, part: Any, kind: type) -> Any:
+    """Return the part, or refuse what is not of its kind."""
+    if part is not None and not isinstance(part, kind):
+        refuse(name, f"one of coresift's {name}s, such as {EXAMPLES[name]}", repr(part))
+    return part
+
+
+def _budget(
+    budget: int | None,
+    epsilon: float | None,
+    delta: float | None,
+    parts: tuple[Pilot | None, Score, Design],
+    frame: Frame,
+) -> int:
+    if epsilon is not None:
+        pilot, score, design = parts
+        algorithm = pilot is not None and pilot.asks_centers and not pilot.keep and score.theorem and design.independent
+        if budget is not None or not algorithm:
+            raise InputError(
+                "epsilon stands instead of a budget in paper mode only: recipe=cs.recipes.paper(holder=...)."
+            )
+        return paper_size(epsilon, delta)
+    if delta is not None:
+        raise InputError("delta goes with epsilon; give both, or a budget alone.")
+    if budget is None:
+        raise InputError("budget must say how many rows to select; got none.")
+    whole("budget", budget)
+    if frame.population == 0:
+        raise InputError("exclude leaves no row to select.")
+    given = frame.given.size
+    if budget < given or budget == given < frame.population:
+        refuse("budget", f"more than the {given} given rows, which count in it", budget)
+    return int(budget)
+
+
+def _cluster_count(clusters: Any, budget: int, frame: Frame) -> int:
+    least = int(frame.strata.max()) + 1 if frame.strata.size else 1
+    if clusters is None:
+        # Classes do part of what clusters are for; with fewer clusters, the pilot has more rows of each.
+        return min(max(budget // (20 if frame.strata.size else 10), least), frame.n)
+    if whole("clusters", clusters) < least:
+        refuse("clusters", f"at least {least}, one for each class in strata", clusters)
+    return int(clusters)
+
+
+def _check_clustering(clustering: Clustering, rows: Rows, wanted: Recipe, frame: Frame) -> None:
+    check_clustered(clustering, rows)
+    if wanted.z is not None and wanted.z != clustering.z:
+        raise InputError(f"z must be that of the clustering, {clustering.z:g}; got {wanted.z}.")
+    if wanted.normalize and not clustering.normalized:
+        raise InputError("normalize=True needs a clustering of normalized rows; this one is not.")
+    if frame.strata.size and not clustering.strata.size:
+        raise InputError("strata needs a clustering that was made within classes; this one was not.")
+    if frame.strata.size and not np.array_equal(frame.strata, clustering.classes()):
+        raise InputError("strata must be the classes that the clustering was made with; these are others.")

@@ -1,0 +1,75 @@
+"""The selected rows of whatever the rows came from, as an Arrow table with all of its columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coresift.checks import refuse
+from coresift.rows import SUFFIXES, Rows, open_rows
+from coresift.rows.embedded import MANIFEST
+from coresift.tables.finding import SUFFIXES as TABLES
+from coresift.tables.finding import find_files
+from coresift.tables.opening import is_tabular, open_table
+from coresift.types import Ints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FEATURES = "features"  # the column of a matrix that has no columns of its own
+
+
+def take(source: Any, ids: Ints, n: int) -> pa.Table:
+    """Return the rows `ids` of n rows, with all of their columns.
+
+    Args:
+        source: Whatever `open_rows` takes, with all n rows or only with those of `ids`, in their order.
+        ids: Row numbers, in any order.
+        n: The number of rows that they are of.
+
+    Returns:
+        An Arrow table with a line for each of `ids`. A matrix becomes the one column `features`, after the ids if
+        its rows have any.
+
+    >>> take({"x": [1, 2, 3]}, np.array([2, 0]), 3).to_pydict()
+    {'x': [3, 1]}
+    >>> take({"x": [3, 1]}, np.array([2, 0]), 3).to_pydict()
+    {'x': [3, 1]}
+    >>> take(np.eye(3), np.array([2]), 3).to_pydict()
+    {'features': [[0.0, 0.0, 1.0]]}
+    """
+    whole = _open(source)
+    if whole.n not in (n, ids.size):
+        refuse("table", f"one of all {n} rows, or of the {ids.size} selected ones", f"{whole.n} rows")
+    numbers = ids if whole.n == n else np.arange(ids.size)
+    if not isinstance(whole, Rows):
+        return whole.take(numbers)
+    return _features(whole, numbers) if whole.table is None else whole.table.take(numbers)
+
+
+def _open(source: Any) -> Any:
+    """Return a table, which need not have any numbers in it, or else rows."""
+    if is_tabular(source):
+        return open_table(source)
+    if isinstance(source, Rows):
+        return source
+    paths = isinstance(source, str) or hasattr(source, "__fspath__")
+    if paths and "://" not in str(source):
+        files = [] if _is_embedded(source) else find_files(source, SUFFIXES, "table")
+        if files and all(file.suffix.lower() in TABLES for file in files):
+            return open_table(list(files))
+    return open_rows(source)
+
+
+def _features(rows: Rows, numbers: Ints) -> pa.Table:
+    import pyarrow as pa
+
+    values = pa.FixedSizeListArray.from_arrays(pa.array(rows.take(numbers).ravel()), rows.d)
+    names = rows.names(numbers)
+    return pa.table({FEATURES: values} if names is None else {"id": names, FEATURES: values})
+
+
+def _is_embedded(source: Any) -> bool:
+    return (Path(source) / MANIFEST).is_file()

@@ -1,0 +1,281 @@
+"""Rows seen otherwise: of unit length, standardized, a part of them, or with ids beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coresift.checks import refuse
+from coresift.rows.base import Block, Rows, Stretch, in_blocks, joined, refuse_bad_row
+from coresift.tables.opening import open_table
+from coresift.tables.table import Table
+from coresift.types import Floats, Ints, Singles
+
+
+class View(Rows):
+    """Other rows, row by row; what a view does not change is theirs."""
+
+    def __init__(self, raw: Rows) -> None:
+        super().__init__(raw.n, raw.d, raw.id_name, raw.target_name)
+        self._raw = raw
+
+    def _seen(self, block: Singles) -> Singles:
+        """Return how a block is seen."""
+        return block
+
+    def _stretched(self, raw: Stretch) -> Stretch:
+        """Return what reads a stretch as it is seen, and is small to send."""
+        return raw
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the blocks as they are seen."""
+        for start, block in self._raw.blocks():
+            yield start, lambda block=block: self._seen(block())  # type: ignore[misc]
+
+    def _pick(self, ids: Ints) -> Iterator[Singles]:
+        return map(self._seen, self._raw._pick(ids))
+
+    @property
+    def base(self) -> Rows:
+        """What has the numbers."""
+        return self._raw.base
+
+    def stretch(self, start: int, stop: int) -> Stretch:
+        """Return a function of `base` that yields rows `start` to `stop` in blocks."""
+        return self._stretched(self._raw.stretch(start, stop))
+
+    def picking(self, ids: Ints) -> Stretch:
+        """Return a function of `base` that yields the rows of ascending `ids`."""
+        return self._stretched(self._raw.picking(ids))
+
+    @property
+    def read_at_once(self) -> int:
+        """How many rows the source reads at least."""
+        return self._raw.read_at_once
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of the columns that are the rows."""
+        return self._raw.columns
+
+    @property
+    def table(self) -> Table | None:
+        """The table that the rows come from."""
+        return self._raw.table
+
+    def names(self, ids: ArrayLike) -> list[Any] | None:
+        """Return the own ids of these rows."""
+        return self._raw.names(ids)
+
+    def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
+        """Return the row numbers of some ids."""
+        return self._raw.numbers_of(names, argument)
+
+    def labels(self, column: str) -> NDArray[Any]:
+        """Return the values of a column, one per row."""
+        return self._raw.labels(column)
+
+    def number(self, row: int) -> int:
+        """Return what the user calls this row."""
+        return self._raw.number(row)
+
+    def targets(self, ids: ArrayLike) -> Floats:
+        """Return the labels of these rows from the target column."""
+        return self._raw.targets(ids)
+
+
+class Normalized(View):
+    """Rows scaled to length 1. The fingerprint is that of the raw rows: what is stored, not how it is seen."""
+
+    def _seen(self, block: Singles) -> Singles:
+        return _unit_length(block)
+
+    def _stretched(self, raw: Stretch) -> Stretch:
+        return partial(_read_units, raw)
+
+    def normalized(self) -> Rows:
+        """Return itself."""
+        return self
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the raw rows."""
+        return self._raw.fingerprint()
+
+    @property
+    def marked(self) -> bool:
+        """Whether the fingerprint of the raw rows is known already."""
+        return self._raw.marked
+
+    def mark(self, checksums: Sequence[int]) -> None:
+        """Take the checksums for the raw rows; they are those of the raw blocks."""
+        self._raw.mark(checksums)
+
+
+class Standardized(View):
+    """Rows whose columns are shifted and scaled. They have a fingerprint of their own: other rows, other clusters."""
+
+    def __init__(self, raw: Rows, mean: Floats, scale: Floats) -> None:
+        super().__init__(raw)
+        self._mean, self._scale = mean, scale
+
+    def _seen(self, block: Singles) -> Singles:
+        return _scaled(block, self._mean, self._scale)
+
+    def _stretched(self, raw: Stretch) -> Stretch:
+        return partial(_read_scaled, raw, self._mean, self._scale)
+
+    def scale_hint(self) -> str | None:
+        """Return None: there is nothing left to say."""
+        return None
+
+
+class Named(View):
+    """Rows with ids beside them, which are the only column of a table."""
+
+    def __init__(self, raw: Rows, ids: Table, name: str) -> None:
+        super().__init__(raw)
+        self._names, self.id_name = ids, name
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the rows; ids are no part of it."""
+        return self._raw.fingerprint()
+
+    @property
+    def marked(self) -> bool:
+        """Whether the fingerprint of the raw rows is known already."""
+        return self._raw.marked
+
+    def mark(self, checksums: Sequence[int]) -> None:
+        """Take the checksums for the raw rows; they are those of the raw blocks."""
+        self._raw.mark(checksums)
+
+    def names(self, ids: ArrayLike) -> list[Any] | None:
+        """Return the ids of these rows."""
+        return self._names.names(self._numbers(ids))
+
+    def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
+        """Return the row numbers of some ids."""
+        return self._names.numbers_of(names, argument)
+
+
+class Subset(View):
+    """Some of other rows, in their order; each pass over them is one stream."""
+
+    def __init__(self, whole: Rows, ids: Ints) -> None:
+        super().__init__(whole)
+        self.n, self.target_name, self._ids = ids.size, None, ids
+        if self.n == 0:
+            refuse("rows", "at least one row of at least one number", f"0 rows of {whole.d} numbers")
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield blocks of what has been read so far."""
+        start = 0
+        for held in in_blocks(self._pick(np.arange(self.n)), self.block_rows, self.n):
+            yield start, partial(np.concatenate, held)
+            start += self.block_rows
+
+    def _pick(self, ids: Ints) -> Iterator[Singles]:
+        return self._raw._pick(self._ids[ids])
+
+    def stretch(self, start: int, stop: int) -> Stretch:
+        """Return a function of `base` that yields rows `start` to `stop` in blocks."""
+        return partial(_in_whole_blocks, self._raw.picking(self._ids[start:stop]), stop - start)
+
+    def picking(self, ids: Ints) -> Stretch:
+        """Return a function of `base` that yields the rows of ascending `ids`."""
+        return self._raw.picking(self._ids[ids])
+
+    @property
+    def read_at_once(self) -> int:
+        """One: whoever picks rows does not read them in groups."""
+        return 1
+
+    @property
+    def table(self) -> Table | None:
+        """None: the table has all rows."""
+        return None
+
+    def names(self, ids: ArrayLike) -> list[Any] | None:
+        """Return the own ids of these rows."""
+        return self._raw.names(self._ids[self._numbers(ids)])
+
+    def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
+        """Return the row numbers of some ids."""
+        rows = self._raw.numbers_of(names, argument)
+        places = np.searchsorted(self._ids, rows)
+        outside = np.flatnonzero(self._ids[np.minimum(places, self.n - 1)] != rows)
+        if outside.size:
+            refuse(argument, "ids of these rows", repr(names[int(outside[0])]))
+        return places
+
+    def labels(self, column: str) -> NDArray[Any]:
+        """Return the values of a column, one per row."""
+        found: NDArray[Any] = self._raw.labels(column)[self._ids]
+        return found
+
+    def targets(self, ids: ArrayLike) -> Floats:
+        """Refuse: a part has no labels."""
+        return Rows.targets(self, ids)
+
+    def number(self, row: int) -> int:
+        """Return the row's number in the part."""
+        return row
+
+
+def named(rows: Rows, ids: Sequence[Any], name: str) -> Rows:
+    """Return rows with ids, one per row."""
+    table = open_table({"id": list(ids)}, argument="ids")
+    if table.n != rows.n:
+        refuse("ids", f"one id for each of {rows.n} rows", f"{table.n} ids")
+    if table.id_name is None:
+        refuse("ids", "whole numbers or texts", "lists")
+    return Named(rows, table, name)
+
+
+def standardized(rows: Rows) -> Rows:
+    """Return rows whose columns have mean 0 and standard deviation 1, after one pass over them."""
+    shift = rows.take([0])[0].astype(np.float64)
+    sums, squares = np.zeros(rows.d), np.zeros(rows.d)
+    for _, block in rows.blocks():
+        # Shifted by the first row, so that columns far from 0 lose no digits.
+        with np.errstate(invalid="ignore"):
+            wide = block().astype(np.float64) - shift
+        sums += wide.sum(axis=0)
+        squares += np.square(wide, out=wide).sum(axis=0)
+    if not np.isfinite(squares).all():
+        refuse_bad_row(rows)
+    mean = sums / rows.n
+    deviation = np.sqrt(np.maximum(squares / rows.n - mean**2, 0))
+    constant = deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-300)
+    return Standardized(rows, shift + mean, np.where(constant, np.inf, deviation))
+
+
+def _read_units(raw: Stretch, base: Rows) -> Iterator[Singles]:
+    return map(_unit_length, raw(base))
+
+
+def _read_scaled(raw: Stretch, mean: Floats, scale: Floats, base: Rows) -> Iterator[Singles]:
+    return (_scaled(block, mean, scale) for block in raw(base))
+
+
+def _in_whole_blocks(pieces: Stretch, count: int, base: Rows) -> Iterator[Singles]:
+    return map(joined, in_blocks(pieces(base), base.block_rows, count))
+
+
+def _scaled(block: Singles, mean: Floats, scale: Floats) -> Singles:
+    return ((block.astype(np.float64) - mean) / scale).astype(np.float32)
+
+
+def _unit_length(block: Singles) -> Singles:
+    # In float64 neither the squares of large rows overflow nor those of small ones vanish; the whole block is
+    # converted first because a buffered sum would depend on where in the block a row lies.
+    wide = block.astype(np.float64)
+    lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+    lengths[lengths == 0] = 1
+    with np.errstate(invalid="ignore"):
+        wide /= lengths[:, np.newaxis]
+    return wide.astype(np.float32)

@@ -1,0 +1,243 @@
+"""What a row is worth drawing, from all that is known before the draw. One class per rule; each is a pure function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coresift.checks import InputError, loss_vector, positive, refuse, share
+from coresift.inclusion import FLAT, parts, spread
+from coresift.order import outward, snake
+from coresift.types import ESTIMATES, Evidence, Floats, Needs, Score, Scores, freeze
+
+__all__ = ["Distance", "Learned", "LeverageMixture", "Mixture", "Proxy", "Score", "Sensitivity"]
+
+# How many rows' worth of the overall mean a cluster's mean has from the start.
+PRIOR = 0.5
+NO_PILOT = Needs(pilot=False, answers=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity(Score):
+    """The paper's rule: ℓ(c) + Λ·‖e − c‖^z, with one Λ (`holder`) for all or one per cluster; no floor.
+
+    A word has Λ estimated first, as `coresift.holder` does it: "free" from the losses that are asked anyway, "robust"
+    and "estimate" (the paper's lemma) from more losses, which `plan` counts. holder=inf is the limit Λ → ∞: distances
+    alone, and probability 0 for the centers.
+
+    >>> Sensitivity(holder=0.1), Sensitivity(holder="free")
+    (Sensitivity(holder=0.1), Sensitivity(holder='free'))
+    """
+
+    holder: Any
+    theorem: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.holder, str):
+            if self.holder not in ESTIMATES:
+                words = ", ".join(repr(word) for word in ESTIMATES)
+                refuse("holder", f"a number, one per cluster, or one of {words}", repr(self.holder))
+            return
+        values = np.array(self.holder, np.float64)
+        if values.ndim == 0 and values == np.inf:
+            return
+        if values.ndim > 1 or not np.all(np.isfinite(values)) or np.any(values < 0):
+            raise InputError("holder must be a number of at least 0, or one finite such number per cluster.")
+        if values.ndim == 1:
+            freeze(self, holder=np.float64)
+
+    @property
+    def needs(self) -> Needs:
+        """A pilot, and probes if Λ is to be estimated; without losses in the rule (Λ → ∞) the answers do not matter."""
+        if isinstance(self.holder, str):
+            return Needs(probes=self.holder)
+        return Needs(answers=not np.isinf(self.holder).all())
+
+    def check_clusters(self, count: int) -> None:
+        """Refuse an array of Λ that does not have one number per cluster."""
+        size = np.size(self.holder)
+        if not isinstance(self.holder, str) and size not in (1, count):
+            refuse("holder", f"one number, or one for each of {count} clusters", f"{size} numbers")
+
+    def for_centers(self, count: int) -> Sensitivity:
+        """Return the rule with the Λ of the first `count` centers."""
+        return self if np.size(self.holder) == 1 else Sensitivity(holder=self.holder[:count])
+
+    def scores(self, evidence: Evidence) -> Scores:
+        """Return the numerators of p in Algorithm 1."""
+        clustering = evidence.clustering
+        if isinstance(self.holder, str) and not evidence.holder.size:
+            raise InputError(
+                f"score={self!r} estimates Λ from a pilot, and there is none; use a larger budget or a number."
+            )
+        self.check_clusters(clustering.k)
+        holder = evidence.holder if isinstance(self.holder, str) else np.atleast_1d(np.asarray(self.holder, float))
+        if np.isinf(holder[0]):
+            return Scores(clustering.powers, snake(clustering))
+        levels = evidence.cluster_losses()
+        scale = np.broadcast_to(holder, clustering.k)[clustering.labels]
+        sizes = levels[clustering.labels] + scale * clustering.powers
+        return Scores(sizes, outward(clustering, levels), holder)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mixture(Score):
+    """Loss of the cluster, distance and a uniform floor in fixed parts; needs no Λ."""
+
+    loss: float = 0.25
+    distance: float = 0.25
+
+    def __post_init__(self) -> None:
+        if share("loss", self.loss, ends=True) + share("distance", self.distance, ends=True) >= 1:
+            raise InputError("loss and distance must leave something for the uniform floor: their sum is at least 1.")
+
+    def scores(self, evidence: Evidence) -> Scores:
+        """Return loss·ℓ̂/Σℓ̂ + distance·v/Φ + the rest/n."""
+        clustering = evidence.clustering
+        levels = evidence.cluster_losses()
+        sizes = self.loss * parts(levels[clustering.labels]) + self.distance * parts(clustering.powers)
+        return Scores(sizes + (1 - self.loss - self.distance) / clustering.n, outward(clustering, levels))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Distance(Score):
+    """Distances alone, Λ → ∞ in the paper, above a uniform floor (floor=0 is the paper's bare formula).
+
+    With `holder`, one Λ per cluster, distances count as Λv: what the difference estimator's bound asks for.
+    `power` is put on v once more: 2 makes the squares of the distances of a clustering with z=1.
+    """
+
+    floor: float = 0.5
+    power: float = 1.0
+    holder: Any = None
+
+    def __post_init__(self) -> None:
+        share("floor", self.floor, ends=True)
+        positive("power", self.power)
+        if self.holder is None:
+            return
+        freeze(self, holder=np.float64)
+        values = self.holder
+        if values.ndim != 1 or not np.all(np.isfinite(values)) or np.any(values < 0):
+            raise InputError("holder must be finite numbers of at least 0, one per cluster, or None.")
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing besides the clusters."""
+        return NO_PILOT
+
+    def scores(self, evidence: Evidence) -> Scores:
+        """Return (1 − floor)·Λv^power/ΣΛv^power + floor/n."""
+        clustering = evidence.clustering
+        holder = np.zeros(0) if self.holder is None else self.holder
+        if holder.size not in (0, clustering.k):
+            raise InputError(f"holder must be one number for each of {clustering.k} clusters; got {holder.size}.")
+        powers = clustering.powers**self.power
+        powers = powers * holder[clustering.labels] if holder.size else powers
+        sizes = (1 - self.floor) * parts(powers) + self.floor / clustering.n
+        return Scores(sizes, snake(clustering), holder)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeverageMixture(Score):
+    """Leverage scores, distances and a uniform floor in fixed parts, for regressions.
+
+    `leverage` and `floor` are parts of the whole, the rest goes by distance; `ridge` is that of the leverage
+    scores. A row far from its medoid or with much influence on the fit is more likely to be drawn.
+    """
+
+    leverage: float = 0.7
+    floor: float = 0.15
+    ridge: float = 0.0
+
+    def __post_init__(self) -> None:
+        if share("leverage", self.leverage, ends=True) + share("floor", self.floor) > 1:
+            raise InputError(f"leverage and floor must sum to at most 1; got {self.leverage} and {self.floor}.")
+        positive("ridge", self.ridge, zero=True)
+
+    @property
+    def needs(self) -> Needs:
+        """Leverage scores, and no pilot."""
+        return Needs(pilot=False, answers=False, leverage=self.ridge)
+
+    def scores(self, evidence: Evidence) -> Scores:
+        """Return leverage·h/Σh + (1 − leverage − floor)·v/Φ + floor/n."""
+        clustering = evidence.clustering
+        if not evidence.leverage.size:
+            raise InputError(f"score={self!r} needs leverage scores, which only a regression has; use another here.")
+        distance = max(1 - self.leverage - self.floor, 0.0)
+        sizes = self.leverage * parts(evidence.leverage) + distance * parts(clustering.powers)
+        return Scores(sizes + self.floor / clustering.n, snake(clustering))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Proxy(Score):
+    """A cheap model's loss for every row (`losses`), above a uniform floor."""
+
+    losses: Any
+    floor: float = 0.2
+
+    def __post_init__(self) -> None:
+        share("floor", self.floor)
+        values = np.array(self.losses, dtype=np.float64)
+        values = loss_vector(values, np.arange(values.size), source="Proxy losses")
+        freeze(self, losses=np.float64)
+
+    @property
+    def needs(self) -> Needs:
+        """Nothing besides its own losses."""
+        return NO_PILOT
+
+    def scores(self, evidence: Evidence) -> Scores:
+        """Return (1 − floor)·q/Σq + floor/n, sorted by q."""
+        n = evidence.clustering.n
+        if self.losses.size != n:
+            raise InputError(f"Proxy losses must be one number for each of {n} rows; got {self.losses.size}.")
+        order = np.argsort(self.losses, kind="stable")
+        return Scores((1 - self.floor) * parts(self.losses) + self.floor / n, order)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Learned(Score):
+    """The loss of every row, learned from the pilot's by cluster and distance, above a floor (our default).
+
+    The prediction is a nonnegative least squares fit of the pilot's losses, weighted 1/π₁, on three numbers: 1,
+    the mean loss of the row's cluster (without the row itself, and with half a row's worth of the overall mean),
+    and the distance's power v. `floor` of the size does not depend on the fit, four tenths of it by distance and
+    six uniform, so that no row is out of reach however wrong the fit is.
+    """
+
+    floor: float = 0.5
+
+    def __post_init__(self) -> None:
+        share("floor", self.floor)
+
+    def scores(self, evidence: Evidence) -> Scores:
+        """Return (1 − floor)·prediction + floor·(0.4·v/Φ + 0.6/n), the prediction as parts of its total."""
+        clustering, plan = evidence.clustering, evidence.pilot.plan
+        everywhere = spread(clustering.powers, np.ones(clustering.n, np.bool_), FLAT)
+        sizes = (1 - self.floor) * parts(_predict(evidence)) + self.floor * everywhere
+        return Scores(sizes, plan.order if plan.tour else snake(clustering))
+
+
+def _predict(evidence: Evidence) -> Floats:
+    """Return the predicted loss of every row, or zeros where nothing was learned."""
+    from scipy.optimize import nnls
+
+    clustering, pilot, losses = evidence.clustering, evidence.pilot, evidence.losses
+    if not losses.any():
+        return np.zeros(clustering.n)
+    labels, expansion = clustering.labels[pilot.ids], 1 / pilot.inclusion
+    overall = float(expansion @ losses / expansion.sum())
+    sums = np.bincount(labels, losses, clustering.k) + PRIOR * overall
+    counts = np.bincount(labels, minlength=clustering.k) + PRIOR
+    # A row's own loss in its cluster's mean would make noise look like signal.
+    others = (sums[labels] - losses) / (counts[labels] - 1)
+    far = overall * clustering.n * parts(clustering.powers)
+    columns = np.stack([np.full(losses.size, overall), others, far[pilot.ids]], axis=1)
+    root = np.sqrt(expansion)
+    (level, cluster, distance), _ = nnls(columns * root[:, None], losses * root)
+    predicted: Floats = level * overall + cluster * (sums / counts)[clustering.labels] + distance * far
+    return predicted

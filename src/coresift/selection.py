@@ -1,0 +1,402 @@
+"""The whole flow: rows → clustering → pilot → scores → design → selection. Every selection is assembled here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from coresift.cache import cached
+from coresift.checks import CoresiftWarning, InputError, named_options
+from coresift.clustering import cluster
+from coresift.engine import Engine
+from coresift.holder import HolderEstimate, Probes, center_rows
+from coresift.holder import plan as plan_probes
+from coresift.inclusion import parts
+from coresift.oracle import as_oracle
+from coresift.oracle.driving import Prepared
+from coresift.progress import Progress, choose
+from coresift.recipes import EVEN_DRAW, Job, Options, check_options, settle
+from coresift.rows import Rows
+from coresift.streams import Stream, generator
+from coresift.types import (
+    ORIGINS,
+    Bools,
+    Clustering,
+    Design,
+    Evidence,
+    Floats,
+    Frame,
+    Ints,
+    Ledger,
+    Opaque,
+    Pilot,
+    PilotPlan,
+    PilotSample,
+    Provenance,
+    Recipe,
+    Request,
+    Score,
+    Scores,
+    Selection,
+    WeightedSelection,
+)
+
+Steps = Generator[Request, Floats, WeightedSelection]
+NO_ROWS = np.zeros(0, np.int64)
+
+
+@named_options
+def select(
+    rows: Any,
+    losses: Any = None,
+    budget: int | None = None,
+    seed: int = 0,
+    *,
+    recipe: Recipe | None = None,
+    clusters: int | Clustering | None = None,
+    z: float | None = None,
+    normalize: bool | None = None,
+    pilot: Pilot | None = None,
+    score: Score | None = None,
+    design: Design | None = None,
+    given: Any = None,
+    exclude: Any = None,
+    strata: Any = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+) -> WeightedSelection:
+    """Select `budget` weighted rows that stand for all rows.
+
+    Args:
+        rows: A matrix of embeddings: array, `.npy`, folder of shards, Parquet/Arrow, `datasets.Dataset`, or `Rows`.
+        losses: A callable of row numbers, an array of n, a file of (id, loss), an `Oracle` for more options, or None:
+            then nothing is asked and distances decide. Only the pilot's losses are asked, never more than `budget`.
+        budget: How many rows to select (`Poisson`: on average; `Independent`: draws).
+        seed: The same seed gives the same bytes.
+        recipe: How to select, such as `cs.recipes.paper(holder=0.1)`; the options below override its parts.
+        clusters: How many (by default budget/10; with `strata`, budget/20 and at least one per class), or a
+            `Clustering` made before.
+        z: The power of the distances: 2 (k-means) by default, or that of the `Clustering`.
+        normalize: Scale rows to length 1 first, for embeddings that are compared by cosine.
+        pilot, score, design: The parts of the flow; by default `Representatives`, `Learned` and `Systematic`; without
+            losses no pilot, `Distance` and `Pivotal`.
+        given: Rows that come out in any case, with weight 1, counted in the budget.
+        exclude: Rows that never come out and are never asked; totals are then about the other rows.
+        strata: A class for every row, or the name of a column of the rows' table that has it: no cluster crosses a
+            class. This helps much where the loss depends on the class, as a classifier's does.
+        epsilon: In paper mode, instead of a budget: as many draws as the theorem takes for an error of at most
+            ε(Σℓ + 2Φ^Λ).
+        delta: With `epsilon`: how probable a larger error may be.
+        engine: What runs the row blocks: `cs.engines.Local()` or `cs.engines.Ray()`.
+        progress: Whether to show a progress bar; by default on a terminal.
+
+    Returns:
+        The rows, with weights that keep every total unbiased.
+
+    Example:
+        >>> import numpy as np
+        >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+        >>> select(rows, losses=lambda ids: rows[ids, 0] ** 2, budget=50, seed=0)
+        WeightedSelection(50 of 1000 rows, 10 losses asked, seed=0)
+    """
+    oracle = as_oracle(losses)
+    job = settle(
+        rows,
+        budget,
+        seed,
+        asking=oracle is not None,
+        recipe=recipe,
+        clusters=clusters,
+        z=z,
+        normalize=normalize,
+        pilot=pilot,
+        score=score,
+        design=design,
+        given=given,
+        exclude=exclude,
+        strata=strata,
+        epsilon=epsilon,
+        delta=delta,
+    )
+    progress = choose(progress)
+    return _prepared(job, engine, progress).complete(oracle, progress)
+
+
+def begin(
+    rows: Any, budget: int | None, seed: int, *, engine: Engine | None, progress: Progress, **options: Any
+) -> Prepared[WeightedSelection]:
+    """Return `select` up to its first question, with losses to come."""
+    check_options("select", options, ("rows", "budget", "seed", "engine", "progress"), Options)
+    return _prepared(settle(rows, budget, seed, asking=True, **options), engine, progress)
+
+
+def _prepared(job: Job, engine: Engine | None, progress: Progress) -> Prepared[WeightedSelection]:
+    draft = prepare(job, engine, progress)
+    return Prepared(lambda: steps(draft), job.rows, draft.fingerprint, job.budget + draft.probed.size)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Everything up to the first loss: the clusters, and which rows will be asked.
+
+    `probes` are the rows that an estimate of Λ needs, where the score asks for one; `stream` tells the draw from
+    others with the same seed; `name` and `options` say which job this is.
+    """
+
+    job: Job
+    clustering: Clustering
+    pilot: PilotSample
+    probes: Probes | None = None
+    engine: Engine | None = None
+    stream: tuple[int, ...] = ()
+    name: str = "select"
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def probed(self) -> Ints:
+        """The rows that are asked for the sake of Λ."""
+        return NO_ROWS if self.probes is None else self.probes.ids
+
+    def provenance(self) -> Provenance:
+        """Return what the selection will say about how it was made."""
+        return self.job.provenance(self.name, self.clustering, self.options)
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what this run's answers depend on, by part."""
+        known = {"rows": self.job.rows.fingerprint(), "clustering": self.clustering.digest()}
+        return known | self.provenance().lines() | {"seed": str(self.job.seed)}
+
+
+def prepare(job: Job, engine: Engine | None, progress: Progress, *, most: int | None = None) -> Draft:
+    """Cluster, unless that was done before, and draw the pilot; it asks at most the budget, unless `most` is given."""
+    draft = draft_of(job, job.clustering or make_clustering(job, engine, progress), engine)
+    _check_room(job, draft.pilot, job.budget if most is None else most)
+    return draft
+
+
+def make_clustering(job: Job, engine: Engine | None, progress: Progress, folder: Any = None) -> Clustering:
+    """Cluster as the job says, or take what an earlier call with the same rows and arguments left in the folder."""
+    strata = job.frame.strata if job.frame.strata.size else None
+    options: dict[str, Any] = {"z": job.z, "seed": job.seed, "normalize": job.normalize, "strata": strata}
+    folder = folder or (None if engine is None else engine.keep)
+
+    def make() -> Clustering:
+        return cluster(job.rows, job.clusters, engine=engine, progress=progress, **options)
+
+    return make() if folder is None else cached(folder, job.rows, job.clusters, options, make)
+
+
+def draft_of(job: Job, clustering: Clustering, engine: Engine | None) -> Draft:
+    """Draw the pilot and the rows that an estimate of Λ needs."""
+    probes = None
+    if job.pilot is not None and job.score.needs.probes:
+        probes = plan_probes(clustering, job.score.needs.probes, exclude=job.frame.excluded, seed=job.seed)
+    return Draft(job, clustering, _draw_pilot(job, clustering), probes, engine)
+
+
+def _draw_pilot(job: Job, clustering: Clustering) -> PilotSample:
+    pilot, frame = job.pilot, job.frame
+    if pilot is None:
+        return PilotSample(NO_ROWS, no_pilot(frame))
+    plan = pilot.plan(clustering, frame, job.room)
+    order = plan.order[plan.inclusion[plan.order] > 0]
+    drawn, _ = EVEN_DRAW.draw(plan.inclusion[order], generator(job.seed, Stream.PILOT))
+    return PilotSample(order[drawn], plan)
+
+
+def no_pilot(frame: Frame) -> PilotPlan:
+    """Return the plan that asks nothing."""
+    nothing = np.zeros(frame.n)
+    return PilotPlan(nothing, nothing, np.arange(frame.n), keep=False, origin="pilot")
+
+
+def _check_room(job: Job, pilot: PilotSample, most: int) -> None:
+    ids, given = pilot.ids, job.frame.given
+    kept = np.setdiff1d(ids, given).size if pilot.plan.keep else 0
+    if ids.size > most or kept > job.room:
+        raise InputError(
+            f"{job.pilot!r} asks {ids.size} rows, more than the budget of {job.budget} leaves; "
+            "use fewer clusters or a larger budget."
+        )
+
+
+def steps(draft: Draft) -> Steps:
+    """Ask for the losses that the draft needs, then score, draw and weigh."""
+    asked, probed, requests = np.zeros(0), np.zeros(0), []
+    if draft.pilot.ids.size:
+        requests.append(Request(draft.pilot.ids, "pilot"))
+        asked = yield requests[-1]
+    if draft.probed.size:
+        requests.append(Request(draft.probed, "holder"))
+        probed = yield requests[-1]
+    return finish(draft, asked, Ledger.of(requests), probed=probed)
+
+
+def finish(
+    draft: Draft,
+    answers: Floats,
+    ledger: Ledger,
+    *,
+    probed: Floats | None = None,
+    leverage: Floats | None = None,
+) -> WeightedSelection:
+    """Score the rows by the losses of the pilot (and of the probes, and leverage scores), draw, and weigh."""
+    job, frame, pilot = draft.job, draft.job.frame, draft.pilot
+    evidence = Evidence(draft.clustering, frame, pilot, answers, np.zeros(0) if leverage is None else leverage)
+    if draft.probes is not None and pilot.ids.size:
+        estimated = _estimate_holder(draft, draft.probes, evidence, np.zeros(0) if probed is None else probed)
+        evidence = replace(evidence, holder=estimated.for_drawing())
+        draft = replace(draft, options={**draft.options, "holder": str(estimated)})
+    scores = job.score.scores(evidence)
+    kept = np.setdiff1d(pilot.ids, frame.given, assume_unique=True) if pilot.plan.keep else NO_ROWS
+    left = frame.open()
+    left[kept] = False
+    first = Drawn(kept, pilot.plan.inclusion[kept], np.ones(kept.size, np.int64), job.pilot, pilot.plan.origin)
+    second, least = _draw(draft, scores, left, job.room - kept.size)
+    losses = np.full(frame.n, np.nan)
+    if answers.size:
+        losses[pilot.ids] = answers
+    return assemble(
+        job.rows,
+        frame,
+        (first, second),
+        provenance=draft.provenance(),
+        seed=job.seed,
+        ledger=ledger,
+        clustering=draft.clustering,
+        share=pilot.plan.share,
+        losses=losses,
+        holder=scores.holder,
+        least_inclusion=least,
+    )
+
+
+def _estimate_holder(draft: Draft, probes: Probes, evidence: Evidence, probed: Floats) -> HolderEstimate:
+    points = center_rows(draft.clustering, draft.job.rows)
+    return probes.infer(evidence.cluster_losses(), probed, points, draft.engine)
+
+
+def _draw(draft: Draft, scores: Scores, left: Bools, count: int) -> tuple[Drawn, float]:
+    """Draw the second phase; return it and the smallest inclusion probability of any row in it."""
+    order = scores.order[left[scores.order]]
+    if count == 0 or order.size == 0:
+        return Drawn(NO_ROWS, np.zeros(0), NO_ROWS, draft.job.design), 0.0
+    # The second draw estimates what the pilot leaves of each total.
+    sizes = parts(scores.sizes[order] * (1 - draft.pilot.plan.share[order]))
+    warn_unreachable(sizes, repr(draft.job.score), stacklevel=6)
+    inclusion = draft.job.design.inclusion(sizes, count)
+    rng = generator(draft.job.seed, Stream.DRAW, *draft.stream)
+    drawn, multiplicity = draft.job.design.draw(inclusion, rng)
+    return Drawn(order[drawn], inclusion[drawn], multiplicity, draft.job.design), float(inclusion.min())
+
+
+def warn_unreachable(sizes: Floats, rule: str, *, stacklevel: int) -> None:
+    """Warn of rows that can never be drawn."""
+    unreachable = int(np.count_nonzero(sizes == 0))
+    if unreachable:
+        message = (
+            f"{unreachable} of {sizes.size} rows have probability 0 under {rule} and can never be drawn: "
+            "totals are unbiased only for values that are 0 there."
+        )
+        warnings.warn(message, CoresiftWarning, stacklevel=stacklevel)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The rows of one phase in draw order, the probability that each had, how often it was drawn, and by what."""
+
+    ids: Ints
+    inclusion: Floats
+    multiplicity: Ints
+    strategy: Pilot | Design | Opaque | None
+    origin: str = "drawn"
+
+
+def assemble(
+    rows: Rows,
+    frame: Frame,
+    phases: Sequence[Drawn],
+    *,
+    provenance: Provenance,
+    seed: int,
+    ledger: Ledger,
+    clustering: Clustering | None = None,
+    share: Floats | None = None,
+    losses: Floats | None = None,
+    holder: Floats | None = None,
+    least_inclusion: float = 0.0,
+) -> WeightedSelection:
+    """Bring given rows and the phases together, in the order of the rows, with their weights.
+
+    Without a clustering a row belongs to no cluster; `share` and `losses` have one number for each of all n rows.
+    """
+    given = Drawn(frame.given, np.ones(frame.given.size), np.ones(frame.given.size, np.int64), None, "given")
+    sources = (given, *phases)
+    sizes = [source.ids.size for source in sources]
+    ids = np.concatenate([source.ids for source in sources])
+    sort = np.argsort(ids, kind="stable")
+    ids, phase = ids[sort], np.repeat(np.arange(len(sources)), sizes)[sort]
+    inclusion = np.concatenate([source.inclusion for source in sources])[sort]
+    multiplicity = np.concatenate([source.multiplicity for source in sources])[sort]
+    carried = np.zeros(ids.size) if share is None else share[ids]
+    names = rows.names(ids)
+    return WeightedSelection(
+        ids=ids,
+        weights=weigh(phase, inclusion, carried, multiplicity),
+        inclusion=inclusion,
+        share=carried,
+        clusters=np.full(ids.size, -1) if clustering is None else clustering.labels[ids],
+        distances=np.zeros(ids.size, np.float32) if clustering is None else clustering.distances[ids],
+        origin=np.array([ORIGINS.index(source.origin) for source in sources])[phase],
+        phase=phase.astype(np.uint8),
+        order=np.concatenate([np.arange(size) for size in sizes])[sort],
+        multiplicity=multiplicity,
+        losses=np.full(ids.size, np.nan) if losses is None else losses[ids],
+        n=frame.n,
+        population=frame.population,
+        seed=seed,
+        z=2.0 if clustering is None else clustering.z,
+        phases=tuple(drawn.strategy if drawn.ids.size else None for drawn in phases),
+        provenance=provenance,
+        ledger=ledger,
+        holder=np.zeros(0) if holder is None else holder,
+        names=None if names is None else tuple(names),
+        least_inclusion=least_inclusion,
+    )
+
+
+def assemble_chosen(
+    rows: Rows, frame: Frame, ids: Ints, *, provenance: Provenance, seed: int, ledger: Ledger
+) -> Selection:
+    """Bring given rows and rows that were chosen, not drawn, together: they have no weights."""
+    both = np.concatenate([frame.given, ids])
+    sort = np.argsort(both, kind="stable")
+    origin = np.repeat([ORIGINS.index("given"), ORIGINS.index("drawn")], [frame.given.size, ids.size])
+    names = rows.names(both[sort])
+    return Selection(
+        ids=both[sort],
+        origin=origin[sort],
+        order=np.concatenate([np.arange(frame.given.size), np.arange(ids.size)])[sort],
+        clusters=np.full(both.size, -1),
+        distances=np.zeros(both.size, np.float32),
+        losses=np.full(both.size, np.nan),
+        n=frame.n,
+        population=frame.population,
+        seed=seed,
+        provenance=provenance,
+        ledger=ledger,
+        names=None if names is None else tuple(names),
+    )
+
+
+def weigh(phase: Ints, inclusion: Floats, share: Floats, multiplicity: Ints) -> Floats:
+    """Return the one law of weights: 1 for given rows, 1 − α + α/π₁ in the pilot, count·(1 − α)/π₂ in the draw."""
+    pilot = 1 - share + share / inclusion
+    drawn = multiplicity * (1 - share) / inclusion
+    return np.select([phase == 0, phase == 1], [np.ones(phase.size), pilot], drawn)

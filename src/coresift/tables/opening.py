@@ -1,0 +1,102 @@
+"""Open anything tabular as a `Table`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from coresift.checks import InputError, refuse
+from coresift.tables.finding import SUFFIXES, TEXTUAL, find_files
+from coresift.tables.parts import ArrowPart, DatasetPart, MemoryPart, ParquetPart, Part, first_line
+from coresift.tables.places import Place, find_places, is_uri
+from coresift.tables.table import Table
+from coresift.tables.textual import read_csv, read_jsonl, split_note
+
+ALLOWED = "a table: a path, a pandas, polars or Arrow table, a datasets.Dataset or a dict of columns"
+
+
+def open_table(
+    source: Any,
+    *,
+    argument: str = "table",
+    id_column: str | None = None,
+    texts: Collection[str] | None = None,
+    filesystem: Any = None,
+) -> Table:
+    """Return the table that this is, without loading what is not in memory already; CSV and JSONL files are loaded.
+
+    Args:
+        source: A path (also of a folder, or a pattern), a list of paths, a URI, a frame, an Arrow table, a
+            `datasets.Dataset`, a dict of columns, or a Table, which is returned as it is.
+        argument: What sentences call the table.
+        id_column: The column with the rows' ids; by default one named "id".
+        texts: The columns of a CSV file to keep as they are written; None means all of them. The others become
+            numbers if all of their cells are numbers.
+        filesystem: A pyarrow filesystem on which `source` is a path.
+    """
+    if isinstance(source, Table):
+        return source
+    if isinstance(source, str | os.PathLike | list | tuple):
+        if filesystem is not None or is_uri(source):
+            places = find_places(str(source), filesystem, SUFFIXES, argument)
+            return Table([open_part(place, texts, argument) for place in places], argument, id_column)
+        paths = find_files(source, SUFFIXES, argument)
+        return Table([open_part(path, texts, argument) for path in paths], argument, id_column)
+    part = part_in_memory(source, argument)
+    if part is None:
+        refuse(argument, ALLOWED, type(source).__name__)
+    return Table([part], argument, id_column)
+
+
+def is_tabular(source: Any) -> bool:
+    """Say whether this is a table in memory: it has columns with names.
+
+    >>> import pyarrow as pa
+    >>> is_tabular(pa.table({"x": [1]})), is_tabular({"x": [1]}), is_tabular([[1]])
+    (True, True, False)
+    """
+    return isinstance(source, Table | dict) or hasattr(source, "__arrow_c_stream__") or _is_dataset(source)
+
+
+def open_part(path: Path | Place, texts: Collection[str] | None, argument: str) -> Part:
+    """Return the table in a file, by its suffix."""
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return ParquetPart(path)
+    if suffix in (".arrow", ".feather"):
+        return ArrowPart(path)
+    if suffix not in TEXTUAL:
+        refuse(argument, f"a file of type {', '.join(SUFFIXES)}", path)
+    _, table = split_note(read_csv(path, texts) if suffix == ".csv" else read_jsonl(path))
+    return MemoryPart(table, str(path))
+
+
+def part_in_memory(source: Any, argument: str) -> Part | None:
+    """Return the table that an object in memory is; None if it is none."""
+    import pyarrow as pa
+
+    if _is_dataset(source):
+        return DatasetPart(source)
+    if not is_tabular(source):
+        return None
+    try:
+        # With its index as a column and a note that says so; through the capsule the note would be lost.
+        return MemoryPart(pa.Table.from_pandas(source) if _is_pandas(source) else pa.table(source))
+    except InputError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{argument} must be columns of one type and the same length: {first_line(error)}.") from error
+
+
+def _is_dataset(source: Any) -> bool:
+    # Whoever holds such an object has imported its library, so there is no need to import it to look.
+    datasets = sys.modules.get("datasets")
+    return datasets is not None and isinstance(source, getattr(datasets, "Dataset", ()))
+
+
+def _is_pandas(source: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(source, getattr(pandas, "DataFrame", ()))

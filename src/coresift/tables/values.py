@@ -1,0 +1,233 @@
+"""What the values of a column are: numbers, texts, names of rows; one rule for every Arrow type."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.types import Floats, Ints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Cells of a text file that stand for no number.
+NO_NUMBER = ("", "NA", "N/A", "#N/A", "null", "NULL", "None", "nan", "NaN")
+
+
+def is_number(kind: pa.DataType | None) -> bool:
+    """Say whether the values are numbers; true and false are none."""
+    import pyarrow.types as kinds
+
+    return kind is not None and bool(kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_decimal(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Say whether the values are texts."""
+    import pyarrow.types as kinds
+
+    kind = kind.value_type if kinds.is_dictionary(kind) else kind
+    return bool(kinds.is_string(kind) or kinds.is_large_string(kind)) or str(kind) == "string_view"
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    """Say whether a value has parts: a list, a struct, a map or a union."""
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_nested(bare_type(kind)))
+
+
+def bare_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that an extension type is stored as, and any other type itself."""
+    while hasattr(kind, "storage_type"):
+        kind = kind.storage_type
+    return kind
+
+
+def item_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type of the items of a type of lists; None for others."""
+    import pyarrow.types as kinds
+
+    kind = bare_type(kind)
+    is_list = kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
+    return kind.value_type if is_list else None
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type that Arrow's functions know for one that only newer libraries write (views, run-ends).
+
+    >>> import pyarrow as pa
+    >>> plain_type(pa.string_view()), plain_type(pa.int64())
+    (DataType(large_string), DataType(int64))
+    """
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    name = str(kind)
+    if "view" not in name and "run_end" not in name:
+        return kind
+    if name in ("string_view", "binary_view"):
+        return pa.large_string() if name == "string_view" else pa.large_binary()
+    if kinds.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if kinds.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, plain_type(kind.value_type), kind.ordered)
+    return _plain_parts(kind)
+
+
+def _plain_parts(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if kinds.is_fixed_size_list(kind):
+        return pa.list_(plain_type(kind.value_type), kind.list_size)
+    if kinds.is_struct(kind):
+        return pa.struct([field.with_type(plain_type(field.type)) for field in kind])
+    if kinds.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    return pa.large_list(plain_type(kind.value_type)) if hasattr(kind, "value_type") else kind
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Return an array in its plain type; one that has it already is returned as it is."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
+    kind = plain_type(array.type)
+    if kind == array.type:
+        return array
+    if kinds.is_run_end_encoded(array.type):
+        return plain(pc.run_end_decode(array))
+    if kinds.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(array.indices, plain(array.dictionary), ordered=array.type.ordered)
+    # Arrow's own cast of a list_view (26.0) leaves offsets out.
+    if str(array.type).startswith(("list_view", "large_list_view")):
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        offsets = pa.array(np.cumsum([0, *lengths], dtype=np.int64))
+        return pa.LargeListArray.from_arrays(offsets, plain(array.flatten()), mask=array.is_null()).cast(kind)
+    return pa.array(array.to_pylist(), kind) if "list_view" in str(array.type) else array.cast(kind)
+
+
+def text_of(array: pa.Array) -> pa.Array:
+    """Return the values as texts, by which ids and labels are compared.
+
+    A whole number is written without a point whatever its type, bytes in base64, times as in ISO 8601.
+
+    >>> import pyarrow as pa
+    >>> text_of(pa.array([7.0, None, 8.0])).to_pylist(), text_of(pa.array([b"ab"])).to_pylist()
+    (['7', None, '8'], ['YWI='])
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
+    if isinstance(array, pa.ChunkedArray):
+        return pa.chunked_array([text_of(chunk) for chunk in array.chunks], pa.large_string())
+    array = plain(array)
+    kind = array.type
+    if kinds.is_dictionary(kind):
+        return text_of(array.dictionary).take(array.indices)
+    if hasattr(kind, "storage_type"):
+        return _written(array, str) if str(kind) == "extension<arrow.uuid>" else text_of(array.storage)
+    if _is_binary(kind):
+        return _written(array, base64_of)
+    if kinds.is_nested(kind) or kinds.is_interval(kind):
+        return _written(array, str)
+    if kinds.is_floating(kind):
+        with suppress(pa.ArrowInvalid):  # fractions stay what they are
+            array = array.cast(pa.int64())
+    texts = array.cast(pa.large_string())
+    if kinds.is_time(kind) or kinds.is_timestamp(kind):
+        # Whatever the unit, a fraction of a second has no zeros at its end: files change the unit.
+        texts = pc.replace_substring_regex(texts, r"(\.[0-9]*?)0+($|[^0-9])", r"\1\2")
+        texts = pc.replace_substring_regex(texts, r"\.($|[^0-9])", r"\1")
+    return texts
+
+
+def text_of_names(names: Sequence[Any]) -> pa.Array:
+    """Return ids that someone gave, whole numbers, texts or both, as texts."""
+    import pyarrow as pa
+
+    return text_of(pa.array([str(name) if isinstance(name, int | np.integer) else name for name in names]))
+
+
+def names_of(array: pa.Array) -> list[Any]:
+    """Return the values of an id column: whole numbers as such, all others as texts.
+
+    >>> import pyarrow as pa
+    >>> names_of(pa.array([7, None])), names_of(pa.array([True])), names_of(pa.array(["7"]).dictionary_encode())
+    ([7, None], ['true'], ['7'])
+    """
+    import pyarrow.types as kinds
+
+    array = plain(array)
+    kind = array.type.value_type if kinds.is_dictionary(array.type) else array.type
+    names: list[Any] = (array if kinds.is_integer(kind) else text_of(array)).to_pylist()
+    return names
+
+
+def numbers_in(array: pa.Array) -> Floats:
+    """Return the values as float64, NaN where there is none; a text is read as the number that it writes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as kinds
+
+    if isinstance(array, pa.ChunkedArray):
+        return np.concatenate([np.zeros(0), *(numbers_in(chunk) for chunk in array.chunks)])
+    array = plain(array)
+    if kinds.is_dictionary(array.type):
+        array = array.dictionary.take(array.indices)
+    if is_text(array.type):
+        trimmed = pc.utf8_trim_whitespace(array)
+        array = pc.if_else(pc.is_in(trimmed, value_set=pa.array(NO_NUMBER, trimmed.type)), None, trimmed)
+    numbers: Floats = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def features_in(array: pa.Array) -> NDArray[Any]:
+    """Return the values of a column of numbers, in their own type where numpy has it."""
+    import pyarrow.types as kinds
+
+    return numbers_in(array) if kinds.is_decimal(array.type) else np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def whole_numbers_in(array: pa.Array) -> Ints:
+    """Return row numbers; in a text they may be written as 7 or 7.0. A null, which names no row, is −1."""
+    import pyarrow as pa
+
+    array = plain(array)
+    if is_text(array.type):
+        with suppress(pa.ArrowInvalid):
+            return whole_numbers_in(array.cast(pa.int64()))
+        array = array.cast(pa.float64())
+    numbers: Ints = array.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def first_null(array: pa.Array) -> int:
+    """Return where the first null is; the length if there is none."""
+    if array.null_count == 0:
+        return len(array)
+    return int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
+
+
+def base64_of(content: bytes) -> str:
+    """Return bytes as a text."""
+    return base64.b64encode(content).decode()
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind))
+
+
+def _written(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array([None if value is None else write(value) for value in array.to_pylist()], pa.large_string())

@@ -1,0 +1,272 @@
+"""Checks that any strategy must pass, yours as well as ours. Each raises an AssertionError that says what is wrong.
+
+They prove unbiasedness by enumeration (every outcome of the real code, with its probability) and compare the variance
+that a strategy claims with the one that its draws have, over many seeds.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from coresift import recipes, registry
+from coresift.checks import CoresiftWarning
+from coresift.clustering import cluster
+from coresift.estimation.intervals import moments
+from coresift.progress import Progress
+from coresift.rows import open_rows
+from coresift.selection import Draft, finish, prepare
+from coresift.testing.enumeration import Outcome, outcomes
+from coresift.types import (
+    Clustering,
+    Design,
+    Evidence,
+    Floats,
+    Ledger,
+    Pilot,
+    PilotSample,
+    Score,
+    Strategy,
+    WeightedSelection,
+)
+
+__all__ = ["check_design", "check_pilot", "check_score", "expected_weights", "outcomes"]
+
+# A small problem whose every outcome can be enumerated: two groups of rows and a lone one.
+TINY = np.array([[0.0, 0.0], [0.3, 0.1], [0.1, 0.5], [4.0, 4.0], [4.2, 4.5], [3.5, 4.4], [9.0, 0.0]])
+TINY_LOSSES = np.array([0.5, 1.0, 0.2, 3.0, 2.0, 2.5, 7.0])
+FRAMES: tuple[dict[str, Any], ...] = ({}, {"given": [4]}, {"exclude": [1]}, {"given": [0], "exclude": [6]})
+EXACT = 1e-7
+# The claimed variance against that of the totals, both over the same seeds and summed over several vectors of values:
+# a single vector may suit a draw by chance. A right claim strays from 1 by more than this once in 10,000 checks.
+ROWS, SELECTED, SEEDS, VECTORS, LOWEST, HIGHEST = 900, 90, 250, 12, 0.8, 1.4
+
+
+def check_design(design: Design) -> None:
+    """Check a design: right inclusion probabilities, unbiased weights, and the variance that it claims.
+
+    Args:
+        design: The design to check.
+
+    Raises:
+        AssertionError: Something is wrong; the message says what.
+
+    Example:
+        >>> from coresift.designs import Poisson
+        >>> check_design(Poisson())
+    """
+    _check_strategy(design, Design)
+    for sizes in ([1.0, 1, 1, 1, 1], [1.0, 2, 3, 4, 5], [50.0, 1, 1, 2, 1], [1.0, 0, 2, 1, 3]):
+        for count in (1, 2, 3):
+            _check_inclusion(design, np.array(sizes), count)
+    _check_flow(pilot=None, score=recipes.by_distance().score, design=design)
+    _check_variance(recipes.merged(recipes.by_distance(), {"design": design}), what=repr(design), mean=5.0)
+
+
+def check_score(score: Score, n: int = len(TINY)) -> None:
+    """Check a score: a size above 0 wherever a row may matter, a complete order, and unbiased weights.
+
+    Args:
+        score: The score to check.
+        n: How many rows the score is for, where it has an option with one number per row; 7 otherwise.
+
+    Raises:
+        AssertionError: Something is wrong; the message says what.
+
+    Example:
+        >>> from coresift.scores import Learned
+        >>> check_score(Learned())
+    """
+    _check_strategy(score, Score)
+    assert n == len(TINY), f"A score with one number per row must have {len(TINY)} of them to be checked; got {n}."
+    draft = _draft({"score": score, "pilot": recipes.default().pilot if score.needs.pilot else None})
+    for losses in (TINY_LOSSES, np.zeros(len(TINY)), np.where(TINY_LOSSES > 3, TINY_LOSSES, 0.0)):
+        scores = score.scores(_evidence(draft, losses))
+        unreachable = np.flatnonzero((scores.sizes <= 0) & (losses > 0))
+        assert not unreachable.size, (
+            f"{score!r} gives row {unreachable[0]} the size 0, and its loss is above 0: totals are biased."
+        )
+        assert np.array_equal(np.sort(scores.order), np.arange(len(TINY))), f"{score!r} must order every row once."
+    _check_flow(pilot=None, score=score, design=recipes.EVEN_DRAW)
+
+
+def check_pilot(pilot: Pilot) -> None:
+    """Check a pilot: a plan that leaves no row out, unbiased weights, and the variance that it claims.
+
+    Args:
+        pilot: The pilot to check.
+
+    Raises:
+        AssertionError: Something is wrong; the message says what.
+
+    Example:
+        >>> from coresift.pilots import Centers
+        >>> check_pilot(Centers(keep=True))
+    """
+    _check_strategy(pilot, Pilot)
+    draft = _draft({"pilot": pilot, "score": recipes.default().score})
+    plan = draft.pilot.plan
+    assert plan.keep == pilot.keep, f"{pilot!r} says keep={pilot.keep}, and its plan says {plan.keep}."
+    lost = np.flatnonzero((plan.share > 0) & (plan.inclusion == 0))
+    assert not lost.size, (
+        f"{pilot!r} gives its rows a share of row {lost[0]}, which it can never draw: totals are biased."
+    )
+    expected = pilot.size(draft.clustering.k, 4)
+    assert draft.pilot.ids.size == expected, f"{pilot!r} asks {draft.pilot.ids.size} rows, and says {expected}."
+    _check_flow(pilot=pilot, score=recipes.default().score, design=recipes.EVEN_DRAW)
+    _check_variance(recipes.merged(recipes.default(), {"pilot": pilot}), what=repr(pilot), mean=0.0)
+
+
+def expected_weights(
+    options: dict[str, Any], frame: dict[str, Any] | None = None, budget: int = 4, clustering: Clustering | None = None
+) -> Floats:
+    """Return the exact expected weight of each of the seven rows, over every outcome of both draws.
+
+    Args:
+        options: The pilot, score and design, as `select` takes them.
+        frame: Rows that are given or excluded.
+        budget: How many rows to select.
+        clustering: A clustering of `TINY`, or None for one with two clusters.
+    """
+    draft = _draft(options, frame, budget, clustering)
+    total = np.zeros(len(TINY))
+    for first, chance in _pilots(draft):
+        for selection, further in _draws(replace(draft, pilot=first)):
+            total[selection.ids] += chance * further * selection.weights
+    return total
+
+
+def _draft(
+    options: dict[str, Any],
+    frame: dict[str, Any] | None = None,
+    budget: int = 4,
+    clustering: Clustering | None = None,
+) -> Draft:
+    clustering = clustering or cluster(TINY, 2, seed=1)
+    job = recipes.settle(TINY, budget, 0, asking=True, clusters=clustering, **options, **(frame or {}))
+    return prepare(job, None, Progress())
+
+
+def _pilots(draft: Draft) -> list[tuple[PilotSample, float]]:
+    plan = draft.pilot.plan
+    order = plan.order[plan.inclusion[plan.order] > 0]
+    if not order.size:
+        return [(draft.pilot, 1.0)]
+    every = outcomes(recipes.EVEN_DRAW, plan.inclusion[order])
+    return [(PilotSample(order[outcome.positions], plan), outcome.probability) for outcome in every]
+
+
+class _Outcome:
+    """A design with a known outcome instead of a draw; without one it draws, and remembers what it was given."""
+
+    def __init__(self, design: Design, outcome: Outcome | None = None) -> None:
+        self._design, self._outcome = design, outcome
+        self.seen: Floats | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._design, name)
+
+    def draw(self, inclusion: Floats, uniforms: Any) -> Any:
+        self.seen = inclusion
+        if self._outcome is None:
+            return self._design.draw(inclusion, uniforms)
+        return self._outcome.positions, self._outcome.counts
+
+
+def _draws(draft: Draft) -> Iterator[tuple[WeightedSelection, float]]:
+    """Yield every selection that the second draw can end in, with its probability."""
+
+    def run(design: Any) -> WeightedSelection:
+        answers, probed = TINY_LOSSES[draft.pilot.ids], TINY_LOSSES[draft.probed]
+        return finish(replace(draft, job=replace(draft.job, design=design)), answers, Ledger(), probed=probed)
+
+    recorder = _Outcome(draft.job.design)
+    drawn = run(recorder)
+    if recorder.seen is None:
+        yield drawn, 1.0
+        return
+    for outcome in outcomes(draft.job.design, recorder.seen):
+        yield run(_Outcome(draft.job.design, outcome)), outcome.probability
+
+
+def _check_strategy(strategy: Any, kind: type[Strategy]) -> None:
+    name = kind.__name__.lower()
+    assert isinstance(strategy, kind), f"{strategy!r} must derive from coresift.types.{kind.__name__}."
+    known = registry.known(name, installed=False)
+    assert known.get(type(strategy).__name__) is type(strategy), f"{strategy!r} is not registered under its name."
+    restored = registry.restore(name, strategy.record())
+    assert restored == strategy, f"{strategy!r} is not equal to what its own record gives back, {restored!r}."
+
+
+def _check_inclusion(design: Design, sizes: Floats, count: int) -> None:
+    inclusion = design.inclusion(sizes / sizes.sum(), count)
+    possible = int(np.count_nonzero(sizes))
+    assert np.all(inclusion[sizes == 0] == 0), f"{design!r} must give rows of size 0 the inclusion 0."
+    assert np.all(inclusion[sizes > 0] > 0), f"{design!r} must give rows of positive size a positive inclusion."
+    wanted = min(count, possible) if design.distinct else count
+    assert np.isclose(inclusion.sum(), wanted), f"{design!r}: inclusions sum to {inclusion.sum():g}, not {wanted}."
+    seen, mass = np.zeros(sizes.size), 0.0
+    for outcome in outcomes(design, inclusion):
+        seen[outcome.positions] += outcome.probability * outcome.counts
+        mass += outcome.probability
+        drawn = int(outcome.counts.sum())
+        assert not design.fixed_size or drawn == wanted, f"{design!r} drew {drawn} rows instead of {wanted}."
+        assert not design.distinct or np.all(outcome.counts == 1), f"{design!r} is distinct and drew a row twice."
+    assert np.isclose(mass, 1, atol=EXACT), f"The probabilities of {design!r} sum to {mass}."
+    worst = int(np.abs(seen - inclusion).argmax())
+    assert np.allclose(seen, inclusion, atol=EXACT), (
+        f"{design!r} draws row {worst} with probability {seen[worst]:.6g}, and says {inclusion[worst]:.6g}."
+    )
+
+
+def _check_flow(*, pilot: Pilot | None, score: Any, design: Design) -> None:
+    for frame in FRAMES:
+        found = expected_weights({"pilot": pilot, "score": score, "design": design}, frame)
+        expected = np.ones(len(TINY))
+        expected[frame.get("exclude", [])] = 0
+        worst = int(np.abs(found - expected).argmax())
+        assert np.allclose(found, expected, atol=1e-6), (
+            f"The expected weight of row {worst} is {found[worst]:.6g} instead of {expected[worst]:g} "
+            f"with {pilot!r}, {score!r} and {design!r}: totals are biased."
+        )
+
+
+def _evidence(draft: Draft, losses: Floats) -> Evidence:
+    leverage = np.full(len(TINY), 1 / len(TINY)) if draft.job.score.needs.leverage is not None else np.zeros(0)
+    holder = np.ones(draft.clustering.k) if draft.job.score.needs.probes else np.zeros(0)
+    asked = losses[draft.pilot.ids]
+    return Evidence(draft.clustering, draft.job.frame, draft.pilot, asked, leverage, holder)
+
+
+def _check_variance(recipe: Any, *, what: str, mean: float) -> None:
+    """Compare the claimed variance with the real one, for values that no order of the rows predicts.
+
+    Values far from 0 show what a random number of rows does. Around 0 they show a pilot's own share of the error, which
+    the draw after it would hide.
+    """
+    rng = np.random.default_rng(5)
+    points = rng.normal(size=(6, 3))[rng.integers(6, size=ROWS)] * 3 + rng.normal(size=(ROWS, 3))
+    vectors = mean + rng.normal(size=(VECTORS, ROWS))
+    clustering = cluster(points, 6, seed=2)
+    totals, claims = np.empty((SEEDS, VECTORS)), np.empty((SEEDS, VECTORS))
+    rows, asking = open_rows(points), recipe.pilot is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoresiftWarning)
+        for seed in range(SEEDS):
+            job = recipes.settle(rows, SELECTED, seed, asking=asking, clusters=clustering, recipe=recipe)
+            draft = prepare(job, None, Progress())
+            selection = finish(draft, np.abs(vectors[0][draft.pilot.ids]), Ledger())
+            totals[seed] = vectors[:, selection.ids] @ selection.weights
+            claims[seed] = [moments(selection, values).variance for values in vectors[:, selection.ids]]
+    if not np.all(np.isfinite(claims)):
+        return  # it claims nothing: there is a total, but no interval
+    claimed, real = float(claims.mean(axis=0).sum()), float(totals.var(axis=0, ddof=1).sum())
+    ratio = claimed / real
+    assert LOWEST < ratio < HIGHEST, (
+        f"{what} claims a standard error of {np.sqrt(claimed / VECTORS):.3g}, and its totals have "
+        f"{np.sqrt(real / VECTORS):.3g} over {SEEDS} seeds: its moments are wrong."
+    )

@@ -1,0 +1,181 @@
+"""Every outcome of a draw with its probability, by finding where the outcome changes with each uniform number.
+
+A draw maps uniform numbers to a sample, and along each number the map is constant but for a few jumps. The jumps are
+found by bisection; between them lie boxes whose volumes are probabilities. Running the real code once per box gives its
+exact distribution. Random points check that no jump was missed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from coresift.types import Design, Floats, Ints
+
+R = TypeVar("R")
+
+# Points along a line between which jumps are looked for, and how many lines each number gets.
+POINTS, LINES = 32, 4
+# Random points that must fall into a box with the same outcome.
+CHECKS = 100
+MOST_BOXES = 300_000
+
+
+class Script:
+    """Uniform numbers that were decided beforehand, handed out in order."""
+
+    def __init__(self, numbers: Floats) -> None:
+        self.numbers, self.used = np.asarray(numbers, np.float64), 0
+
+    def random(self, size: int) -> Floats:
+        """Return the next numbers."""
+        if self.used + size > self.numbers.size:
+            raise _MoreNumbersError(self.used + size)
+        self.used += size
+        return self.numbers[self.used - size : self.used]
+
+
+class _MoreNumbersError(Exception):
+    """A draw wants more numbers than the script has."""
+
+    def __init__(self, wanted: int) -> None:
+        super().__init__(f"{wanted} numbers are wanted")
+        self.wanted = wanted
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One box: what was drawn (positions and counts), and how probable it is."""
+
+    positions: Ints
+    counts: Ints
+    probability: float
+
+
+def outcomes(design: Design, inclusion: Floats) -> list[Outcome]:
+    """Return every sample that a design can draw, with its probability.
+
+    >>> from coresift.designs import Systematic
+    >>> found = outcomes(Systematic(), np.array([0.25, 0.75]))
+    >>> sorted((result.positions.tolist(), round(result.probability, 6)) for result in found)
+    [([0], 0.25), ([1], 0.75)]
+    """
+    inclusion = np.asarray(inclusion, np.float64)
+
+    def draw(script: Script) -> tuple[Ints, Ints]:
+        positions, counts = design.draw(inclusion, script)
+        return np.asarray(positions), np.asarray(counts)
+
+    merged: dict[Hashable, Outcome] = {}
+    for (positions, counts), probability in boxes(draw, _key):
+        key = _key((positions, counts))
+        known = merged[key].probability if key in merged else 0.0
+        merged[key] = Outcome(positions, counts, known + probability)
+    return list(merged.values())
+
+
+def boxes(run: Callable[[Script], R], key: Callable[[R], Hashable]) -> Iterator[tuple[R, float]]:
+    """Yield what `run` returns in every box of the uniform numbers that it uses, with the box's volume.
+
+    Args:
+        run: A function of a script of uniform numbers; the same numbers must give the same result.
+        key: What two results have in common when they are the same outcome.
+    """
+    size = _numbers_used(run)
+    if size == 0:
+        yield run(Script(np.zeros(0))), 1.0
+        return
+    rng = np.random.default_rng(0)
+    cuts = [_jumps(run, key, axis, size, rng) for axis in range(size)]
+    pieces = [_pieces(axis) for axis in cuts]
+    count = int(np.prod([len(axis) for axis in pieces]))
+    if count > MOST_BOXES:
+        raise AssertionError(f"There are {count} boxes to enumerate; use a smaller problem.")
+    for combination in itertools.product(*pieces):
+        middle = np.array([point for point, _ in combination])
+        yield run(Script(middle)), float(np.prod([width for _, width in combination]))
+    _check_constant(run, key, cuts, rng)
+
+
+def _numbers_used(run: Callable[[Script], R]) -> int:
+    size = 0
+    while True:
+        script = Script(np.full(size, 0.5))
+        try:
+            run(script)
+        except _MoreNumbersError as error:
+            size = error.wanted
+            continue
+        return script.used
+
+
+def _jumps(
+    run: Callable[[Script], R], key: Callable[[R], Hashable], axis: int, size: int, rng: np.random.Generator
+) -> list[float]:
+    found: set[float] = set()
+    for _ in range(LINES):
+        point = rng.random(size)
+
+        def at(value: float, point: Floats = point) -> Hashable:
+            moved = point.copy()
+            moved[axis] = value
+            return key(run(Script(moved)))
+
+        grid = np.linspace(0, 1 - 1e-12, POINTS)
+        keys = [at(float(value)) for value in grid]
+        for place in range(POINTS - 1):
+            found |= set(_between(at, float(grid[place]), float(grid[place + 1]), keys[place], keys[place + 1]))
+    return _distinct(sorted(found))
+
+
+def _between(at: Callable[[float], Hashable], low: float, high: float, left: Hashable, right: Hashable) -> list[float]:
+    """Return the jumps between two points with different outcomes; there may be more than one."""
+    if left == right:
+        return []
+    while high - low > 1e-13:
+        middle = (low + high) / 2
+        here = at(middle)
+        if here not in (left, right):
+            return [*_between(at, low, middle, left, here), *_between(at, middle, high, here, right)]
+        low, high = (middle, high) if here == left else (low, middle)
+    return [(low + high) / 2]
+
+
+def _distinct(jumps: list[float]) -> list[float]:
+    """Return jumps of several lines as one each: bisection finds them to about 1e-13."""
+    kept: list[float] = []
+    for jump in jumps:
+        if not kept or jump - kept[-1] > 1e-10:
+            kept.append(jump)
+    return kept
+
+
+def _pieces(cuts: list[float]) -> list[tuple[float, float]]:
+    ends = [0.0, *(cut for cut in cuts if 1e-12 < cut < 1 - 1e-12), 1.0]
+    return [((low + high) / 2, high - low) for low, high in itertools.pairwise(ends)]
+
+
+def _check_constant(
+    run: Callable[[Script], R], key: Callable[[R], Hashable], cuts: list[list[float]], rng: np.random.Generator
+) -> None:
+    for _ in range(CHECKS):
+        point = rng.random(len(cuts))
+        middle = np.empty(len(cuts))
+        for axis, jumps in enumerate(cuts):
+            ends = np.array([0.0, *jumps, 1.0])
+            place = int(np.searchsorted(ends, point[axis], side="right"))
+            middle[axis] = (ends[place - 1] + ends[place]) / 2
+        if key(run(Script(point))) != key(run(Script(middle))):
+            raise AssertionError(
+                "The draw changes inside a box of its uniform numbers, so its outcomes cannot be enumerated: "
+                "where a number decides must not depend on the others."
+            )
+
+
+def _key(result: tuple[Ints, Ints]) -> Hashable:
+    positions, counts = result
+    return frozenset(zip(positions.tolist(), counts.tolist(), strict=True))

@@ -1,0 +1,292 @@
+"""What flows from step to step: small immutable values over read-only arrays, checked when made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.checks import InputError
+from coresift.notebook import card
+from coresift.types.strategies import Design, Opaque, Pilot, Score
+from coresift.types.values import (
+    Bools,
+    Floats,
+    Ints,
+    Singles,
+    Value,
+    digest,
+    distinct_below,
+    freeze,
+    nonnegative,
+)
+
+# How a selected row came in; the codes are stored in files.
+ORIGINS = ("given", "center", "pilot", "drawn")
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe(Value):
+    """How a selection is made. None stands for what coresift chooses by itself.
+
+    Attributes:
+        clusters: How many clusters.
+        z: The power of the distances.
+        normalize: Rows are scaled to length 1 first.
+        pilot: Which rows are asked first.
+        score: What a row is worth drawing.
+        design: How rows are drawn.
+    """
+
+    clusters: int | None = None
+    z: float | None = None
+    normalize: bool | None = None
+    pilot: Pilot | Opaque | None = None
+    score: Score | Opaque | None = None
+    design: Design | Opaque | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """Rows whose answers a job needs before it can go on: their numbers, why, and in which round."""
+
+    ids: Ints
+    reason: str
+    round: int = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Clustering(Value):
+    """k rows of the data as centers, and for every row its center and the distance to it.
+
+    `centers[j]` is the row number of the center cᵢ of cluster j, a member of that cluster; `labels[e]` is the
+    cluster of row e; `distances[e]` = ‖e − c(e)‖ is measured to the snapped center. `free_centers` are the
+    points in space that the rows were assigned to, and `search` names how, and why so. Costs are Φ_z: the sum of
+    the z-th powers of the distances. `strata` has the class of each cluster, where none crosses a class.
+    """
+
+    centers: Ints
+    labels: NDArray[np.int32]
+    distances: Singles
+    free_centers: Singles
+    z: float
+    free_cost: float
+    snapped_cost: float
+    seed: int
+    normalized: bool
+    fingerprint: str
+    search: str = "exact"
+    strata: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __post_init__(self) -> None:
+        freeze(self, centers=np.int64, labels=np.int32, distances=np.float32, free_centers=np.float32, strata=np.int64)
+        k, n = self.centers.size, self.labels.size
+        if self.labels.shape != self.distances.shape or self.labels.ndim != 1 or self.free_centers.shape[:1] != (k,):
+            raise InputError("A clustering needs one label and one distance per row, and one free center per center.")
+        if k == 0 or len(np.unique(self.centers)) < k or self.centers.min() < 0 or self.centers.max() >= n:
+            raise InputError("A clustering's centers must be distinct rows, at least one.")
+        if not np.array_equal(self.labels[self.centers], np.arange(k)):
+            raise InputError("Each center of a clustering must be a row of its own cluster.")
+        if self.labels.min() < 0 or self.labels.max() >= k:
+            raise InputError("A clustering's labels must be numbers of its centers.")
+        if not nonnegative(self.distances):
+            raise InputError("A clustering's distances must be finite and at least 0.")
+        if not (np.isfinite(self.z) and self.z > 0):
+            raise InputError(f"A clustering's z must be a finite number above 0; got {self.z}.")
+        if self.strata.size and (self.strata.shape != (k,) or self.strata.min() < 0):
+            raise InputError("A clustering's strata must be one class per cluster, or none at all.")
+
+    @property
+    def k(self) -> int:
+        """How many clusters there are."""
+        return self.centers.size
+
+    @property
+    def n(self) -> int:
+        """How many rows were clustered."""
+        return self.labels.size
+
+    @property
+    def sizes(self) -> Ints:
+        """How many rows each cluster has."""
+        return np.bincount(self.labels, minlength=self.k)
+
+    @property
+    def powers(self) -> Floats:
+        """v(e) = ‖e − c(e)‖^z, one number per row."""
+        return self.distances.astype(np.float64) ** self.z
+
+    def classes(self) -> NDArray[np.int32]:
+        """The class of every row by number; empty where rows were clustered without classes."""
+        return self.strata.astype(np.int32)[self.labels] if self.strata.size else np.zeros(0, np.int32)
+
+    def digest(self) -> str:
+        """A short fingerprint of what later steps work with: centers, labels, distances and z."""
+        return digest(self.centers, self.labels, self.distances, np.array([self.z]))
+
+    def __repr__(self) -> str:
+        return f"Clustering(rows={self.n}, clusters={self.k}, z={self.z:g}, cost={self.snapped_cost:.6g})"
+
+    def _repr_html_(self) -> str:
+        sizes = self.sizes
+        lines = [
+            ("rows per cluster", f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):,.0f}"),
+            (f"sum of distance^{self.z:g}", f"{self.snapped_cost:,.6g}"),
+            ("search", self.search),
+        ]
+        return card(f"{self.k:,} clusters of {self.n:,} rows", lines)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame(Value):
+    """Of which rows a selection is made.
+
+    Attributes:
+        n: How many rows there are.
+        given: Rows that come out in any case, with weight 1.
+        excluded: Rows that never come out and are never asked.
+        strata: The class of every row by number; empty where there are no classes.
+    """
+
+    n: int
+    given: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    excluded: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    strata: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def __post_init__(self) -> None:
+        freeze(self, given=np.int64, excluded=np.int64, strata=np.int32)
+        for name, ids in (("given", self.given), ("excluded", self.excluded)):
+            if not distinct_below(ids, self.n):
+                raise InputError(f"A frame's {name} rows must be distinct and from 0 to {self.n - 1}.")
+        both = np.intersect1d(self.given, self.excluded)
+        if both.size:
+            raise InputError(f"Row {both[0]} is both given and excluded; it can be only one of the two.")
+        if self.strata.size not in (0, self.n):
+            raise InputError("A frame needs one class per row, or none at all.")
+
+    @property
+    def population(self) -> int:
+        """How many rows the totals are about: all but the excluded ones."""
+        return self.n - self.excluded.size
+
+    def open(self) -> Bools:
+        """True for the rows that are left to chance."""
+        mask = np.ones(self.n, np.bool_)
+        mask[self.given] = False
+        mask[self.excluded] = False
+        return mask
+
+    def record(self) -> dict[str, Any]:
+        """Return what identifies the frame, as JSON has it: counts and digests, no rows."""
+        parts: dict[str, NDArray[Any]] = {"given": self.given, "exclude": self.excluded, "strata": self.strata}
+        record: dict[str, Any] = {
+            name: {"count": int(part.size), "digest": digest(part)} for name, part in parts.items() if part.size
+        }
+        if self.strata.size:
+            record["strata"]["classes"] = int(np.unique(self.strata).size)
+        return {"rows": self.n, **record}
+
+
+@dataclass(frozen=True, eq=False)
+class PilotPlan(Value):
+    """How the rows that are asked first will be drawn; all of it fixed before any loss is seen.
+
+    For every row: `inclusion`, π₁; `share`, α, the part of each total that pilot rows carry. `order` has all row
+    numbers as the draw walks them; `tour` says that it is the tour of the clusters that later draws walk too. `keep`:
+    the pilot's rows are part of the selection, as `origin`.
+    """
+
+    inclusion: Floats
+    share: Floats
+    order: Ints
+    keep: bool
+    origin: str
+    tour: bool = False
+
+    def __post_init__(self) -> None:
+        freeze(self, inclusion=np.float64, share=np.float64, order=np.int64)
+        if not self.inclusion.shape == self.share.shape == self.order.shape:
+            raise InputError("A pilot plan needs an inclusion probability, a share and a place for every row.")
+        for part in (self.inclusion, self.share):
+            if not (nonnegative(part) and np.all(part <= 1)):
+                raise InputError("A pilot plan's inclusion probabilities and shares must be from 0 to 1.")
+        if not distinct_below(self.order, self.order.size):
+            raise InputError("A pilot plan's order must have every row number once.")
+        if self.origin not in ORIGINS:
+            raise InputError(f"A pilot's origin must be one of {', '.join(ORIGINS)}; got {self.origin}.")
+
+
+@dataclass(frozen=True, eq=False)
+class PilotSample(Value):
+    """The rows that are asked first, in the order they were drawn, and the plan that drew them."""
+
+    ids: Ints
+    plan: PilotPlan
+
+    def __post_init__(self) -> None:
+        freeze(self, ids=np.int64)
+        if not distinct_below(self.ids, self.plan.inclusion.size):
+            raise InputError("A pilot's rows must be distinct rows of its plan.")
+
+    @property
+    def inclusion(self) -> Floats:
+        """π₁ of the pilot's rows."""
+        return self.plan.inclusion[self.ids]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence(Value):
+    """All that is known when the rows are scored: clusters, pilot, and the pilot's losses (empty: none asked).
+
+    In a regression, a pilot row's loss is its squared residual, and there may be a `leverage` score for every row.
+    `holder` is the estimate of Λ, one number per cluster, where the score asked for one.
+    """
+
+    clustering: Clustering
+    frame: Frame
+    pilot: PilotSample
+    losses: Floats
+    leverage: Floats = field(default_factory=lambda: np.zeros(0))
+    holder: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        freeze(self, losses=np.float64, leverage=np.float64, holder=np.float64)
+        if self.leverage.size not in (0, self.clustering.n):
+            raise InputError("Evidence needs one leverage score per row, or none at all.")
+        if self.losses.size and self.losses.shape != self.pilot.ids.shape:
+            raise InputError("Evidence needs one loss for each row of the pilot, or none at all.")
+
+    def cluster_losses(self) -> Floats:
+        """Return ℓ̂ of each cluster: the mean loss of its pilot rows, and the overall mean where it has none."""
+        clustering, pilot = self.clustering, self.pilot
+        if not pilot.ids.size:
+            return np.zeros(clustering.k)
+        labels, expansion = clustering.labels[pilot.ids], 1 / pilot.inclusion
+        weights = np.bincount(labels, expansion, clustering.k)
+        sums = np.bincount(labels, expansion * self.losses, clustering.k)
+        overall = sums.sum() / weights.sum()
+        return np.where(weights > 0, sums / np.where(weights > 0, weights, 1.0), overall)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(Value):
+    """How much each row is worth drawing, and where it stands in the sorted order of the draw.
+
+    `sizes` are proportional to the wished inclusion probabilities; `order` has all row numbers as
+    the draw walks them. `holder` is the Λ that was used, if any.
+    """
+
+    sizes: Floats
+    order: Ints
+    holder: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        freeze(self, sizes=np.float64, order=np.int64, holder=np.float64)
+        if self.sizes.shape != self.order.shape:
+            raise InputError("Scores need one size and one place per row.")
+        if not nonnegative(self.sizes):
+            raise InputError("Scores must be finite and at least 0.")
+        if not distinct_below(self.order, self.order.size):
+            raise InputError("The order of scores must have every row number once.")

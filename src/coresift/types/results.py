@@ -1,0 +1,254 @@
+"""What comes out: selections, what they were made of and by, and estimates from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.checks import InputError
+from coresift.notebook import card
+from coresift.types.flow import ORIGINS, Recipe, Request
+from coresift.types.strategies import Design, Opaque, Pilot
+from coresift.types.values import Floats, Ints, Singles, Value, freeze
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """How many losses were asked: one entry (round, reason, rows) each, whoever answered them."""
+
+    entries: tuple[tuple[int, str, int], ...] = ()
+
+    @classmethod
+    def of(cls, requests: Sequence[Request]) -> Ledger:
+        """Count the rows that each request asked for the first time."""
+        entries, seen = [], np.zeros(0, np.int64)
+        for request in requests:
+            new = np.setdiff1d(request.ids, seen)
+            seen = np.concatenate([seen, new])
+            entries += [(request.round, request.reason, int(new.size))] if new.size else []
+        return cls(tuple(entries))
+
+    @property
+    def asked(self) -> int:
+        """How many losses were asked in all; a row whose loss has changed counts again."""
+        return sum(rows for _, _, rows in self.entries)
+
+
+@dataclass(frozen=True, eq=False)
+class Provenance(Value):
+    """What a selection was made by, so that it can be checked, repeated and reported.
+
+    Attributes:
+        job: The function that made it: "select", "rounds", "regression", or the name of a baseline.
+        budget: How many rows were asked for.
+        recipe: How it was made, completed; None for baselines.
+        frame: Of which rows: counts and digests, as `Frame.record` gives them.
+        clustering_seed: The seed of the clustering, where there was one.
+        options: What the job has besides, as text.
+    """
+
+    job: str
+    budget: int
+    recipe: Recipe | None
+    frame: Mapping[str, Any]
+    clustering_seed: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", dict(self.frame))
+        object.__setattr__(self, "options", dict(self.options))
+
+    def lines(self) -> dict[str, str]:
+        """Return everything as names and texts, for pages, and to tell one run from another."""
+        lines = {"made by": self.job, "budget": str(self.budget)}
+        if self.recipe is not None:
+            lines["clusters"] = f"{self.recipe.clusters}, seed {self.clustering_seed}"
+            lines |= {"z": repr(self.recipe.z), "normalize": repr(self.recipe.normalize)}
+            lines |= {name: repr(getattr(self.recipe, name)) for name in ("pilot", "score", "design")}
+        lines |= {name: _counted(self.frame.get(name)) for name in ("given", "exclude")}
+        if "strata" in self.frame:
+            classes = self.frame["strata"]
+            lines["strata"] = f"{classes['classes']} classes, digest {classes['digest']}"
+        return lines | dict(self.options)
+
+
+def _counted(record: Mapping[str, Any] | None) -> str:
+    return "no rows" if record is None else f"{record['count']} rows, digest {record['digest']}"
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Selection(Value):
+    """Rows that were chosen from n, in the order of their numbers.
+
+    Attributes:
+        ids: The row numbers.
+        origin: How each row came in, a code into `ORIGINS`.
+        order: Each row's place in the draw, or in the order in which rows were chosen.
+        clusters: Each row's cluster, −1 where there are none.
+        distances: The distance to the cluster's center.
+        losses: Each row's loss where it was asked, else NaN.
+        n: How many rows there were.
+        population: How many of them the selection stands for: all but the excluded ones.
+        seed: The seed.
+        provenance: What made it.
+        ledger: How many answers were asked, and why.
+        names: The table's own ids of the rows, or None.
+    """
+
+    # Field of a selection → its column and type in a file.
+    COLUMNS: ClassVar[dict[str, tuple[str, str]]] = {
+        "clusters": ("cluster", "int32"),
+        "distances": ("distance", "float"),
+        "origin": ("origin", "string"),
+        "order": ("order", "int64"),
+        "losses": ("loss", "double"),
+    }
+    ids: Ints
+    origin: NDArray[np.uint8]
+    order: Ints
+    clusters: NDArray[np.int32]
+    distances: Singles
+    losses: Floats
+    n: int
+    population: int
+    seed: int
+    provenance: Provenance
+    ledger: Ledger
+    names: tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        freeze(self, ids=np.int64, origin=np.uint8, order=np.int64, losses=np.float64)
+        freeze(self, clusters=np.int32, distances=np.float32)
+        if np.any(np.diff(self.ids) <= 0) or (self.ids.size and (self.ids[0] < 0 or self.ids[-1] >= self.n)):
+            raise InputError(f"A selection's rows must be distinct, sorted and below {self.n}.")
+        columns = [getattr(self, name) for name in self.COLUMNS]
+        columns += [] if self.names is None else [self.names]
+        if {len(column) for column in columns} != {self.ids.size}:
+            raise InputError("A selection needs one entry per row in each of its columns.")
+        if self.origin.size and self.origin.max() >= len(ORIGINS):
+            raise InputError("A selection's origins must be known ones.")
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """How it was made, or None for a baseline."""
+        return self.provenance.recipe
+
+    def __len__(self) -> int:
+        return self.ids.size
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self)} of {self.n} rows, {self.ledger.asked} losses asked, seed={self.seed})"
+        )
+
+    def _repr_html_(self) -> str:
+        return card(f"{len(self):,} of {self.population:,} rows", self._lines())
+
+    def _lines(self) -> list[tuple[str, str]]:
+        asked = ("losses asked to choose them", f"{self.ledger.asked:,}")
+        return [asked, ("weights", "none: this method defines none"), ("seed", str(self.seed))]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class WeightedSelection(Selection):
+    """Rows that stand for all rows, and the weights that keep totals unbiased: E[Σ_S w y] = Σ y for any fixed y.
+
+    Attributes:
+        weights: How many rows each row stands for.
+        inclusion: The conditional probability with which its phase drew a row (expected count, where rows repeat).
+        share: α, the part of a row's total that the pilot carries.
+        phase: 0 for given rows, 1 for the pilot's, 2 for those of the draw.
+        multiplicity: How often a row was drawn.
+        z: The power of the distances.
+        phases: The strategy that drew each phase from the first on; None for a phase that drew nothing.
+        holder: The Λ that was used, if any.
+        least_inclusion: The smallest inclusion of any row in the second draw (0: unknown, or no bound).
+    """
+
+    COLUMNS: ClassVar[dict[str, tuple[str, str]]] = {
+        "inclusion": ("inclusion", "double"),
+        "share": ("share", "double"),
+        "clusters": ("cluster", "int32"),
+        "distances": ("distance", "float"),
+        "origin": ("origin", "string"),
+        "phase": ("phase", "uint8"),
+        "order": ("order", "int64"),
+        "multiplicity": ("multiplicity", "int64"),
+        "losses": ("loss", "double"),
+    }
+    weights: Floats
+    inclusion: Floats
+    share: Floats
+    phase: NDArray[np.uint8]
+    multiplicity: Ints
+    z: float
+    phases: tuple[Pilot | Design | Opaque | None, ...]
+    holder: Floats = field(default_factory=lambda: np.zeros(0))
+    least_inclusion: float = 0.0
+
+    def __post_init__(self) -> None:
+        freeze(self, weights=np.float64, inclusion=np.float64, share=np.float64)
+        freeze(self, phase=np.uint8, multiplicity=np.int64, holder=np.float64)
+        super().__post_init__()
+        if self.weights.shape != self.ids.shape:
+            raise InputError("A selection needs one weight per row.")
+        if not np.all(np.isfinite(self.weights)) or np.any(self.weights <= 0):
+            raise InputError("A selection's weights must be finite and above 0.")
+        if self.phase.size and int(self.phase.max()) > len(self.phases):
+            raise InputError("A selection needs a strategy for each of its phases.")
+        if not (np.isfinite(self.least_inclusion) and self.least_inclusion >= 0):
+            raise InputError("A selection's least inclusion must be a finite number of at least 0.")
+
+    @property
+    def effective_size(self) -> float:
+        """How many rows of equal weight the selected ones are worth: (Σw)²/Σw² (Kish's effective sample size)."""
+        return float(self.weights.sum() ** 2 / (self.weights**2).sum()) if self.weights.size else 0.0
+
+    def _lines(self) -> list[tuple[str, str]]:
+        lines = [("losses asked to choose them", f"{self.ledger.asked:,}")]
+        if len(self):
+            lines.append(("weights", f"{self.weights.min():,.3g} to {self.weights.max():,.3g}"))
+            lines.append(("effective sample size", f"{self.effective_size:,.0f} rows of equal weight"))
+        return [*lines, ("seed", str(self.seed))]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its standard error and confidence interval."""
+
+    value: float
+    low: float
+    high: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:,.6g} [{self.low:,.6g}, {self.high:,.6g}]"
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """A total and a mean over all rows, with intervals, how they were made and what they rest on."""
+
+    total: Interval
+    mean: Interval
+    confidence: float
+    effective_size: float
+    method: str
+    assumption: str
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        told = f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
+        return f"Estimate(total={self.total}, mean={self.mean}, {100 * self.confidence:g}% intervals{told})"
+
+    def _repr_html_(self) -> str:
+        def shown(found: Interval) -> str:
+            return f"{found.value:,.6g}, from {found.low:,.6g} to {found.high:,.6g}"
+
+        lines = [("total", shown(self.total)), ("mean", shown(self.mean))]
+        lines.append(("rests on", f"{self.effective_size:,.0f} rows of equal weight; {self.method}"))
+        return card(f"Estimate with {100 * self.confidence:g}% intervals", lines, self.warnings)

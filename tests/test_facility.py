@@ -1,0 +1,223 @@
+"""Coverage: the fast choice against its slow twin, against the optimum, and against chance."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import coresift as cs
+from coresift.covering import cover, cover_with_members
+from coresift.engine import Alone, Local
+from coresift.facility import cover_rows
+from coresift.facility.groups import form_groups
+from coresift.facility.kernel import Computed, Stored, neighbor_distance
+from coresift.facility.pool import Pool
+from coresift.progress import Progress
+from coresift.rows import open_rows
+
+
+def kernel_of(points, bandwidth):
+    """All n² values, from differences in double precision."""
+    gaps = points[:, None, :].astype(float) - points[None].astype(float)
+    return np.exp(-(gaps**2).sum(axis=2) / (2 * bandwidth**2))
+
+
+def sum_of(kernel, importance, chosen):
+    """Σ u·max over the chosen rows of κ."""
+    return float(importance @ kernel[:, list(chosen)].max(axis=1)) if len(chosen) else 0.0
+
+
+def slow_greedy(kernel, importance, count, given=(), free=None):
+    """Try every candidate at every choice."""
+    free = set(range(len(kernel))) - set(given) if free is None else set(np.flatnonzero(free)) - set(given)
+    chosen = list(given)
+    for _ in range(count):
+        sums = {one: sum_of(kernel, importance, [*chosen, one]) for one in sorted(free)}
+        best = max(sums, key=sums.get)
+        chosen.append(best)
+        free.remove(best)
+    return np.array(chosen[len(given) :])
+
+
+def run(points, count, *, seed=0, threads=2, **options):
+    with Local(threads=threads).open(Progress()) as workers:
+        rng = np.random.default_rng(seed)
+        return cover_rows(open_rows(points), count, workers, rng, **options)
+
+
+def blobs(n, d=6, k=20, seed=0):
+    rng = np.random.default_rng(seed)
+    middles = 4 * rng.normal(size=(k, d))
+    return (middles[rng.integers(k, size=n)] + rng.normal(size=(n, d))).astype(np.float32)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("stored", [True, False])
+def test_the_exact_choice_is_that_of_its_slow_twin(seed, stored, monkeypatch):
+    rng = np.random.default_rng(seed)
+    points, importance = blobs(120, seed=seed), rng.exponential(size=120)
+    importance[rng.integers(120, size=20)] = 0
+    given, free = np.sort(rng.choice(120, 5, replace=False)), rng.random(120) < 0.8
+    if not stored:  # few candidates at hand, so that bounds of the others decide
+        monkeypatch.setattr("coresift.facility.MOST_STORED", 0)
+        monkeypatch.setattr("coresift.facility.AT_HAND", 8)
+        monkeypatch.setattr("coresift.facility.greedy.AT_HAND", 8)
+    chosen = run(points, 25, importance=importance, given=given, free=free, bandwidth=1.5, seed=seed)
+    kernel = kernel_of(points, 1.5)
+    twin = slow_greedy(kernel, importance, 25, given, free)
+    assert chosen.method == "exact greedy"
+    np.testing.assert_array_equal(chosen.ids, twin)
+    sums = [sum_of(kernel, importance, [*given, *twin[:i]]) for i in range(26)]
+    np.testing.assert_allclose(chosen.gains, np.diff(sums), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_sum_is_at_least_1_minus_1_over_e_of_the_largest(seed):
+    rng = np.random.default_rng(seed)
+    points, importance = rng.normal(size=(11, 2)).astype(np.float32), rng.exponential(size=11)
+    kernel = kernel_of(points, 0.7)
+    best = max(sum_of(kernel, importance, some) for some in itertools.combinations(range(11), 4))
+    reached = sum_of(kernel, importance, run(points, 4, importance=importance, bandwidth=0.7).ids)
+    assert (1 - 1 / np.e) * best <= reached <= best * (1 + 1e-6)
+
+
+def test_groups_lose_little_and_say_what_they_did(monkeypatch):
+    monkeypatch.setattr("coresift.facility.groups.GROUP", 128)
+    monkeypatch.setattr("coresift.facility.groups.LARGEST_GROUP", 256)
+    points, importance = blobs(3000, k=40), np.random.default_rng(1).exponential(size=3000)
+    exact = run(points, 150, importance=importance, bandwidth=1.2, exact=True)
+    grouped = run(points, 150, importance=importance, bandwidth=1.2, exact=False)
+    kernel = kernel_of(points, 1.2)
+    chance = np.random.default_rng(2).choice(3000, 150, replace=False)
+    random, full, close = (sum_of(kernel, importance, ids) for ids in (chance, exact.ids, grouped.ids))
+    assert close - random > 0.93 * (full - random)
+    assert len(set(grouped.ids)) == 150
+    assert "groups of neighbors, in 3 stages" in grouped.method
+
+
+def test_groups_have_every_row_once_and_none_is_too_large(monkeypatch):
+    monkeypatch.setattr("coresift.facility.groups.GROUP", 64)
+    monkeypatch.setattr("coresift.facility.groups.LARGEST_GROUP", 100)
+    points = np.concatenate([np.zeros((500, 3)), blobs(700, d=3)]).astype(np.float32)  # 500 rows that no mean can part
+    rng, ones = np.random.default_rng(0), np.ones(1200)
+    free, covered = ones > 0, np.zeros(1200, np.float32)
+    pool = Pool.of(open_rows(points), 10, ones, free, covered, 0, 1.0, rng, Alone())
+    groups = form_groups(pool, rng, Alone(), Progress())
+    np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(1200))
+    assert max(map(len, groups)) <= 100
+
+
+def test_a_sample_stands_for_rows_that_do_not_fit(monkeypatch):
+    monkeypatch.setattr("coresift.facility.pool.MOST_HALF", 6 * 1500)
+    monkeypatch.setattr("coresift.facility.pool.MOST_SINGLE", 100)
+    points, importance = blobs(6000), np.random.default_rng(1).exponential(size=6000)
+    chosen = run(points, 60, importance=importance, bandwidth=1.5, exact=False)
+    assert "of a sample of 1,500 rows" in chosen.method
+    reached = importance @ chosen.kernel()
+    twin = run(points, 60, importance=importance, bandwidth=1.5, exact=True)
+    assert reached > 0.9 * (importance @ twin.kernel())
+    # What the sample says was gained is, up to its own chance, what was gained on all rows.
+    assert abs(chosen.gains.sum() / reached - 1) < 0.15
+
+
+def test_every_row_has_its_nearest_member():
+    points = blobs(500)
+    chosen = run(points, 20, given=np.array([3, 77]))
+    gaps = np.linalg.norm(points[:, None] - points[chosen.members], axis=2)
+    np.testing.assert_array_equal(chosen.members[:2], [3, 77])
+    np.testing.assert_allclose(chosen.distances, gaps.min(axis=1), atol=1e-5)
+    np.testing.assert_allclose(gaps[np.arange(500), chosen.labels], gaps.min(axis=1), atol=1e-5)
+    np.testing.assert_array_equal(chosen.labels[chosen.members], np.arange(22))
+    assert chosen.counts.sum() == 500
+
+
+def test_many_members_are_searched_for_and_found(monkeypatch):
+    monkeypatch.setattr("coresift.facility.members.FEW_PRODUCTS", 0)
+    rng = np.random.default_rng(0)
+    points = (rng.normal(size=(4000, 32)) / (1 + np.arange(32))).astype(np.float32)
+    chosen = run(points, 600)
+    gaps = np.linalg.norm(points[:, None] - points[chosen.members], axis=2).min(axis=1)
+    assert (chosen.distances**2).sum() <= 1.01 * (gaps**2).sum()
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_same_seed_same_bytes_whatever_the_threads(exact):
+    points, importance = blobs(5000, seed=3), np.random.default_rng(0).random(5000)
+    one, other = (run(points, 80, importance=importance, threads=threads, exact=exact) for threads in (1, 3))
+    assert one == other
+    assert one != run(points, 80, importance=importance, exact=exact, seed=1)
+
+
+def test_stored_and_computed_values_are_those_of_the_formula():
+    points = blobs(50)
+    expected = kernel_of(points, 2.0)
+    some = np.array([4, 9, 9])
+    for kernel in (Stored.of(points, 2.0, Alone()), Computed.of(points, 2.0)):
+        np.testing.assert_allclose(kernel.columns(None)(slice(5, 9)), expected[5:9], atol=1e-5)
+        np.testing.assert_allclose(kernel.columns(some)(some), expected[np.ix_(some, some)], atol=1e-5)
+
+
+def test_the_bandwidth_is_half_the_median_distance_of_neighbors_and_shrinks():
+    anchors = blobs(300)
+    gaps = np.linalg.norm(anchors[:, None] - anchors, axis=2)
+    np.fill_diagonal(gaps, np.inf)
+    measured = neighbor_distance(anchors, np.random.default_rng(0), Alone())
+    assert measured == pytest.approx(np.median(gaps.min(axis=1)), rel=1e-4)
+    widths = [run(anchors, count).bandwidth for count in (3, 30, 290)]
+    assert widths[0] > widths[1] > widths[2] > 0
+
+
+@pytest.mark.parametrize("copies", [1, 50])
+def test_near_duplicates_and_equal_rows_leave_a_bandwidth(copies):
+    points = np.repeat(blobs(4), copies * 10, axis=0)
+    chosen = run(points, 30)
+    assert chosen.bandwidth > 1
+    assert len(set(chosen.ids)) == 30
+    assert set(chosen.labels[: copies * 10]) <= set(range(30))
+    assert "26 random rows" in chosen.method
+
+
+class TestCover:
+    def test_given_rows_come_out_and_excluded_ones_do_not(self):
+        points = blobs(400)
+        selection = cover(points, 30, given=[1, 2, 3], exclude=np.arange(100, 400))
+        assert len(selection) == 30
+        assert {1, 2, 3} <= set(selection.ids) <= set(range(100))
+        assert selection.weights is None
+        assert selection.recipe["choice"].startswith("exact greedy; bandwidth")
+
+    def test_importance_moves_the_choice(self):
+        points = blobs(1000)
+        heavy = np.zeros(1000)
+        heavy[:100] = 1
+        chosen = set(cover(points, 50, importance=heavy).ids)
+        assert len(chosen & set(range(100))) > 40
+        assert len(set(cover(points, 50).ids) & set(range(100))) < 20
+
+    def test_excluded_rows_do_not_need_to_be_covered(self):
+        points = blobs(400)
+        _, coverage = cover_with_members(points, 30, exclude=[0])
+        assert coverage.labels.shape == (399,)
+
+    def test_the_budget_may_be_all_rows(self):
+        assert cover(blobs(20), 20).ids.tolist() == list(range(20))
+        assert cover(blobs(20), 25, given=[0]).ids.tolist() == list(range(20))
+
+    @pytest.mark.parametrize(
+        ("importance", "sentence"),
+        [
+            (np.ones(7), "importance must be 20 numbers, one a row"),
+            (-np.ones(20), "importance must be numbers of at least 0; got -1 for row 0"),
+            (np.zeros(20), "importance must be above 0 for some row that is not excluded"),
+            (np.full(20, np.nan), "importance must be finite numbers"),
+        ],
+    )
+    def test_bad_importance_is_refused(self, importance, sentence):
+        with pytest.raises(cs.InputError, match=sentence):
+            cover(blobs(20), 5, importance=importance)
+
+    def test_a_bad_row_is_named(self):
+        points = blobs(40)
+        points[7, 2] = np.nan
+        with pytest.raises(cs.InputError, match="row 7 has NaN at position 2"):
+            cover(points, 5)

@@ -1,0 +1,63 @@
+"""Results stay what they were: every golden case gives the arrays that are stored for it."""
+
+from __future__ import annotations
+
+import os
+
+import golden_cases
+import numpy as np
+import pytest
+
+FROM_ROWS = os.environ.get("CI") == "true" or os.environ.get("CORESIFT_GOLDEN_ROWS") == "1"
+NEAR = 1e-12
+
+
+def differences(found, expected, *, exactly):
+    """Return a sentence for every array that is not as stored."""
+    if found.keys() != expected.keys():
+        return [f"arrays {sorted(found.keys() ^ expected.keys())} are there only once"]
+    return [f"{name}: {why}" for name in expected if (why := difference(found[name], expected[name], exactly))]
+
+
+def difference(found, expected, exactly):
+    """Return how an array differs from the stored one: whole numbers and texts at all, others by more than rounding."""
+    if found.shape != expected.shape:
+        return f"shape {found.shape} instead of {expected.shape}"
+    if expected.dtype.kind != "f":
+        return "" if np.array_equal(found, expected) else f"{found.tolist()} instead of {expected.tolist()}"
+    if exactly:
+        return "" if found.dtype == expected.dtype and found.tobytes() == expected.tobytes() else "other bytes"
+    largest = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
+    close = np.isclose(found, expected, rtol=NEAR, atol=NEAR * largest, equal_nan=True)
+    return "" if close.all() else f"{found[~close][:3]} instead of {expected[~close][:3]}, {(~close).sum()} in all"
+
+
+@pytest.mark.parametrize("name", golden_cases.CASES)
+def test_a_stored_clustering_gives_the_stored_result(name):
+    assert not differences(golden_cases.run(name), golden_cases.stored(name), exactly=False)
+
+
+@pytest.mark.golden_rows
+@pytest.mark.skipif(
+    not FROM_ROWS, reason="exact bytes are compared on one machine; CORESIFT_GOLDEN_ROWS=1 does so here"
+)
+@pytest.mark.parametrize("name", golden_cases.ROW_CASES)
+def test_rows_give_the_stored_bytes(name):
+    assert not differences(golden_cases.run(name), golden_cases.stored(name), exactly=True)
+
+
+def test_nothing_is_stored_that_no_case_makes():
+    names = {path.stem for path in golden_cases.HOME.glob("*.npz")}
+    assert names == {*golden_cases.EVERY_CASE, golden_cases.INPUTS.stem}
+
+
+def test_a_difference_is_told():
+    whole, real = np.array([1, 2]), np.array([1.0, 2.0, np.nan])
+    same = {"whole": whole, "real": real}
+    assert not differences(same, same, exactly=True)
+    assert not differences(same | {"real": real * (1 + 1e-14)}, same, exactly=False)
+    assert differences(same | {"real": real * (1 + 1e-14)}, same, exactly=True) == ["real: other bytes"]
+    assert differences(same | {"real": real * (1 + 1e-11)}, same, exactly=False)[0].startswith("real: [1. 2.]")
+    assert differences(same | {"whole": whole + 1}, same, exactly=False) == ["whole: [2, 3] instead of [1, 2]"]
+    assert differences(same | {"whole": whole[:1]}, same, exactly=False) == ["whole: shape (1,) instead of (2,)"]
+    assert differences({"whole": whole}, same, exactly=False) == ["arrays ['real'] are there only once"]

@@ -1,0 +1,157 @@
+"""The portfolio: the mixture against a general solver, closed forms, and weights that stay unbiased."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from test_unbiased import TINY, expected_weights
+
+import coresift as cs
+from coresift.checks import InputError
+from coresift.components import leading_components
+from coresift.portfolio import Portfolio, candidates, known, least_variance, mix
+from coresift.types import Evidence, Frame, Pilot
+
+
+def objective(theta, densities, stakes, pull, prior):
+    return np.sum(stakes / (densities @ theta)) + prior * stakes.mean() * np.sum(pull**2 / theta)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.5, 4.0, 50.0]))
+def test_the_mixture_is_the_minimum_that_a_general_solver_finds(seed, prior):
+    rng = np.random.default_rng(seed)
+    densities = 0.1 + 0.9 * rng.gamma(0.7, size=(60, 5))
+    stakes, pull = rng.gamma(0.5, size=60), rng.dirichlet(np.full(5, 3.0))
+    found = least_variance(densities, stakes, pull, prior)
+    assert found.sum() == pytest.approx(1)
+
+    def slow(free):
+        theta = np.exp(free) / np.exp(free).sum()
+        return objective(theta, densities, stakes, pull, prior)
+
+    best = minimize(slow, np.zeros(5), method="L-BFGS-B")
+    assert objective(found, densities, stakes, pull, prior) <= best.fun * (1 + 1e-3)
+
+
+def test_without_stakes_the_prior_decides():
+    pull = np.array([0.5, 0.3, 0.2])
+    np.testing.assert_array_equal(least_variance(np.ones((4, 3)), np.zeros(4), pull, 4.0), pull)
+    np.testing.assert_allclose(least_variance(np.ones((4, 3)), np.ones(4), pull, 4.0), pull, atol=1e-9)
+
+
+def evidence(losses, rows, budget=100, seed=0, excluded=(), k=10):
+    clustering = cs.cluster(rows, k, seed=seed)
+    frame = Frame(len(rows), np.zeros(0), np.array(excluded))
+    plan = cs.pilots.Representatives().plan(clustering, frame, budget)
+    rng = np.random.default_rng(seed)
+    ids = np.flatnonzero(rng.random(len(rows)) < plan.inclusion)
+    return Evidence(clustering, frame, Pilot(ids, plan), losses[ids])
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(2_000, 6)).astype(np.float32)
+    return rows, rng.exponential(size=2_000), rng
+
+
+def test_every_density_has_mean_1_over_the_open_rows(table):
+    rows, noise, _ = table
+    excluded = np.arange(0, 2_000, 7)
+    facts = known(evidence(noise, rows, excluded=excluded), {"a": noise, "b": -noise, "c": rows[:, 0] > 0})
+    mixed = mix(facts)
+    for name, density in candidates(facts, mixed.prediction).items():
+        assert density.everywhere[facts.open_rows].mean() == pytest.approx(1), name
+        assert np.all(density.at_pilot >= 0), name
+    assert {"a", "root of a", "c", "root of c"} <= set(mixed.names)
+    assert "b" not in mixed.names
+    assert mixed.theta.sum() == pytest.approx(1)
+    assert np.all(mixed.sizes >= 0.1 - 1e-12)
+
+
+def test_cluster_levels_and_fits_do_not_see_a_row_s_own_answer(table):
+    rows, noise, _ = table
+    first = known(evidence(noise, rows))
+    changed = noise.copy()
+    row = first.ids[3]
+    changed[row] *= 50
+    second = known(evidence(changed, rows))
+    one = candidates(first, mix(first).prediction)["level"].at_pilot[3] / first.losses.mean()
+    other = candidates(second, mix(second).prediction)["level"].at_pilot[3] / second.losses.mean()
+    # The level is on the scale of the overall mean, which the row is part of; the row's cluster is not.
+    assert other < 2 * one
+
+
+def test_a_true_signal_takes_the_mixture_over(table):
+    rows, noise, _ = table
+    values = noise**3
+    told, silent = (mix(known(evidence(values, rows, budget=400), given)) for given in ({"truth": values}, None))
+
+    def variance(sizes):
+        return (values**2 / sizes).mean() * sizes.mean()
+
+    assert variance(told.sizes) < 0.3 * variance(silent.sizes)
+
+
+def test_useless_signals_cost_little(table):
+    rows, noise, rng = table
+    useless = {name: rng.lognormal(size=2_000) for name in "abc"}
+    costs = []
+    for seed in range(30):
+        facts = evidence(noise, rows, budget=400, seed=seed)
+        plain, told = (mix(known(facts, signals)).sizes for signals in (None, useless))
+        costs.append((noise**2 / told).mean() * told.mean() / ((noise**2 / plain).mean() * plain.mean()))
+    assert np.exp(np.mean(np.log(costs))) < 1.06
+
+
+def test_without_any_loss_distances_decide(table):
+    rows, _, _ = table
+    facts = known(evidence(np.zeros(2_000), rows))
+    mixed = mix(facts)
+    powers = facts.clustering.powers
+    np.testing.assert_allclose(mixed.sizes, 0.4 * powers / powers.sum() + 0.6 / 2_000)
+    assert mixed.prediction is None
+
+
+def test_rows_stand_by_cluster_and_size(table):
+    rows, noise, _ = table
+    facts = known(evidence(noise, rows))
+    mixed = mix(facts)
+    labels = facts.clustering.labels[mixed.order]
+    assert np.count_nonzero(np.diff(labels)) == facts.clustering.k - 1
+    for run in np.split(np.arange(2_000), np.flatnonzero(np.diff(labels)) + 1):
+        steps = np.diff(mixed.sizes[mixed.order[run]])
+        assert np.all(steps >= -1e-6) or np.all(steps <= 1e-6)
+
+
+@pytest.mark.parametrize("frame", [{}, {"given": [4]}, {"exclude": [1]}])
+@pytest.mark.parametrize(
+    "design", [cs.designs.Systematic(), cs.designs.Pivotal(), cs.designs.Poisson()], ids=lambda one: type(one).__name__
+)
+def test_expected_weights_are_1_by_enumeration(monkeypatch, frame, design):
+    combination = {"pilot": None, "score": Portfolio(signals=np.arange(7.0)), "design": design}
+    expected = np.ones(len(TINY))
+    expected[frame.get("exclude", [])] = 0
+    np.testing.assert_allclose(expected_weights(monkeypatch, combination, frame, budget=4), expected, atol=1e-7)
+
+
+def test_it_is_a_score_like_any_other(table):
+    rows, noise, _ = table
+    score = Portfolio(signals={"noise": noise, "kind": ["a", "b"] * 1_000}, components=leading_components(rows))
+    picked = cs.select(rows, losses=noise, budget=100, seed=3, score=score)
+    assert picked == cs.select(rows, losses=noise, budget=100, seed=3, score=score)
+    assert len(picked) == 100
+    assert "Portfolio(signals=" in picked.recipe["score"]
+    assert score == Portfolio(signals={"noise": noise, "kind": ["a", "b"] * 1_000}, components=leading_components(rows))
+
+
+def test_refusals(table):
+    rows, noise, _ = table
+    with pytest.raises(InputError, match="one line for each of 2000 rows"):
+        cs.select(rows, losses=noise, budget=100, score=Portfolio(signals=noise[:10]))
+    with pytest.raises(InputError, match="floor must be a number between 0 and 1"):
+        Portfolio(floor=0.0)
+    with pytest.raises(InputError, match="needs the losses of a pilot"):
+        known(Evidence(**{**vars(evidence(noise, rows)), "losses": np.zeros(0)}))

@@ -1,0 +1,214 @@
+"""The public checks: our own parts and a third party's pass, wrong ones are caught; foreign parts work everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from parts import DESIGNS, PILOTS, scores
+
+import coresift as cs
+from coresift import testing
+from coresift.inclusion import fixed_size_inclusion
+from coresift.testing import check_design, check_pilot, check_score
+from coresift.testing.enumeration import outcomes
+from coresift.types import REGISTERED, Needs, Opaque, PilotPlan, Scores
+from coresift.variance import by_neighbors, within_clusters
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture(scope="module")
+def own():
+    """The example's module; what it registers goes again afterwards."""
+    before = {kind: dict(names) for kind, names in REGISTERED.items()}
+    sys.path.insert(0, str(EXAMPLES))
+    import own_strategy
+
+    yield own_strategy
+    sys.path.remove(str(EXAMPLES))
+    del sys.modules["own_strategy"]
+    REGISTERED.clear()
+    REGISTERED.update(before)
+
+
+@pytest.fixture
+def registered():
+    """Let a test define strategies that nobody sees afterwards."""
+    before = {kind: dict(names) for kind, names in REGISTERED.items()}
+    yield
+    REGISTERED.clear()
+    REGISTERED.update(before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", DESIGNS, ids=repr)
+def test_our_designs_pass(design):
+    check_design(design)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pilot", PILOTS, ids=repr)
+def test_our_pilots_pass(pilot):
+    check_pilot(pilot)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("score", scores(7)[:5], ids=repr)
+def test_our_scores_pass(score):
+    check_score(score)
+
+
+@pytest.mark.slow
+def test_a_third_party_s_parts_pass(own):
+    check_design(own.CoinFlips())
+    check_score(own.FarFirst())
+    check_pilot(own.EvenPilot())
+
+
+def test_enumeration_finds_the_exact_distribution():
+    inclusion = np.array([0.5, 0.75, 0.75])
+    found = {
+        tuple(result.positions.tolist()): result.probability for result in outcomes(cs.designs.Poisson(), inclusion)
+    }
+    for drawn, probability in found.items():
+        exact = np.prod([p if row in drawn else 1 - p for row, p in enumerate(inclusion)])
+        assert probability == pytest.approx(exact, abs=1e-9)
+    assert len(found) == 8
+
+
+def test_a_design_with_a_wrong_variance_is_caught(registered, monkeypatch):
+    monkeypatch.setattr(testing, "SEEDS", 80)
+
+    @dataclass(frozen=True)
+    class Renamed(cs.designs.Poisson):
+        def moments(self, sample):
+            return by_neighbors(sample)  # as if the number of rows were fixed
+
+    with pytest.raises(AssertionError, match=r"Renamed\(\) claims a standard error of .* its moments are wrong"):
+        check_design(Renamed())
+
+
+def test_a_design_with_wrong_probabilities_is_caught(registered):
+    @dataclass(frozen=True)
+    class Greedy(cs.designs.Systematic):
+        def draw(self, inclusion, uniforms):
+            uniforms.random(1)
+            largest = np.sort(np.argsort(-inclusion, kind="stable")[: round(inclusion.sum())])
+            return largest, np.ones(largest.size, np.int64)
+
+    with pytest.raises(AssertionError, match=r"Greedy\(\) draws row \d with probability"):
+        check_design(Greedy())
+
+
+def test_a_score_with_a_zero_where_a_row_matters_is_caught(registered):
+    @dataclass(frozen=True)
+    class Forgetful(cs.scores.Score):
+        @property
+        def needs(self):
+            return Needs(pilot=False, answers=False)
+
+        def scores(self, evidence):
+            n = evidence.clustering.n
+            return Scores(np.where(np.arange(n) == 3, 0.0, 1.0), np.arange(n))
+
+    with pytest.raises(AssertionError, match=r"Forgetful\(\) gives row 3 the size 0, and its loss is above 0"):
+        check_score(Forgetful())
+
+
+@dataclass(frozen=True)
+class _Uneven(cs.pilots.Pilot):
+    """Asks half of the rows, and claims a share of the others too."""
+
+    def size(self, clusters, budget):
+        return 2
+
+    def plan(self, clustering, frame, budget):
+        reach = frame.open() & (np.arange(frame.n) < 4)
+        inclusion = fixed_size_inclusion(reach.astype(float), 2)
+        return PilotPlan(inclusion, np.full(frame.n, 0.5), np.arange(frame.n), keep=True, origin="pilot")
+
+    def moments(self, sample):
+        return within_clusters(sample)
+
+
+def test_a_biased_pilot_is_caught(registered):
+    REGISTERED["pilot"]["_Uneven"] = _Uneven
+    with pytest.raises(AssertionError, match="gives its rows a share of row 4, which it can never draw"):
+        check_pilot(_Uneven())
+
+
+def test_without_moments_there_is_a_total_but_no_interval(registered):
+    @dataclass(frozen=True)
+    class Silent(cs.designs.Design):
+        def inclusion(self, sizes, count):
+            return fixed_size_inclusion(sizes, count)
+
+        def draw(self, inclusion, uniforms):
+            return cs.designs.Systematic().draw(inclusion, uniforms)
+
+    rows = np.random.default_rng(0).normal(size=(200, 3))
+    picked = cs.select(rows, budget=40, design=Silent())
+    found = cs.estimate(picked, np.ones(40))
+    assert np.isfinite(found.total.value)
+    assert np.isinf(found.total.high)
+    assert found.warnings == ("Silent() does not say how much its draws vary: there is a total, but no interval.",)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+def test_foreign_parts_are_stored_and_load_as_records_where_nobody_knows_them(own, tmp_path, suffix):
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    losses = np.abs(rows[:, 0])
+    picked = cs.select(rows, losses, 60, pilot=own.EvenPilot(), design=own.CoinFlips())
+    path = cs.save(picked, tmp_path / f"picked{suffix}")
+    assert cs.load(path) == picked
+    assert cs.estimate(cs.load(path), losses[picked.ids]) == cs.estimate(picked, losses[picked.ids])
+    script = (
+        "import sys, coresift as cs, json, numpy as np\n"
+        "picked = cs.load(sys.argv[1])\n"
+        "found = cs.estimate(picked, np.ones(len(picked)))\n"
+        "kind, imported = type(picked.phases[1]).__name__, 'own_strategy' in sys.modules\n"
+        "print(json.dumps([kind, found.total.value, found.warnings, imported]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    kind, total, warnings, imported = json.loads(done.stdout)
+    assert (kind, imported) == (Opaque.__name__, False)
+    assert total == pytest.approx(picked.weights.sum())
+    assert "there is a total, but no interval" in warnings[0]
+
+
+@pytest.mark.slow
+def test_foreign_parts_work_on_the_command_line_and_in_comparisons(tmp_path):
+    """A package that declares its strategies by an entry point is found by name."""
+    (tmp_path / "own_strategy.py").write_text((EXAMPLES / "own_strategy.py").read_text())
+    declared = tmp_path / "own_strategy-1.0.dist-info"
+    declared.mkdir()
+    (declared / "METADATA").write_text("Metadata-Version: 2.1\nName: own-strategy\nVersion: 1.0\n")
+    (declared / "entry_points.txt").write_text("[coresift.strategies]\nown = own_strategy\n")
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+    np.save(tmp_path / "rows.npy", rows)
+    losses = "\n".join(["row,loss", *(f"{row},{abs(value):.6f}" for row, value in enumerate(rows[:, 0]))])
+    (tmp_path / "losses.csv").write_text(losses + "\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+
+    def run(*words):
+        command = [sys.executable, "-m", "coresift", *words]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+
+    shared = ["rows.npy", "--losses", "losses.csv"]
+    made = run("select", *shared, "--budget", "50", "--pilot", "EvenPilot(part=0.4)", "--design", "CoinFlips")
+    assert made.returncode == 0, made.stderr
+    reported = run("report", "picked.parquet", "--rows", "rows.npy", "--losses", "losses.csv")
+    assert reported.returncode == 0, reported.stderr
+    methods = ["--method", "coresift", "--method", "coresift(score=FarFirst(times=2.0), design=CoinFlips)"]
+    compared = run("compare-methods", *shared, "--budget", "40", "--seeds", "2", *methods)
+    assert compared.returncode == 0, compared.stderr
+    wrong = run(*["select", "rows.npy", "--budget", "50", "--design", "CoinFlip"])
+    assert wrong.returncode == 2
+    assert "Did you mean CoinFlips?" in wrong.stderr
