@@ -21,6 +21,7 @@ NAMES = {
     "translation": "repro.translation",
     "translation-holder": "repro.translation_holder",
     "translation-paper": "repro.translation_paper",
+    "language-model": "repro.language_model",
 }
 QUICK = Path(__file__).parent / ".quick"
 

@@ -4,16 +4,16 @@
 
 Cost: less than ten CPU minutes. The paper, at the percentiles 20/40/60/80/99: MNIST (loss of
 the 784-128-10 network) .00111 .00320 .00663 .01416 .05935; gas (the concentration) .02286 .04488 .07158 .12589 .86976.
-It states neither how the inputs are scaled, nor the number of clusters, nor on what the network was trained; λ depends
-on all three. So several of each are tried, and the ones nearest to the paper (by the mean absolute log ratio over the
-five percentiles) are named, with the spread over all of them in the table.
+It states neither how the inputs are scaled, nor the number of clusters, nor on what and for how long the network was
+trained; λ depends on all of them. So several of each are tried, and the ones nearest to the paper (by the mean absolute
+log ratio over the five percentiles) are named, with the spread over all of them in the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import torch
 import coresift as cs
 from coresift.models import classifier_loss, last_layer
 from repro.data import gas, images
-from repro.networks import Images, train
+from repro.networks import EPOCHS, Images, train
 from repro.results import (
     NO,
     PARTLY,
@@ -53,6 +53,7 @@ ROWS = {
         "pixels 0 to 1": "pixels divided by 255",
         SCALED: "pixels as they are",
         "last layer": "the network's last hidden layer, pixels divided by 255",
+        "one epoch": "pixels divided by 255, the network after one epoch",
     },
     "gas": {
         "standardized": "features standardized, the concentration as it is",
@@ -71,6 +72,7 @@ SEEDS = 3
 FLOOR = 1e-6  # what a ratio of 0 counts as among logarithms
 
 Problem = tuple[Any, Floats]  # rows and a number for each
+Problems = dict[str, Callable[[], dict[int, Problem]]]  # by kind of rows, then by the network's training images
 
 
 def run(setting: Setting) -> None:
@@ -91,22 +93,32 @@ def fill(setting: Setting, journal: Journal, data: str, seed: int, make: Callabl
     journal.fill(setting, f"{TITLES[data]}, seed {seed}", keys, partial(percentiles, make()))
 
 
-def mnist_problems(setting: Setting, seed: int) -> dict[str, dict[int, Problem]]:
+def mnist_problems(setting: Setting, seed: int) -> Problems:
     """Return rows of each kind, with the losses of networks that were trained on so many random rows."""
     arrays = images("mnist", setting.where, 2_000 if setting.quick else None)
     data = Images.of(arrays["X_train"], arrays["y_train"])
-    pixels = data.pixels.numpy()
-    made: dict[str, dict[int, Problem]] = {"pixels 0 to 1": {}, "last layer": {}}
-    for seen in SEEN[:1] if setting.quick else SEEN:
+    pixels, counts = data.pixels.numpy(), SEEN[:1] if setting.quick else SEEN
+
+    @cache
+    def network(seen: int, epochs: int) -> Any:
         ids = np.random.default_rng([seed, 8]).permutation(len(data))[:seen]
-        network = train(data, [ids], seed)[0]
-        losses = classifier_loss(network, (data.pixels, data.classes), batch=2048)(np.arange(len(data)))
-        made["pixels 0 to 1"][seen] = pixels, losses
-        made["last layer"][seen] = last_layer(network, data.pixels, batch=2048, progress=False), losses
-    return made
+        return train(data, [ids], seed, epochs)[0]
+
+    def losses(seen: int, epochs: int) -> Floats:
+        loss = classifier_loss(network(seen, epochs), (data.pixels, data.classes), batch=2048)
+        return np.asarray(loss(np.arange(len(data))))
+
+    def hidden(seen: int) -> Any:
+        return last_layer(network(seen, EPOCHS), data.pixels, batch=2048, progress=False)
+
+    return {
+        "pixels 0 to 1": lambda: {seen: (pixels, losses(seen, EPOCHS)) for seen in counts},
+        "last layer": lambda: {seen: (hidden(seen), losses(seen, EPOCHS)) for seen in counts},
+        "one epoch": lambda: {seen: (pixels, losses(seen, 1)) for seen in counts},
+    }
 
 
-def gas_problems(setting: Setting) -> dict[str, dict[int, Problem]]:
+def gas_problems(setting: Setting) -> Problems:
     """Return features of each scaling with the concentration, of the rows that have one."""
     arrays = gas(setting.where)
     known = np.isfinite(arrays["concentration"])
@@ -123,7 +135,8 @@ def gas_problems(setting: Setting) -> dict[str, dict[int, Problem]]:
         "raw": (features, target),
         "16, class standardized": (standardized(arrays["X"][:, ::8]), standardized(arrays["gas_class"])),
     }
-    return {name: {0: (rows.astype(np.float32), values)} for name, (rows, values) in made.items()}
+    found = {name: {0: (rows.astype(np.float32), values)} for name, (rows, values) in made.items()}
+    return {name: partial(found.get, name, {}) for name in found}
 
 
 def standardized(values: Any) -> Floats:
@@ -132,11 +145,11 @@ def standardized(values: Any) -> Floats:
     return (wide - wide.mean(0)) / wide.std(0)
 
 
-def percentiles(made: dict[str, dict[int, Problem]], key: Key) -> Entry:
+def percentiles(made: Problems, key: Key) -> Entry:
     """Cluster, and return the percentiles of the ratio over all rows that are not centers, for each network."""
     _, name, k, seed = key
     found, clustered = {}, None
-    for seen, (rows, losses) in made[name].items():
+    for seen, (rows, losses) in made[name]().items():
         if rows is not clustered:
             clustering, clustered = cs.cluster(rows, k, z=2.0, seed=seed, progress=False), rows
         gaps = np.abs(losses - losses[clustering.centers][clustering.labels])
@@ -172,9 +185,7 @@ def report(setting: Setting) -> Report:
         else:
             words.append(f"{TITLES[data]}: not run yet.")
     near = {data: within(key, means[key]) for data, key in best.items()}
-    number = "; ".join(
-        f"{TITLES[data]}: {count} of 5 percentiles within a factor of two" for data, count in near.items()
-    )
+    number = "; ".join(f"{TITLES[data]}: {spread(key, means[key])} the paper's" for data, key in best.items())
     words_of = [YES if count == 5 else PARTLY if count >= 3 else NO for count in near.values()]
     word = words_of[0] if len(set(words_of)) == 1 else PARTLY
     return Report(word, number, tuple(lines), " ".join(words), (plot(setting, means, best),), NOTES)
@@ -182,8 +193,21 @@ def report(setting: Setting) -> Report:
 
 NOTES = """The lines show the scaling, number of clusters and training set that come nearest, of all in
 `results/holder-table.csv` (geometric means over seeds). Centers are left out: their ratio is 0/0. Concentrations are
-known here for 7,946 of the 13,910 rows, and many are equal: with 80 clusters or more, two fifths of all rows or more
-have exactly their center's, so that the lower percentiles are 0 under every scaling, which the paper's are not."""
+known here for 7,946 of the 13,910 rows.
+
+**Cause, gas sensors.** Multiplying features or concentrations by a constant multiplies all five percentiles alike, so
+their shape, 1 : 2.0 : 3.1 : 5.5 : 38 in the paper, tells what no change of units can. Concentrations take 52 values: in
+most configurations with two clusters or more, a fifth of the rows have exactly their center's, and the 20th percentile
+is 0, which the paper's is not. With a single cluster the shape comes out, and with the first feature of each sensor
+(the paper speaks of 16 dimensions), features and concentration standardized, so do the numbers. So it seems that "the
+observed value for Λ across the whole dataset" is about one center for all rows. It was found among 56 configurations;
+the next nearest is off by a factor of 1.4 on average.
+
+**Cause, MNIST.** The more a network has learned, the more of its losses are almost 0, and the farther apart are the
+percentiles. The paper's are those of a network that has hardly begun, as ours is after one epoch over 2,000 images.
+After ten epochs, which the paper trains for elsewhere, 400, 2,000 and 60,000 training images all spread them too far.
+It was found with one seed on a quarter of the rows; on all rows it holds for each of the three seeds.
+"""
 
 
 def distance(key: Key, values: Floats) -> float:
@@ -193,8 +217,9 @@ def distance(key: Key, values: Floats) -> float:
 
 def described(key: Key) -> str:
     """Return what was clustered, and how."""
-    seen = f", the network trained on {key[3]:,} images" if key[3] else ""
-    return f"{ROWS[key[0]][key[1]]}, {key[2]:,} clusters{seen}"
+    seen = f", {key[3]:,} training images" if key[3] else ""
+    clusters = "one cluster" if key[2] == 1 else f"{key[2]:,} clusters"
+    return f"{ROWS[key[0]][key[1]]}, {clusters}{seen}"
 
 
 def lines_of(key: Key, values: Floats, runs: int) -> list[Line]:
@@ -215,11 +240,16 @@ def within(key: Key, values: Floats) -> int:
 
 def verdict_of(key: Key, values: Floats) -> str:
     """Say whether the magnitudes come out."""
-    ratios = values / np.array(PAPER[key[0]])
     return (
         f"{TITLES[key[0]]}: with {described(key)}, {within(key, values)} of 5 percentiles are within a factor of two "
-        f"of the paper's (×{ratios.min():.2f} to ×{ratios.max():.2f})."
+        f"({spread(key, values)} the paper's)."
     )
+
+
+def spread(key: Key, values: Floats) -> str:
+    """Return the least and the largest ratio to the paper's percentiles."""
+    ratios = values / np.array(PAPER[key[0]])
+    return f"×{ratios.min():.2f} to ×{ratios.max():.2f} of"
 
 
 def plot(setting: Setting, means: dict[Key, Floats], best: dict[str, Key]) -> str:

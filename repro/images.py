@@ -42,7 +42,12 @@ NAMES = {
     "entropy": "entropy",
     "ours": "coresift's default",
 }
-OURS = {"pilot": cs.pilots.Representatives(), "score": cs.scores.Learned(), "design": cs.designs.Systematic(), "clusters": None}
+OURS = {
+    "pilot": cs.pilots.Representatives(),
+    "score": cs.scores.Learned(),
+    "design": cs.designs.Systematic(),
+    "clusters": None,
+}
 QUICK_ROWS, QUICK_BUDGET = 600, 60
 
 

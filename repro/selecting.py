@@ -91,28 +91,42 @@ def default(candidates: Candidates, seed: int) -> Ints:
     return cs.select(candidates.rows, candidates.losses, candidates.plan.budget, seed, progress=False).ids.copy()
 
 
+def cover(candidates: Candidates, seed: int) -> Ints:
+    """Pairs that have every other near, the more so the larger the loss of its cluster's center."""
+    clusters = candidates.clusters(seed)
+    importance = candidates.losses(np.asarray(clusters.centers))[clusters.labels]
+    options = {"importance": importance, "seed": seed, "progress": False}
+    return cs.cover(candidates.rows, candidates.plan.budget, **options).ids.copy()
+
+
 def nearness(candidates: Candidates, seed: int) -> Ints:
-    """The pairs nearest to sentences of the test domain: each sentence in turn takes its nearest."""
-    domain, rows, budget = candidates.make_domain(), candidates.rows, candidates.plan.budget
-    points = rows.take(np.arange(rows.n))
-    order = np.random.default_rng([seed, 11]).permutation(len(domain))
-    return nearest_in_turn(points, domain[order], budget)
+    """The pairs nearest to a random half of the known sentences of the test domain; each in turn takes its nearest."""
+    domain, rows = candidates.make_domain(), candidates.rows
+    half = np.random.default_rng([seed, 11]).permutation(len(domain))[: len(domain) // 2]
+    return nearest_in_turn(rows.take(np.arange(rows.n)), domain[half], candidates.plan.budget)
 
 
 def nearest_in_turn(points: Floats, domain: Floats, budget: int) -> Ints:
-    """Return `budget` points: every domain point in turn takes the nearest that is left.
+    """Return `budget` points: the nearest of every domain point, then the second nearest of every one, and so on.
 
     Example:
         >>> nearest_in_turn(np.array([[0.0], [1.0], [5.0], [9.0]]), np.array([[0.9], [8.0]]), 3)
         array([1, 3, 0])
     """
-    each = min(len(points), 4 * -(-budget // len(domain)))
-    ranked = np.empty((len(domain), each), np.int64)
-    for place, point in enumerate(domain):
-        distances = ((points - point) ** 2).sum(1)
-        near = np.argpartition(distances, each - 1)[:each]
-        ranked[place] = near[np.lexsort((near, distances[near]))]
-    return np.array(list(dict.fromkeys(ranked.T.ravel().tolist()))[:budget])
+    each = 0
+    found: list[int] = []
+    while len(found) < budget:  # many have the same nearest, so it cannot be said beforehand how many are needed
+        each = min(len(points), max(2 * each, 2 * -(-budget // len(domain))))
+        ranked = np.array([nearest(points, point, each) for point in domain])
+        found = list(dict.fromkeys(ranked.T.ravel().tolist()))
+    return np.array(found[:budget])
+
+
+def nearest(points: Floats, point: Floats, count: int) -> Ints:
+    """Return the nearest points in the order of their distances."""
+    distances = ((points - point) ** 2).sum(1)
+    near = np.argpartition(distances, count - 1)[:count]
+    return near[np.lexsort((near, distances[near]))]
 
 
 METHODS = {
@@ -125,5 +139,6 @@ METHODS = {
     "sensitivity-lemma": Method(
         "sensitivity (Λ from the lemma)", True, lambda candidates, seed: sensitivity(candidates, seed, "estimate")
     ),
+    "cover": Method("cover, by the center's loss", True, cover),
     "nearness": Method("nearest to other sentences of newstest2014", True, nearness),
 }

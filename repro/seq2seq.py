@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from repro.data import europarl, newstest
 from repro.plans import FLAN, TINY, Ints, Plan, Table, taken
 from repro.results import Entry, Floats, Setting
 from repro.selecting import METHODS, Candidates, sensitivity
-from repro.t5 import judge, load_model, make_tiny, train
+from repro.t5 import batched, judge, load_model, make_tiny, train
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
@@ -127,7 +127,7 @@ class Study:
         return cs.open_rows(folder) if folder.exists() else embed(texts, model, folder, **options)
 
     @cached_property
-    def losses(self) -> Callable[[Ints], Floats]:
+    def losses(self) -> KeptLosses:
         """The loss of pairs under the model before it is fine-tuned; each is computed once."""
         options = {"text": "en", "target": "de", "prefix": self.plan.prefix, "max_length": self.plan.tokens}
         count = len(self.pool["en"])
@@ -149,9 +149,17 @@ class Study:
         entry: Entry = {"model": self.plan.model}
         if ids is not None:
             table = taken(self.pool, ids)
-            train(model, tokenizer, table, self.plan, seed, self.setting)
+            self.fine_tune(model, tokenizer, table, seed)
             entry["letters"] = float(np.mean([len(text) for text in table["en"]]))
-        return entry | {name: judge(model, tokenizer, test, self.plan) for name, test in self.tests.items()}
+        return entry | {name: self.judge(model, tokenizer, test) for name, test in self.tests.items()}
+
+    def fine_tune(self, model: Any, tokenizer: Any, table: Table, seed: int) -> None:
+        """Train on pairs."""
+        train(model, table, partial(batched, tokenizer, plan=self.plan), self.plan, seed, self.setting)
+
+    def judge(self, model: Any, tokenizer: Any, table: Table) -> dict[str, float]:
+        """Return next-token accuracy, loss and BLEU."""
+        return judge(model, tokenizer, table, self.plan)
 
 
 class KeptLosses:

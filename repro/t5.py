@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +68,17 @@ def made_tokenizer(table: Table) -> Any:
 # ------------------------------------------------------------------ training and judging
 
 
-def train(model: Any, tokenizer: Any, table: Table, plan: Plan, seed: int, setting: Setting) -> None:
-    """Fine-tune on all pairs of a table, without weights."""
+Batched = Callable[[Table], dict[str, Any]]
+
+
+def train(
+    model: Any, table: Table, batch_of: Batched, plan: Plan, seed: int, setting: Setting, *, side: str = "de"
+) -> None:
+    """Fine-tune on all pairs of a table, without weights; those whose `side` is of like length share batches."""
     from transformers.optimization import Adafactor  # noqa: PLC0415
 
     optimizer = Adafactor(model.parameters(), lr=plan.rate, scale_parameter=True, relative_step=False)
-    sizes = np.array([len(text) for text in table["de"]])
+    sizes = np.array([len(text) for text in table[side]])
     model.train()
     with stage(setting.progress, "fine-tuning", plan.epochs * len(table["en"])):
         for epoch in range(plan.epochs):
@@ -81,7 +86,7 @@ def train(model: Any, tokenizer: Any, table: Table, plan: Plan, seed: int, setti
             torch.manual_seed(int(rng.integers(2**62)))
             for ids in batches_of_like_length(sizes, plan.batch, rng):
                 model.zero_grad()
-                model(**batched(tokenizer, taken(table, ids), plan)).loss.backward()
+                model(**batch_of(taken(table, ids))).loss.backward()
                 optimizer.step()
                 setting.progress.advance(len(ids))
     model.eval()
@@ -116,18 +121,31 @@ def batched(tokenizer: Any, table: Table, plan: Plan) -> dict[str, Any]:
 
 def judge(model: Any, tokenizer: Any, table: Table, plan: Plan) -> dict[str, float]:
     """Return next-token accuracy with the right tokens before it, the loss per token, and sacreBLEU."""
-    model.eval()
-    right = total = 0
-    loss = 0.0
+    scores = Scores()
     with torch.no_grad():
         for some in chunks(by_length(table, "de"), JUDGED_AT_ONCE):
             batch = batched(tokenizer, some, plan)
-            logits = model(**batch).logits
-            counts = batch["labels"] != IGNORED
-            right += int((logits.argmax(2) == batch["labels"])[counts].sum())
-            loss += float(torch.nn.functional.cross_entropy(logits[counts], batch["labels"][counts], reduction="sum"))
-            total += int(counts.sum())
-    return {"accuracy": right / total, "loss": loss / total, "bleu": bleu(model, tokenizer, table, plan)}
+            scores.add(model(**batch).logits, batch["labels"])
+    return {**scores.means(), "bleu": bleu(model, tokenizer, table, plan)}
+
+
+class Scores:
+    """How many tokens were predicted rightly, and their losses."""
+
+    def __init__(self) -> None:
+        self.right = self.total = 0
+        self.loss = 0.0
+
+    def add(self, logits: Any, labels: Any) -> None:
+        """Count a batch, without its padding."""
+        counts = labels != IGNORED
+        self.right += int((logits.argmax(2) == labels)[counts].sum())
+        self.loss += float(torch.nn.functional.cross_entropy(logits[counts], labels[counts], reduction="sum"))
+        self.total += int(counts.sum())
+
+    def means(self) -> dict[str, float]:
+        """Return the accuracy and the loss per token."""
+        return {"accuracy": self.right / self.total, "loss": self.loss / self.total}
 
 
 def bleu(model: Any, tokenizer: Any, table: Table, plan: Plan) -> float:

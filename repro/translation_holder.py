@@ -114,8 +114,7 @@ def verdict(found: dict[tuple[str, float], Runs]) -> tuple[str, str, str]:
         if np.isfinite(error) and len(found[test, max(holders)]) >= ENOUGH:
             held.append(gap < -2 * error)
             number = number or f"{test}: {shown}"
-    seeds = max(len(runs) for runs in found.values())
-    number = number or f"{seeds} of {SEEDS} seeds so far"
+    number = number or f"{max(len(runs) for runs in found.values())} of {SEEDS} seeds so far"
     return degree(held), number, f"The claim: a λ of 500 is worse than a small one. {'. '.join(words)}."
 
 

@@ -24,8 +24,9 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from repro import __main__ as command
-from repro import data, flan_t5, regression_causes, results, selecting, translation_holder
+from repro import data, flan_t5, language_model, regression_causes, results, selecting, t5, translation_holder
 from repro.images import METHODS, Split, Task
+from repro.language_model import QUICKER, LanguageStudy
 from repro.networks import BATCH, RATE, TINY, Images, conv_network, dense_network, orders, train, train_dense
 from repro.onnx_weights import dequantized, read_graph
 from repro.plans import QUICK
@@ -450,6 +451,18 @@ def test_every_method_selects_so_many_pairs_and_the_same_again(study, method):
     assert ids.max() < QUICK.pool
     np.testing.assert_array_equal(study.select(method, encoder, 3), ids)
     assert set(study.select(method, encoder, 4).tolist()) != set(ids.tolist())
+
+
+def test_tokens_are_judged_as_the_model_judges_them(study):
+    """One batch of each kind of model: our sums come to the loss that transformers gives."""
+    language = LanguageStudy(study.setting, QUICKER, QUICK)
+    for some, batch_of, side in ((study, t5.batched, "de"), (language, language_model.batched, "en")):
+        table = t5.by_length({name: texts[:9] for name, texts in study.pool.items()}, side)
+        model, tokenizer = some.load()
+        expected = float(model(**batch_of(tokenizer, table, some.plan)).loss.detach())
+        found = some.judge(model, tokenizer, table)
+        assert found["loss"] == pytest.approx(expected, rel=1e-5)
+        assert 0 <= found["accuracy"] <= 1
 
 
 def test_no_pair_is_both_selected_from_and_judged_on(study):
