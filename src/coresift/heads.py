@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
 from coresift.checks import InputError, refuse
+from coresift.engine import SINGLE_THREADED
 from coresift.types import Floats, Ints, Singles
 
 # Penalties on squared coefficients that are tried, for rows whose squared length is 1 on average.
@@ -52,11 +53,12 @@ class LogisticHead:
         if codes.shape != (len(rows),) or not codes.size:
             refuse("y", f"one class for each of the {len(rows)} rows, and at least one row", f"shape {np.shape(y)}")
         self._scale = _Scale.of(rows)
-        basis = _Basis.of(self._scale(rows))
         self.penalty_, self.temperature_ = self.penalty or PENALTIES[0], self.temperature or 1.0
-        if len(self.classes_) > 1 and (self.penalty is None or self.temperature is None):
-            self._choose(self._scale(rows), codes)
-        self._weights = _fit(basis, codes, len(self.classes_), self.penalty_, FIT_STEPS)
+        with SINGLE_THREADED:  # the products are small, and threads would change their last digits
+            if len(self.classes_) > 1 and (self.penalty is None or self.temperature is None):
+                self._choose(self._scale(rows), codes)
+            basis = _Basis.of(self._scale(rows))
+            self._weights = _fit(basis, codes, len(self.classes_), self.penalty_, FIT_STEPS)
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:

@@ -25,7 +25,7 @@ from coresift.rows import Rows
 from coresift.types import Bools, Floats, Ints, Singles, Value
 
 # The bandwidth as a part of the median distance between neighboring chosen rows.
-FACTOR = 0.5
+FACTOR = 0.7
 # Up to so many rows the greedy choice is exact; up to so many, all values of κ are stored for it.
 MOST_EXACT, MOST_STORED = 8192, 8192
 
