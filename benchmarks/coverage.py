@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from coresift.facility_cover import cover
 
 import coresift as cs
 from benchmarks.measuring import peak_memory, write_rows
 from coresift.engine import Local
 from coresift.facility import cover_rows
-from coresift.facility_cover import cover
 from coresift.progress import Progress
 from coresift.rows import open_rows
 

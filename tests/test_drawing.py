@@ -24,7 +24,7 @@ def test_a_stage_draws_what_select_draws(problem, signals):
     components = leading_components(problem.rows)
     clustering = cs.cluster(problem.rows, 15, seed=0)
     stage = Stage(problem, clustering, given, components)
-    pilot = cs.Representatives() if given is None else InformedRepresentatives(given)
+    pilot = cs.pilots.Representatives() if given is None else InformedRepresentatives(given)
     score = Portfolio(given, components)
     for seed in (0, 7):
         picked = cs.select(
@@ -35,7 +35,7 @@ def test_a_stage_draws_what_select_draws(problem, signals):
             clusters=clustering,
             pilot=pilot,
             score=score,
-            design=cs.Systematic(),
+            design=cs.designs.Systematic(),
         )
         draw = stage.portfolio(seed)
         np.testing.assert_array_equal(draw.ids, picked.ids)
@@ -47,9 +47,9 @@ def test_a_stage_draws_what_select_draws(problem, signals):
 def test_other_scores_are_drawn_as_select_draws_them(problem):
     clustering = cs.cluster(problem.rows, 15, seed=0)
     stage = Stage(problem, clustering, None, leading_components(problem.rows))
-    for score in (cs.Learned(), cs.Proxy(problem.losses)):
+    for score in (cs.scores.Learned(), cs.scores.Proxy(problem.losses)):
         picked = cs.select(
-            problem.rows, problem.losses, 150, 3, clusters=clustering, score=score, design=cs.Systematic()
+            problem.rows, problem.losses, 150, 3, clusters=clustering, score=score, design=cs.designs.Systematic()
         )
         draw = stage.scored(score, 3)
         np.testing.assert_array_equal(draw.ids, picked.ids)
