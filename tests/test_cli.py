@@ -678,7 +678,7 @@ REFUSALS = {
         (*SELECT, "--given", "lines.txt", "--exclude", "lines.txt"),
         "Row 3 is both given and excluded; it can be only one of the two.",
     ),
-    "given rows that are none": ((*SELECT, "--given", "words.txt"), "words.txt must have one row number a line; .*"),
+    "given rows that are none": ((*SELECT, "--given", "words.txt"), "words.txt must have one row number per line; .*"),
     "given rows beyond the last": ((*SELECT, "--given", "beyond.txt"), "given must be row numbers from 0 to 399; .*"),
     "no given rows": ((*SELECT, "--given", "none.txt"), "There is no file none.txt."),
     "unknown column": ((*SELECT, "--column", "x"), "column must be left out where there are no columns"),

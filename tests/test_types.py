@@ -308,9 +308,9 @@ def test_intervals_and_estimates_are_plain_values():
 @pytest.mark.parametrize(
     ("make", "changes", "says"),
     [
-        (make_clustering, {"distances": [0.0]}, "one label and one distance a row"),
-        (make_clustering, {"labels": [[0, 0, 1, 1, 1]], "distances": [[0.0] * 5]}, "one label and one distance a row"),
-        (make_clustering, {"free_centers": np.ones((3, 3))}, "one free center a center"),
+        (make_clustering, {"distances": [0.0]}, "one label and one distance per row"),
+        (make_clustering, {"labels": [[0, 0, 1, 1, 1]], "distances": [[0.0] * 5]}, "label and one distance per row"),
+        (make_clustering, {"free_centers": np.ones((3, 3))}, "one free center per center"),
         (make_clustering, {"centers": [], "free_centers": np.ones((0, 3))}, "distinct rows, at least one"),
         (make_clustering, {"centers": [3, 3]}, "distinct rows, at least one"),
         (make_clustering, {"centers": [-1, 3]}, "distinct rows, at least one"),
@@ -343,14 +343,14 @@ def test_intervals_and_estimates_are_plain_values():
         (make_scores, {"order": [0, 0, 1]}, "every row number once"),
         (make_selection, {"weights": [1.0, 0.0]}, "weights must be finite and above 0"),
         (make_selection, {"weights": [1.0, np.inf]}, "weights must be finite and above 0"),
-        (make_selection, {"weights": [1.0]}, "one entry a row in each of its columns"),
-        (make_selection, {"names": ("a",)}, "one entry a row in each of its columns"),
+        (make_selection, {"weights": [1.0]}, "one entry per row in each of its columns"),
+        (make_selection, {"names": ("a",)}, "one entry per row in each of its columns"),
         (make_selection, {"ids": [3, 0]}, "distinct, sorted and below 5"),
         (make_selection, {"ids": [3, 3]}, "distinct, sorted and below 5"),
         (make_selection, {"ids": [-1, 3]}, "distinct, sorted and below 5"),
         (make_selection, {"ids": [0, 5]}, "distinct, sorted and below 5"),
         (make_selection, {"origin": [0, len(ORIGINS)]}, "origins must be known ones"),
-        *[(make_selection, {name: [1]}, "one entry a row in each") for name in WeightedSelection.COLUMNS],
+        *[(make_selection, {name: [1]}, "one entry per row in each") for name in WeightedSelection.COLUMNS],
     ],
 )
 def test_what_cannot_be_true_is_refused(make, changes, says):

@@ -34,7 +34,7 @@ def near(
         rows: Anything that `open_rows` takes.
         target_rows: Examples of the target task, embedded the same way: as many columns.
         floor: Which part of the total importance is uniform, from 0 to 1.
-        engine: Who runs the row blocks.
+        engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a bar.
 
     Returns:

@@ -66,7 +66,7 @@ def steps(
         labels: Labels that are known already, by row number; they do not count in the budget.
         exclude: Rows that are not to be asked, and need not be covered.
         seed: Seed of all chance.
-        engine: Who runs the row blocks.
+        engine: What runs the row blocks.
         progress: Whether to show bars.
 
     >>> values = np.random.default_rng(0).normal(size=(200, 2))

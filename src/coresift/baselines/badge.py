@@ -33,8 +33,8 @@ def badge(
     longest gradient is first (unless rows are given); then each is drawn ∝ the squared distance of its gradient to
     the nearest one so far. `probabilities` and `batch` are those of `margin`.
 
-    Cost: one model call for every row that is not excluded, and a pass for every row chosen. Memory: 4 bytes a row
-    and class, and 20 bytes a row; the gradients themselves, classes × d numbers a row, are never made.
+    Cost: one model call for every row that is not excluded, and a pass for every row chosen. Memory: 4 bytes per row
+    and class, and 20 bytes per row; the gradients themselves, classes × d numbers per row, are never made.
 
     >>> rows = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
     >>> badge(rows, 2, probabilities=[[0.5, 0.5], [0.5, 0.5], [0.9, 0.1]]).ids.size

@@ -39,7 +39,7 @@ def k_center(
     passes the next rows come from the thousand that were farthest, as long as these stay farther than all others
     ever were. The result is that of comparing every row with every choice, in far fewer passes.
 
-    Cost: no model call; n × budget distances. Memory: 30 bytes a row, and a thousand rows.
+    Cost: no model call; n × budget distances. Memory: 30 bytes per row, and a thousand rows.
 
     >>> k_center(np.array([[0.0], [1.0], [5.0], [9.0]]), 3, given=[0]).ids
     array([0, 2, 3])

@@ -41,7 +41,7 @@ def kernel_herding(
     thousand random rows. From more than `reference` rows, μ is estimated from that many random ones. Given rows
     are the first choices. No weights: the chosen rows count equally.
 
-    Cost: no model call; n × reference kernel values, and a pass for every row chosen. Memory: 30 bytes a row, and
+    Cost: no model call; n × reference kernel values, and a pass for every row chosen. Memory: 30 bytes per row, and
     the reference rows.
 
     >>> kernel_herding(np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]), 2, bandwidth=1.0).ids

@@ -32,7 +32,7 @@ def leverage(
     By default a fixed number of distinct rows comes out; `design=cs.designs.Independent()` draws with replacement, as
     theory has it. Excluded rows are no part of A. A row of zeros has no leverage and never comes out, with a warning.
 
-    Cost: no model call; two passes, 2nd² operations in the first. Memory: 24 bytes a row, and a few d×d matrices.
+    Cost: no model call; two passes, 2nd² operations in the first. Memory: 24 bytes per row, and a few d×d matrices.
 
     >>> leverage(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]), 2).weights.round(6)
     array([1., 3.])
@@ -61,7 +61,7 @@ def leverage_sketched(
     spans (Drineas et al. 2012; Clarkson and Woodruff 2013). Scores are mostly within a factor of two of the exact
     ones; the weights are as unbiased as with those. For 64 columns and fewer, `leverage` costs as little.
 
-    Cost: no model call; two passes, n·d·directions operations instead of n·d². Memory: 24 bytes a row, and about
+    Cost: no model call; two passes, n·d·directions operations instead of n·d². Memory: 24 bytes per row, and about
     six matrices of sketch·d × d.
 
     >>> leverage_sketched(np.random.default_rng(0).normal(size=(200, 3)), 20)
@@ -123,7 +123,7 @@ def lewis(
     The Lewis weights are the w with wᵢ² = aᵢᵀ(AᵀW⁻¹A)⁺aᵢ. They are found by iterating this rule (Cohen and Peng
     2015), which halves the error each time, until no weight changes by more than `tolerance`, relatively.
 
-    Cost: no model call; about ten passes, 2nd² operations each. Memory: 32 bytes a row, and a few d×d matrices.
+    Cost: no model call; about ten passes, 2nd² operations each. Memory: 32 bytes per row, and a few d×d matrices.
 
     >>> lewis(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]), 2).weights.round(1)
     array([1., 3.])

@@ -27,10 +27,10 @@ def margin(
 ) -> Selection:
     """Take the rows whose two likeliest classes are closest: the smallest p₁ − p₂ first.
 
-    `probabilities` is an array with a line a row and a column a class, or a callable that takes row numbers (`batch`
-    of them at a time) and returns such lines. Rows that are equally unsure come in random order. No weights.
+    `probabilities` is an array with a line per row and a column per class, or a callable that takes row numbers
+    (`batch` of them at a time) and returns such lines. Rows that are equally unsure come in random order. No weights.
 
-    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes a row and one batch.
+    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes per row and one batch.
 
     >>> margin(np.zeros((3, 1)), 1, probabilities=[[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]).ids
     array([1])
@@ -55,7 +55,7 @@ def least_confidence(
 
     `probabilities` and `batch` are those of `margin`.
 
-    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes a row and one batch.
+    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes per row and one batch.
 
     >>> least_confidence(np.zeros((2, 1)), 1, probabilities=[[0.6, 0.4, 0.0], [0.5, 0.3, 0.2]]).ids
     array([1])
@@ -80,7 +80,7 @@ def entropy(
 
     `probabilities` and `batch` are those of `margin`.
 
-    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes a row and one batch.
+    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes per row and one batch.
 
     >>> entropy(np.zeros((2, 1)), 1, probabilities=[[0.5, 0.5, 0.0], [0.4, 0.3, 0.3]]).ids
     array([1])

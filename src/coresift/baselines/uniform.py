@@ -31,7 +31,7 @@ def uniform(
 ) -> Selection:
     """Draw rows uniformly without replacement; every drawn row weighs the same.
 
-    Cost: no model call; the rows are not even read. Memory: a few numbers a row.
+    Cost: no model call; the rows are not even read. Memory: a few numbers per row.
 
     >>> uniform(np.zeros((100, 2)), 10)
     Selection(10 of 100 rows, 0 losses asked, seed=0)
@@ -61,7 +61,7 @@ def deduplicated(
     exact duplicates alone. Fewer rows than the budget come out, with a warning, when there are fewer groups. Rows
     are compared with each other, not with the given ones: totals would be biased without the copies of those.
 
-    Cost: no model call; up to five passes, and a thousand distances a row. Memory: about 60 bytes a row, and what
+    Cost: no model call; up to five passes, and a thousand distances per row. Memory: about 60 bytes per row, and what
     clustering takes.
 
     >>> picked = deduplicated(np.repeat(np.eye(3), [5, 1, 2], axis=0), 3)
@@ -133,12 +133,12 @@ def length_matched(
 ) -> Selection:
     """Draw random texts whose lengths are spread like those of all texts, or like those of other chosen rows.
 
-    `lengths` is a number a row, or the texts themselves (then their characters count). By default the draw walks
+    `lengths` is a number per row, or the texts themselves (then their characters count). By default the draw walks
     the rows from short to long at even steps, and each weighs the same. With `like`, a Selection or row numbers,
     each tenth of the lengths gets as large a part of the budget as it has among those rows, and there are no
     weights: what separates a method from this baseline is then not the length of what it picks.
 
-    Cost: no model call; the rows are not read. Memory: a few numbers a row.
+    Cost: no model call; the rows are not read. Memory: a few numbers per row.
 
     >>> length_matched(np.zeros((6, 1)), 3, lengths=["a", "b", "cc", "dd", "eeeee", "fffff"]).ids.size
     3

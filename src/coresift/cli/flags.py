@@ -64,7 +64,7 @@ MaxLength = Annotated[int | None, typer.Option(help="How many tokens of a text c
 Device = Annotated[str | None, typer.Option(help="cpu, cuda or mps (by default the best there is).")]
 Threads = Annotated[int | None, typer.Option(help="By default one a core; never changes the result.")]
 EngineName = Annotated[
-    str, typer.Option("--engine", metavar="NAME", help="Who computes: local, or ray, a cluster; with the same result.")
+    str, typer.Option("--engine", metavar="NAME", help="Where to compute: local, or ray (a cluster).")
 ]
 Address = Annotated[str | None, typer.Option(help="With --engine ray: the cluster's, such as 10.0.0.1:6379.")]
 SelectionPath = Annotated[Path, typer.Argument(metavar="SELECTION", help="A file that select wrote.")]
@@ -169,10 +169,12 @@ def gather(
     normalize: Normalize = False,
     strata: Strata = None,
     given: Annotated[
-        Path | None, typer.Option(help="File of rows to take anyway: a row number a line, or a table with `row`.")
+        Path | None, typer.Option(help="File of rows to take anyway: a row number per line, or a table with `row`.")
     ] = None,
     exclude: Annotated[Path | None, typer.Option(help="File of rows never to take or ask, in the same form.")] = None,
-    pilot: Annotated[str | None, typer.Option(help='Who is asked: Representatives or "Centers(keep=True)".')] = None,
+    pilot: Annotated[
+        str | None, typer.Option(help='The rows asked first: Representatives or "Centers(keep=True)".')
+    ] = None,
     score: Annotated[
         str | None, typer.Option(help='What a row is worth: Learned, Mixture, Distance or "Sensitivity(holder=0.1)".')
     ] = None,
@@ -300,7 +302,7 @@ def parse_clusters(text: str) -> int | cs.Clustering:
 
 
 def _row_numbers(path: Path) -> Any:
-    """Return row numbers from a text of one a line, or from a table's column `row` (a selection has one)."""
+    """Return row numbers from a text of one per line, or from a table's column `row` (a selection has one)."""
     if path.suffix.lower() in SELECTION_SUFFIXES:
         return AnswerFile(path).rows()
     if not path.is_file():
@@ -308,4 +310,4 @@ def _row_numbers(path: Path) -> Any:
     try:
         return np.array([int(line) for line in path.read_text(encoding="utf-8").split()], np.int64)
     except (ValueError, OverflowError) as error:
-        raise InputError(f"{path} must have one row number a line; {error}.") from None
+        raise InputError(f"{path} must have one row number per line; {error}.") from None

@@ -29,7 +29,7 @@ def report(
         Path | None, typer.Option(help="What cluster wrote, for centers and exact sizes: .npz.")
     ] = None,
     table: Annotated[
-        Path | None, typer.Option(help="A table with a line a row, or row or id (by default that of --rows).")
+        Path | None, typer.Option(help="A table with a line per row, or row or id (by default that of --rows).")
     ] = None,
     text: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of texts, to show beside rows.")] = None,
     image: Annotated[

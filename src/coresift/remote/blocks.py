@@ -201,7 +201,7 @@ class _Cluster:
     def _in_order(self, tasks: Iterator[_Task], total: int, workers: int, name: str) -> Iterator[Any]:
         progress = self._progress if name else Progress()
         waiting: deque[tuple[_Task, Any]] = deque()
-        # After an error the few tasks in flight run to their end for nobody: Ray (2.60) can abort this process when
+        # After an error the few tasks in flight run to their end unused: Ray (2.60) can abort this process when
         # one is cancelled at the moment of its completion.
         with stage(progress, name, total):
             for task in tasks:
