@@ -339,7 +339,7 @@ def test_intervals_and_estimates_are_plain_values():
         (make_evidence, {"losses": [1.0]}, "one loss for each row of the pilot, or none at all"),
         (make_scores, {"sizes": [1.0, np.nan, 2.0]}, "Scores must be finite and at least 0"),
         (make_scores, {"sizes": [1.0, -1.0, 2.0]}, "Scores must be finite and at least 0"),
-        (make_scores, {"sizes": [1.0]}, "one size and one place a row"),
+        (make_scores, {"sizes": [1.0]}, "one size and one place per row"),
         (make_scores, {"order": [0, 0, 1]}, "every row number once"),
         (make_selection, {"weights": [1.0, 0.0]}, "weights must be finite and above 0"),
         (make_selection, {"weights": [1.0, np.inf]}, "weights must be finite and above 0"),

@@ -128,10 +128,14 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Local(Strategy):
-    """Threads of this process (`threads`: as many as this process may use cores).
+    """Threads of this process.
 
-    >>> Local(threads=2)
-    Local(threads=2)
+    Args:
+        threads: How many; by default as many as there are cores that this process may use.
+
+    Example:
+        >>> Local(threads=2)
+        Local(threads=2)
     """
 
     threads: int | None = None
