@@ -37,21 +37,35 @@ def facility_location(
     engine: Engine | None = None,
     progress: Watch = None,
 ) -> Selection:
-    """Choose greedily the row that lowers Σ over all rows of ‖x − nearest chosen row‖² the most. No weights.
+    """Choose greedily the row that lowers Σ over all rows of ‖x − nearest chosen row‖² the most.
 
     This maximizes facility location with the similarity constant − ‖x − y‖², within a factor 1 − 1/e of the best
-    choice. `order` is the order of choice, in which any beginning is the choice for a smaller budget.
+    choice. `cs.cover` is the version to use for a selection; this one is the exact greedy choice, to compare with.
 
     Gains only fall as rows are chosen, so old ones bound the new: the next choice comes from the candidates with the
     largest gains, made exact, as long as none of the others' old gains is larger. A candidate gains only from rows
-    that are closer to it than to any choice; once such pairs are few (1,500 a row, often from the start), they are
+    that are closer to it than to any choice; once such pairs are few (1,500 per row, often from the start), they are
     listed, and no other distance is computed any more.
 
-    Cost: no model call; n² distances once, and a few times that where it takes long for pairs to become few. Memory:
-    three times the rows as float32, and up to 24 kB a row, 540 MB in all; no n×n matrix.
+    Cost: no model call; n² distances once, and a few times that if it takes long for pairs to become few. Memory:
+    three times the rows as float32, and up to 24 kB per row, 540 MB in all; no n×n matrix.
 
-    >>> facility_location(np.array([[0.0], [1.0], [2.0], [9.0], [10.0], [11.0], [12.0]]), 2).ids
-    array([1, 3])
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        normalize: Whether to give every row length 1 first.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The chosen rows, without weights. `order` is the order of choice; its first m rows are the choice for budget m.
+
+    Example:
+        >>> facility_location(np.array([[0.0], [1.0], [2.0], [9.0], [10.0], [11.0], [12.0]]), 2).ids
+        array([1, 3])
     """
     normalize = flag("normalize", normalize)
     task = begin("facility-location", rows, budget, seed, given, exclude, engine, progress, normalize=normalize)
