@@ -91,12 +91,12 @@ class RegressionSelection(Value):
     def fit(self, ridge: float = 0.0, *, labels: Any = None) -> Fit:
         """Return the x that minimizes Σ w(⟨a,x⟩ + c − b)² + ridge·‖x‖² over the selection.
 
-        If there are several solutions (fewer rows than columns, columns that repeat others), it is the shortest in units
-        of the columns' lengths, with a warning; a constant column beside an intercept has coefficient 0.
+        If there are several solutions (fewer rows than columns, columns that repeat others), it is the shortest in
+        units of the columns' lengths, with a warning; a constant column beside an intercept has coefficient 0.
 
         Args:
-            ridge: A number of at least 0. It leaves the intercept alone, and since the weights sum to about n, it has the
-                strength that it would have on all rows.
+            ridge: A number of at least 0. It leaves the intercept alone, and since the weights sum to about n, it has
+                the strength that it would have on all rows.
             labels: The labels of `selection.ids`, in that order, if they come from elsewhere.
 
         Returns:
