@@ -37,7 +37,7 @@ def leading_components(
     Returns:
         One line per row, one column per component, the strongest first.
 
-    Example:
+    Examples:
         >>> leading_components(np.array([[0.0, 1.0], [4.0, 1.0], [8.0, 1.0]]), count=1).ravel().tolist()
         [-4.0, 0.0, 4.0]
     """

@@ -53,8 +53,9 @@ def cover(
 
     Cost: no model call. Memory: 2 bytes per number (up to 800 MB; of more rows a sample is read), 60 bytes per row.
 
-    >>> cover(np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0], [20.0], [21.0], [22.0]]), 3).ids
-    array([1, 4, 7])
+    Examples:
+        >>> cover(np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0], [20.0], [21.0], [22.0]]), 3).ids
+        array([1, 4, 7])
     """
     return cover_with_members(
         rows,
@@ -85,10 +86,11 @@ def cover_with_members(
 
     The coverage is about the rows that are not excluded, numbered from 0: `labels` has an entry for each.
 
-    >>> values = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0], [20.0], [21.0], [22.0]])
-    >>> selection, coverage = cover_with_members(values, 3)
-    >>> coverage.members[coverage.labels]
-    array([1, 1, 1, 4, 4, 4, 7, 7, 7])
+    Examples:
+        >>> values = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0], [20.0], [21.0], [22.0]])
+        >>> selection, coverage = cover_with_members(values, 3)
+        >>> coverage.members[coverage.labels]
+        array([1, 1, 1, 4, 4, 4, 7, 7, 7])
     """
     normalize = flag("normalize", normalize)
     weights = None if importance is None else np.asarray(importance)

@@ -68,7 +68,7 @@ def rounds(
     Returns:
         A run that yields one selection per round.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
         >>> for selection in rounds(rows, lambda ids: rows[ids, 0] ** 2, budget=50, clusters=20, rounds=3):

@@ -100,7 +100,7 @@ class Portfolio(Strategy):
         floor: The part of the sizes that is uniform in any case.
         prior: How many pilot rows the prior on θ is worth.
 
-    Example:
+    Examples:
         >>> import coresift as cs
         >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
         >>> cs.select(rows, losses=rows[:, 0] ** 2, budget=50, score=Portfolio(signals=np.abs(rows[:, 0])))
@@ -221,7 +221,7 @@ def least_variance(densities: Floats, stakes: Floats, pull: Floats, prior: float
     Returns:
         One part per density.
 
-    Example:
+    Examples:
         >>> densities = np.array([[1.0, 4.0], [1.0, 0.1]])
         >>> least_variance(densities, np.array([1.0, 0.0]), np.array([0.5, 0.5]), prior=0.01).round(2).tolist()
         [0.08, 0.92]

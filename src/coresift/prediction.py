@@ -63,7 +63,7 @@ def feature_columns(clustering: Clustering, components: Floats | None = None, si
 def standardized(columns: Floats) -> Floats:
     """Return columns with mean 0 and deviation 1, cut at four deviations; a constant column becomes 0.
 
-    Example:
+    Examples:
         >>> standardized(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
         [[-1.0, 0.0], [1.0, 0.0]]
     """

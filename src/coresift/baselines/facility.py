@@ -63,7 +63,7 @@ def facility_location(
     Returns:
         The chosen rows, without weights. `order` is the order of choice; its first m rows are the choice for budget m.
 
-    Example:
+    Examples:
         >>> facility_location(np.array([[0.0], [1.0], [2.0], [9.0], [10.0], [11.0], [12.0]]), 2).ids
         array([1, 3])
     """

@@ -32,7 +32,7 @@ class Journal(Lines):
         values: The answer of each row that has one.
         sent: How many rows were sent to a source that has a price, whether or not an answer came back.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "state.jsonl"
         >>> journal = Journal(path, "loss", {"rows": "a1"}, n=10)

@@ -21,7 +21,7 @@ class Answers:
         question: What was asked.
         journal: The state file.
 
-    Example:
+    Examples:
         >>> from coresift.oracle.questions import LOSS
         >>> answers = Answers(LOSS)
         >>> answers.keep([7, 3], [0.5, 2.0])
@@ -58,7 +58,7 @@ class Cache:
 
     A thread claims rows before it asks for them; a thread that needs a row that another one has claimed waits for it.
 
-    Example:
+    Examples:
         >>> cache = Cache()
         >>> cache.claim([7, 3, 7])
         [7, 3]
