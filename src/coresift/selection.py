@@ -84,8 +84,9 @@ def select(
             `Clustering` made before.
         z: The power of the distances: 2 (k-means) by default, or that of the `Clustering`.
         normalize: Scale rows to length 1 first, for embeddings that are compared by cosine.
-        pilot, score, design: The parts of the flow; by default `Representatives`, `Learned` and `Systematic`; without
-            losses no pilot, `Distance` and `Pivotal`.
+        pilot: The rows asked first, by default `Representatives`; without losses there is none.
+        score: How much each row is worth drawing, by default `Learned`; without losses `Distance`.
+        design: How rows are drawn, by default `Systematic`; without losses `Pivotal`.
         given: Rows that come out in any case, with weight 1, counted in the budget: row numbers, or ids as texts.
         exclude: Rows that never come out and are never asked; totals are then about the other rows.
         strata: A class for every row, or the name of a column of the rows' table that has it: no cluster crosses a
