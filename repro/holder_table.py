@@ -69,6 +69,7 @@ ROWS = {
 CLUSTERS = {"mnist": (1, 100, 400), "gas": (1, 2, 5, 20, 80, 400, 795)}
 SEEN = (400, 2_000, 60_000)
 SEEDS = 3
+SHOWN = 50  # the plot goes so many times below and above the paper's percentiles
 FLOOR = 1e-6  # what a ratio of 0 counts as among logarithms
 
 Problem = tuple[Any, Floats]  # rows and a number for each
@@ -253,26 +254,24 @@ def spread(key: Key, values: Floats) -> str:
 
 
 def plot(setting: Setting, means: dict[Key, Floats], best: dict[str, Key]) -> str:
-    """Draw the percentiles of everything tried, the paper's and the nearest in bold."""
+    """Draw the percentiles of everything tried in gray, and the nearest beside the paper's."""
     plots = pyplot()
     figure, panels = plots.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     for panel, data in zip(panels, PAPER, strict=True):
-        colors = dict(zip(ROWS[data], plots.rcParams["axes.prop_cycle"].by_key()["color"], strict=False))
-        shown = set()
-        for key, values in means.items():
-            if key[0] != data:
-                continue
-            label = None if key[1] in shown else key[1]
-            shown.add(key[1])
-            width = 2.5 if key == best.get(data) else 0.7
-            panel.plot(PERCENTILES, values, color=colors[key[1]], linewidth=width, label=label)
+        every = [values for key, values in means.items() if key[0] == data]
+        for place, values in enumerate(every):
+            label = f"{len(every)} configurations" if place == 0 else None
+            panel.plot(PERCENTILES, values, color="0.75", linewidth=0.7, label=label)
+        if data in best:
+            panel.plot(PERCENTILES, means[best[data]], color="tab:blue", linewidth=2.5, label="the nearest")
         panel.plot(PERCENTILES, PAPER[data], "o--", color="black", label="the paper")
         panel.set_yscale("log")
+        panel.set_ylim(PAPER[data][0] / SHOWN, PAPER[data][-1] * SHOWN)
         panel.set_xticks(PERCENTILES)
         panel.set_title(TITLES[data])
         panel.set_xlabel("percentile")
         panel.set_ylabel("|ℓ(e) − ℓ(c)| / ‖e − c‖²")
-        panel.legend(fontsize=8, edgecolor="none", framealpha=0.9)
+        panel.legend(fontsize=8, edgecolor="none", framealpha=0.9, loc="upper left")
         panel.grid(alpha=0.25)
     return save_plot(figure, setting.out / "holder-table")
 
