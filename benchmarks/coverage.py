@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from coresift.facility_cover import cover
 
 import coresift as cs
 from benchmarks.measuring import peak_memory, write_rows
+from coresift.covering import cover
 from coresift.engine import Local
 from coresift.facility import cover_rows
 from coresift.progress import Progress

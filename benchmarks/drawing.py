@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from coresift.design import Systematic
 
 import coresift as cs
 from benchmarks.problems import Problem
 from coresift.components import leading_components
+from coresift.designs import Systematic
 from coresift.estimation.learned import Auxiliary, learned_total, summarize
 from coresift.inclusion import parts
 from coresift.portfolio import Known, mix

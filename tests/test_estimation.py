@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import coresift as cs
-from coresift.estimation.intervals import _pilot, local, unskew
+from coresift.estimation.intervals import phase_sample, unskew
 from coresift.types import Frame
+from coresift.variance import local, within_clusters
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +181,10 @@ def test_the_pilot_s_variance_is_that_inside_the_clusters(problem):
     ratios = []
     for seed in range(5):
         picked = cs.select(rows, losses, 300, seed, clusters=clustering)
-        ratios.append(_pilot(picked, losses[picked.ids]).variance / slow_pilot_variance(picked, losses[picked.ids]))
+        ratios.append(
+            within_clusters(phase_sample(picked, 1, losses[picked.ids])).variance
+            / slow_pilot_variance(picked, losses[picked.ids])
+        )
     np.testing.assert_allclose(ratios, 1)
 
 
@@ -196,7 +200,7 @@ def test_the_pilot_s_variance_is_on_average_that_of_a_draw_from_each_cluster(pro
     found = []
     for seed in range(150):
         picked = cs.select(rows, losses, 300, seed, clusters=clustering)
-        found.append(_pilot(picked, losses[picked.ids]).variance)
+        found.append(within_clusters(phase_sample(picked, 1, losses[picked.ids])).variance)
     assert np.mean(found) == pytest.approx(exact, rel=0.1)
 
 
@@ -215,7 +219,7 @@ def test_a_cluster_with_one_selected_row_is_held_against_its_neighbors(problem):
     for other in set(alone) & {place - 1, place, place + 1}:
         residual = share[place] * (1.0 if other == place else -0.5) / inclusion[other]
         expected += (1 - inclusion[other]) * residual**2 / 1.5
-    assert _pilot(picked, values).variance == pytest.approx(expected)
+    assert within_clusters(phase_sample(picked, 1, values)).variance == pytest.approx(expected)
 
 
 def test_independent_draws_are_never_certain():

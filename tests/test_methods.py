@@ -288,7 +288,7 @@ REFUSALS = {
     ),
     "selected columns": (
         lambda p: cs.estimators.GeneralizedRegression(np.ones(99), totals=4000).weights(p),
-        r"columns must be 100 numbers a column, .*; got shape \(99, 1\), 0 missing",
+        r"columns must be 100 numbers per column, .*; got shape \(99, 1\), 0 missing",
     ),
     "too many columns": (
         lambda p: cs.estimators.GeneralizedRegression(np.ones((4000, 99))).weights(p),

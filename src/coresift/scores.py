@@ -16,6 +16,8 @@ __all__ = ["Distance", "Learned", "LeverageMixture", "Mixture", "Proxy", "Score"
 
 # How many rows' worth of the overall mean a cluster's mean has from the start.
 PRIOR = 0.5
+# Losses above this are scaled before squares of them are taken.
+LARGEST = 1e100
 NO_PILOT = Needs(pilot=False, answers=False)
 
 
@@ -229,6 +231,8 @@ def _predict(evidence: Evidence) -> Floats:
     clustering, pilot, losses = evidence.clustering, evidence.pilot, evidence.losses
     if not losses.any():
         return np.zeros(clustering.n)
+    if losses.max() > LARGEST:
+        losses = losses / losses.max()  # only parts of the total matter, and squares must remain finite
     labels, expansion = clustering.labels[pilot.ids], 1 / pilot.inclusion
     overall = float(expansion @ losses / expansion.sum())
     sums = np.bincount(labels, losses, clustering.k) + PRIOR * overall

@@ -150,9 +150,8 @@ class Run(Generic[R]):
             both = changed | fresh
             self._book.open().keep(list(both), list(both.values()), correct=bool(changed))
             if changed:
-                self._driver.close()
-                self._stopped = ()
-            self._driver.pending()
+                self._correct()
+            self._advance()
 
     def complete(self, source: Source | Oracle = None) -> R:
         """Have everything that is asked answered, and return the result.
@@ -255,6 +254,15 @@ class Run(Generic[R]):
         return f"Run({self._book.count} answers{', finished' if self._driver.returned else ''})"
 
     # What is told
+
+    def _advance(self) -> None:
+        """Let the job go on with what it was told."""
+        self._driver.pending()
+
+    def _correct(self) -> None:
+        """Let the job run anew, since an answer that it had was corrected."""
+        self._driver.close()
+        self._stopped = ()
 
     def _numbers(self, ids: Any) -> Ints:
         try:

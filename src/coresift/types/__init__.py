@@ -11,7 +11,16 @@ from coresift.types.flow import (
     Request,
     Scores,
 )
-from coresift.types.results import Estimate, Interval, Ledger, Provenance, Selection, WeightedSelection
+from coresift.types.results import (
+    CoverSelection,
+    Estimate,
+    Interval,
+    LearningSelection,
+    Ledger,
+    Provenance,
+    Selection,
+    WeightedSelection,
+)
 from coresift.types.strategies import (
     ESTIMATES,
     REGISTERED,
@@ -37,6 +46,7 @@ __all__ = [
     "UNKNOWN",
     "Bools",
     "Clustering",
+    "CoverSelection",
     "Design",
     "Estimate",
     "Evidence",
@@ -44,6 +54,7 @@ __all__ = [
     "Frame",
     "Interval",
     "Ints",
+    "LearningSelection",
     "Ledger",
     "Moments",
     "Needs",
