@@ -61,6 +61,7 @@ def test_every_plan_spends_its_budget_and_no_audit_is_small(budget, rounds):
     assert plan.audits[-1] > 0 or not any(plan.audits)
 
 
+@pytest.mark.slow
 def test_rows_are_asked_once_and_the_budget_is_kept():
     x, y = problem()
     requests, learned = record(steps(x, 600, rounds=4), lambda ids: y[ids])
@@ -77,6 +78,7 @@ def test_rows_are_asked_once_and_the_budget_is_kept():
     assert (learned.model.predict(x) == y).mean() > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"numeric": True}])
 def test_the_same_answers_give_the_same_requests_whatever_the_threads(options):
     x, y = problem(700)
@@ -89,6 +91,7 @@ def test_the_same_answers_give_the_same_requests_whatever_the_threads(options):
     assert runs[0][1].audits == runs[1][1].audits
 
 
+@pytest.mark.slow
 def test_a_run_resumes_by_giving_its_answers_again():
     x, y = problem(700)
     whole, _ = record(steps(x, 200, rounds=4), lambda ids: y[ids])
@@ -100,6 +103,7 @@ def test_a_run_resumes_by_giving_its_answers_again():
     np.testing.assert_array_equal(request.ids, whole[2].ids)
 
 
+@pytest.mark.slow
 def test_it_teaches_more_than_uniform_rows():
     gains = []
     for seed in range(4):
@@ -112,6 +116,7 @@ def test_it_teaches_more_than_uniform_rows():
     assert min(gains) > -0.01
 
 
+@pytest.mark.slow
 def test_rows_that_nobody_can_tell_are_not_asked_again_and_do_not_teach():
     x, y = problem()
 
@@ -198,6 +203,7 @@ def test_own_probabilities_instead_of_a_head():
     np.testing.assert_array_equal(again.ids, learned.ids)
 
 
+@pytest.mark.slow
 def test_any_model_with_fit_and_predict_proba_is_a_head():
     from sklearn.naive_bayes import GaussianNB
 

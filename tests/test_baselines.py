@@ -172,6 +172,7 @@ def test_equal_rows_are_no_problem(name):
             assert not isinstance(picked, cs.WeightedSelection) or np.all(np.isfinite(picked.weights))
 
 
+@pytest.mark.slow
 @every
 def test_threads_and_files_do_not_matter(name, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "block_length", lambda d: 512)
@@ -626,6 +627,7 @@ def test_random_directions_keep_lengths_on_average():
     assert np.mean(lengths) == pytest.approx((x**2).sum(), rel=0.03)
 
 
+@pytest.mark.slow
 def test_sketched_scores_are_mostly_within_a_factor_of_two():
     rng = np.random.default_rng(2)
     rows = (rng.normal(size=(20_000, 80)) * rng.lognormal(0, 1, size=(20_000, 1))).astype(np.float32)

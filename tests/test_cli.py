@@ -102,6 +102,7 @@ def example(run, verb):
     return line.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_examples_work_as_they_stand_and_tell_json_or_nothing(run, data, verb):
     words = example(run, verb)
@@ -132,6 +133,7 @@ def test_ask_select_and_plan_take_the_same_options(run):
 # Real processes
 
 
+@pytest.mark.slow
 def test_a_whole_session_in_real_processes(data):
     assert run_process("--version", folder=data).out == f"coresift {cs.__version__}\n"
     common = ("rows.npy", "--budget", BUDGET, "--clusters", "clusters.npz")
@@ -146,15 +148,18 @@ def test_a_whole_session_in_real_processes(data):
     assert {path.name for path in data.iterdir()} == expected
 
 
+@pytest.mark.slow
 def test_the_module_runs_too(tmp_path):
     words = [sys.executable, "-m", "coresift", "--version"]
     assert succeeded(process(words, tmp_path)) == f"coresift {cs.__version__}\n"
 
 
+@pytest.mark.slow
 def test_a_refusal_in_a_real_process(data):
     assert refused(run_process("select", "none.npy", "--budget", 5, folder=data)) == ("There is no file none.npy.")
 
 
+@pytest.mark.slow
 def test_a_warning_in_a_real_process_is_one_line_and_no_failure(data):
     outcome = run_process("cluster", "rows.npy", "-k", 2 * N, folder=data)
     assert outcome.status == 0
@@ -162,6 +167,7 @@ def test_a_warning_in_a_real_process_is_one_line_and_no_failure(data):
     assert cs.load(data / "clusters.npz").k == N
 
 
+@pytest.mark.slow
 def test_a_progress_bar_shows_on_a_terminal_and_only_there(tmp_path):
     np.save(tmp_path / "rows.npy", np.zeros((70_000, 2), np.float32))  # several blocks
     # A bar has patience so that quick work shows none; without it, this shows.
@@ -198,6 +204,7 @@ def _drain(master):
 # What the verbs do
 
 
+@pytest.mark.slow
 def test_demo_tells_estimate_truth_coverage_and_losses_asked(run):
     shown = succeeded(run("demo", "--seed", 3))
     assert "500 of 10,003" in shown
@@ -217,6 +224,7 @@ def test_demo_tells_estimate_truth_coverage_and_losses_asked(run):
     assert shown == succeeded(run("demo", "--seed", 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1, 2, 10_003])
 def test_demo_with_extreme_budgets(run, budget):
     succeeded(run("demo", "--budget", budget))
@@ -229,6 +237,7 @@ def test_cluster_writes_what_the_library_computes(run, data):
     assert "7 of 400 rows" in shown
 
 
+@pytest.mark.slow
 def test_select_writes_what_the_library_computes(run, data):
     succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", BUDGET, "--seed", 4))
     assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, BUDGET, seed=4)
@@ -248,6 +257,7 @@ PARTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flag", "text", "options"), PARTS, ids=[text for _, text, _ in PARTS])
 def test_parts_are_named_as_in_the_library(run, data, flag, text, options):
     succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", 40, "--clusters", 4, flag, text))
@@ -261,6 +271,7 @@ def test_what_a_part_shows_of_itself_is_read_back(part):
     assert parse_part("--part", repr(one), known) == one
 
 
+@pytest.mark.slow
 def test_paper_mode(run, data):
     parts = {
         "pilot": cs.pilots.Centers(keep=False),
@@ -279,6 +290,7 @@ def test_paper_mode(run, data):
     assert re.search(r"losses to estimate the total loss +120\b", shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["free", "robust", "estimate"])
 def test_paper_mode_with_an_estimate(run, data, word):
     common = ("rows.npy", "--paper", word, "--clusters", 5, "--budget", 40)
@@ -420,6 +432,7 @@ def test_regression_from_question_to_coefficients(run, data):
     assert "R² on the selected rows, weighted  1.0000" in shown
 
 
+@pytest.mark.slow
 def test_regression_asks_the_medoids_first_where_they_decide(run, data):
     options = ("--score", "Sensitivity(holder=0.5)", "--clusters", 8)
     assert f"8 of {N}" in succeeded(run(*REGRESSION, *options, "--ask", "ask.csv"))
@@ -861,6 +874,7 @@ def test_out_is_checked_before_the_work_begins(run, data, monkeypatch):
     assert "no folder" in refused(run(*SELECT, "--out", "no/x.csv"))
 
 
+@pytest.mark.slow
 def test_a_folder_that_may_not_be_written_in(data):
     (data / "closed").mkdir(mode=0o500)
     command = [COMMAND, *map(str, SELECT), "--out", "closed/x.csv"]
@@ -870,6 +884,7 @@ def test_a_folder_that_may_not_be_written_in(data):
     assert "may write in" in refused(process(command, data))
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(data):
     limited = f"ulimit -f 1; exec {COMMAND} select rows.npy --budget 400 --out picked.csv"
     (data / "picked.csv").write_text("old")

@@ -81,6 +81,7 @@ def test_the_sum_is_at_least_1_minus_1_over_e_of_the_largest(seed):
     assert (1 - 1 / np.e) * best <= reached <= best * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_groups_lose_little_and_say_what_they_did(monkeypatch):
     monkeypatch.setattr("coresift.facility.groups.GROUP", 128)
     monkeypatch.setattr("coresift.facility.groups.LARGEST_GROUP", 256)
@@ -131,6 +132,7 @@ def test_every_row_has_its_nearest_member():
     assert chosen.counts.sum() == 500
 
 
+@pytest.mark.slow
 def test_many_members_are_searched_for_and_found(monkeypatch):
     monkeypatch.setattr("coresift.facility.members.FEW_PRODUCTS", 0)
     rng = np.random.default_rng(0)
@@ -140,6 +142,7 @@ def test_many_members_are_searched_for_and_found(monkeypatch):
     assert (chosen.distances**2).sum() <= 1.01 * (gaps**2).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
 def test_same_seed_same_bytes_whatever_the_threads(exact):
     points, importance = blobs(5000, seed=3), np.random.default_rng(0).random(5000)
