@@ -10,6 +10,8 @@ hundred.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 import coresift as cs
@@ -53,13 +55,12 @@ def run(setting: Setting) -> None:
     journal = Journal(setting.out / "loss-histogram.jsonl")
     if all(key in journal.read() for key in keys):
         return
-    study = Study(setting, plan)
-    ids = np.arange(min(PAIRS, len(study.pool["en"])))  # the pool is in a random order
+    study = Study(setting, replace(plan, name=f"{plan.name}-histogram", pool=min(PAIRS, plan.pool or PAIRS)))
 
     def one_run(key: Key) -> Entry:
         encoder, per_center, seed = key
-        rows = study.embedded(encoder, study.pool["en"][: ids.size], study.work / f"first-{encoder.replace(' ', '-')}")
-        return {"model": plan.model, **gaps(rows, study.losses(ids), rows.n // per_center, seed)}
+        rows = study.rows(encoder)
+        return {"model": plan.model, **gaps(rows, study.losses(np.arange(rows.n)), rows.n // per_center, seed)}
 
     journal.fill(setting, "clustering", keys, one_run)
 
