@@ -4,6 +4,18 @@
 # isort: off
 from coresift.cli.app import app, main
 from coresift.cli import demo, embedding, selecting, estimating, regression, comparing, reporting
+from coresift.cli import learning
 # isort: on
 
-__all__ = ["app", "comparing", "demo", "embedding", "estimating", "main", "regression", "reporting", "selecting"]
+__all__ = [
+    "app",
+    "comparing",
+    "demo",
+    "embedding",
+    "estimating",
+    "learning",
+    "main",
+    "regression",
+    "reporting",
+    "selecting",
+]

@@ -51,11 +51,14 @@ def has_column(path: Path, column: str) -> bool:
         return False
 
 
-def write_rows(path: Path, ids: Any, names: list[Any] | None) -> None:
-    """Write row numbers, and ids where rows have them."""
+def write_rows(path: Path, ids: Any, names: list[Any] | None, columns: Any = None) -> None:
+    """Write row numbers, ids where rows have them, and the columns of a table beside them."""
     import pyarrow as pa
 
-    write_table(pa.table({"row": ids} if names is None else {"row": ids, "id": names}), path)
+    table = pa.table({"row": ids} if names is None else {"row": ids, "id": names})
+    for name in [] if columns is None else columns.column_names:
+        table = table.append_column(name, columns[name])
+    write_table(table, path)
 
 
 def load_selection(path: Path) -> cs.Selection:

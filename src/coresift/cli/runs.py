@@ -21,6 +21,7 @@ from coresift.oracle.journal import read_header
 from coresift.oracle.questions import LOSS, Question
 from coresift.oracle.run import Run
 from coresift.redaction import redact
+from coresift.types import Ints
 
 State = Annotated[Path, typer.Option("--state", help="The state file of the run: it keeps every answer.")]
 StatePath = Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")]
@@ -38,6 +39,8 @@ class StepJob:
         write: Writes a result where the arguments say, and returns what is shown of it.
         out: Returns the file that `write` writes.
         question: What is asked.
+        columns: Returns a table of what is written beside the rows that are asked: takes the arguments, the row numbers
+            and how many rows there are; by default nothing is.
     """
 
     name: str
@@ -45,12 +48,13 @@ class StepJob:
     write: Callable[[Any, Arguments], list[tuple[str, str]]]
     out: Callable[[Arguments], Path]
     question: Question = LOSS
+    columns: Callable[[Arguments, Ints, int], Any] | None = None
 
 
 JOBS: dict[str, StepJob] = {}
 
 
-def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments]) -> None:
+def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *, command: str | None = None) -> None:
     """Add the verb that starts a job.
 
     Args:
@@ -58,6 +62,7 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments]) ->
         job: The job; the other verbs find it by its name.
         verb: Takes the flags, and returns the arguments of the job, which JSON must be able to keep. Paths become
             absolute, so that the other verbs work in any folder.
+        command: What the verb is called, by default as the job.
     """
     JOBS[job.name] = job
     own = list(inspect.signature(verb, eval_str=True).parameters.values())
@@ -72,7 +77,7 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments]) ->
 
     start.__signature__ = inspect.Signature([*own, more])  # type: ignore[attr-defined]
     start.__annotations__ = {part.name: part.annotation for part in (*own, more)}
-    app.command(job.name)(speaking(start))
+    app.command(command or job.name)(speaking(start))
 
 
 def add_verbs(app: typer.Typer) -> None:
@@ -99,7 +104,8 @@ def ask(
             raise InputError(f"{out} has {job.question.plural} in it already; give another --out, or remove it first.")
         ids = run.ask()
         if ids.size:
-            write_rows(out, ids, run.names(ids))
+            columns = None if job.columns is None else job.columns(arguments, ids, run.n)
+            write_rows(out, ids, run.names(ids), columns)
             tell(wrote=str(out))
         _show(run, job, arguments, f"Wrote {out}" if ids.size else "There is nothing left to answer")
 
