@@ -26,6 +26,8 @@ from coresift.types import Ints
 # So many of the rows that were not asked are on the map, and so many classes in the table.
 OTHERS, CLASSES = 2_000, 60
 TINTS = 8
+# Why rows were asked, as part of a sentence.
+REASONS = {"coverage": "by coverage", "uncertainty": "by uncertainty", "audit": "for the audit"}
 MAP_WIDTH, MAP_HEIGHT = 960, 600
 
 
@@ -106,7 +108,7 @@ def learning_facts(run: LearningRun, *, title: str | None, engine: Engine | None
         RoundFacts(
             number,
             sum(count for turn, _, count in entries if turn == number),
-            ", then ".join(f"{count:,} by {why}" for turn, why, count in entries if turn == number),
+            ", then ".join(f"{count:,} {REASONS.get(why, why)}" for turn, why, count in entries if turn == number),
         )
         for number in numbers
     )
@@ -250,7 +252,7 @@ def _balance(facts: LearningFacts) -> str:
         "nothing about how common a class is.</p>"
     )
     head = "<tr><th scope='col'>Class</th><th scope='col' class='number'>Labels</th><th></th></tr>"
-    table = f"<div class='wide'><table><thead>{head}</thead><tbody>{lines}</tbody></table></div>"
+    table = f"<div class='wide'><table class='balance'><thead>{head}</thead><tbody>{lines}</tbody></table></div>"
     return _section("balance", "Class balance", note + table + more)
 
 
