@@ -35,6 +35,10 @@ Clusters = Annotated[
 Normalize = Annotated[bool, typer.Option("--normalize", help="Give every row length 1, to compare by cosine.")]
 Column = Annotated[str | None, typer.Option(help="In a table: the column that holds the embedding.")]
 IdColumn = Annotated[str | None, typer.Option(help="In a table: the column of its own ids (by default id).")]
+Signals = Annotated[
+    str | None,
+    typer.Option(help="Known for every row at no cost: columns of the rows' table, or a file with a line per row."),
+]
 Strata = Annotated[
     str | None,
     typer.Option(
@@ -168,6 +172,7 @@ def gather(
     z: OptionalPower = None,
     normalize: Normalize = False,
     strata: Strata = None,
+    signals: Signals = None,
     given: Annotated[
         Path | None, typer.Option(help="File of rows to take anyway: a row number a line, or a table with `row`.")
     ] = None,
@@ -206,6 +211,7 @@ def gather(
         z=z,
         normalize=normalize,
         strata=None if strata is None else read_strata(strata, opener),
+        signals=signals,
         given=None if given is None else _row_numbers(given),
         exclude=None if exclude is None else _row_numbers(exclude),
         pilot=None if pilot is None else registry.parse("pilot", pilot, argument="--pilot"),

@@ -12,6 +12,7 @@ from coresift.types.flow import (
     Scores,
 )
 from coresift.types.results import Estimate, Interval, Ledger, Provenance, Selection, WeightedSelection
+from coresift.types.signals import SignalTable
 from coresift.types.strategies import (
     ESTIMATES,
     REGISTERED,
@@ -58,6 +59,7 @@ __all__ = [
     "Score",
     "Scores",
     "Selection",
+    "SignalTable",
     "Singles",
     "Strategy",
     "Uniforms",
