@@ -21,9 +21,9 @@ from coresift.portfolio import Known, mix
 from coresift.prediction import feature_columns
 from coresift.signal_pilot import InformedRepresentatives
 from coresift.signal_table import SignalTable, signal_table
-from coresift.types import Evidence, Floats, Frame, Ints, Pilot, Scores
+from coresift.types import Evidence, Floats, Frame, Ints, PilotSample, Scores
 
-DESIGN = Systematic()
+DESIGN = cs.designs.Systematic()
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +88,8 @@ class Stage:
 
     def scored(self, score: Any, seed: int) -> Draw:
         """A selection by any score; without a pilot if it does not ask."""
-        ids = self.pilot(seed) if score.asks else np.zeros(0, np.int64)
-        evidence = Evidence(self.clustering, self.frame, Pilot(ids, self.plan), self.problem.losses[ids])
+        ids = self.pilot(seed) if score.needs.pilot else np.zeros(0, np.int64)
+        evidence = Evidence(self.clustering, self.frame, PilotSample(ids, self.plan), self.problem.losses[ids])
         found: Scores = score.scores(evidence)
         return self._second(ids, found.sizes, found.order, seed)
 

@@ -662,7 +662,7 @@ def run(tmp_path, monkeypatch, capsys):
     )
 
     def run(*words):
-        monkeypatch.setattr(sys, "argv", ["coresift", "compare", "rows.npy", *map(str, words)])
+        monkeypatch.setattr(sys, "argv", ["coresift", "compare-methods", "rows.npy", *map(str, words)])
         with pytest.raises(SystemExit) as end:
             main()
         return (end.value.code or 0, *capsys.readouterr())

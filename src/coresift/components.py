@@ -10,11 +10,11 @@ from coresift.checks import whole
 from coresift.engine import Engine, Local
 from coresift.progress import Progress, choose
 from coresift.rows import open_rows
+from coresift.streams import Stream, generator
 from coresift.types import Floats, Singles
 
 # The directions are those of a random part of the rows: more rows would change them little.
 PART = 10_000
-STREAM = 11
 
 
 def leading_components(
@@ -42,7 +42,7 @@ def leading_components(
         [-4.0, 0.0, 4.0]
     """
     opened, whole_count = open_rows(rows), whole("count", count)
-    some = np.random.default_rng([seed, STREAM]).permutation(opened.n)[:PART]
+    some = generator(seed, Stream.COMPONENTS).permutation(opened.n)[:PART]
     sample = opened.take(np.sort(some)).astype(np.float64)
     middle = sample.mean(axis=0)
     _, directions = np.linalg.eigh((sample - middle).T @ (sample - middle))

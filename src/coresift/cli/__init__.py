@@ -3,8 +3,8 @@
 # The order of the verbs in the help.
 # isort: off
 from coresift.cli.app import app, main
-from coresift.cli import demo, embedding, selecting, covering, estimating, diagnosing, regression, comparing, reporting
-from coresift.cli import steps
+from coresift.cli import demo, embedding, selecting, covering, learning, estimating, diagnosing, regression, comparing
+from coresift.cli import reporting, steps
 # isort: on
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "diagnosing",
     "embedding",
     "estimating",
+    "learning",
     "main",
     "regression",
     "reporting",

@@ -55,6 +55,10 @@ ExcludeColumn = Annotated[
 Standardize = Annotated[
     bool, reading("--standardize", help="Give every column mean 0 and standard deviation 1, where scales differ.")
 ]
+Signals = Annotated[
+    str | None,
+    choosing(help="Known for every row at no cost: columns of the rows' table, or a file with a line per row."),
+]
 Strata = Annotated[
     str | None,
     choosing(
@@ -186,6 +190,7 @@ def gather(
     z: OptionalPower = None,
     normalize: Normalize = False,
     strata: Strata = None,
+    signals: Signals = None,
     given: Given = None,
     exclude: Exclude = None,
     pilot: Annotated[str | None, choosing(help='Who is asked: Representatives or "Centers(keep=True)".')] = None,
@@ -220,6 +225,7 @@ def gather(
         z=z,
         normalize=normalize,
         strata=None if strata is None else read_strata(strata, opener),
+        signals=signals,
         given=None if given is None else read_rows("--given", given, opener),
         exclude=None if exclude is None else read_rows("--exclude", exclude, opener),
         pilot=parse_part("pilot", pilot),

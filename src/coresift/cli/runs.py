@@ -43,6 +43,8 @@ class StepJob:
         out: Returns the file that `write` writes.
         question: What is asked.
         rows: Opens the rows; the other columns of their table are written beside what is asked.
+        columns: Returns a table of what is written beside the rows that are asked: takes the arguments, the row numbers
+            and how many rows there are; by default nothing is.
     """
 
     name: str
@@ -51,12 +53,13 @@ class StepJob:
     out: Callable[[Arguments], Path]
     question: Question = LOSS
     rows: Callable[[Arguments], Rows] | None = None
+    columns: Callable[[Arguments, Ints, int], Any] | None = None
 
 
 JOBS: dict[str, StepJob] = {}
 
 
-def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments]) -> None:
+def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *, command: str | None = None) -> None:
     """Add the verb that starts a job.
 
     Args:
@@ -64,6 +67,7 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments]) ->
         job: The job; the other verbs find it by its name.
         verb: Takes the flags, and returns the arguments of the job, which JSON must be able to keep. Paths become
             absolute, so that the other verbs work in any folder.
+        command: What the verb is called, by default as the job.
     """
     JOBS[job.name] = job
     own = list(inspect.signature(verb, eval_str=True).parameters.values())
@@ -80,7 +84,7 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments]) ->
 
     start.__signature__ = inspect.Signature([*own, more])  # type: ignore[attr-defined]
     start.__annotations__ = {part.name: part.annotation for part in (*own, more)}
-    verb_on(job.name, app)(speaking(start))
+    verb_on(command or job.name, app)(speaking(start))
 
 
 def add_verbs(app: typer.Typer) -> None:
@@ -107,7 +111,7 @@ def ask(
             raise InputError(f"{out} has {job.question.plural} in it already; give another --out, or remove it first.")
         ids = run.ask()
         if ids.size:
-            write_rows(out, ids, run.names(ids), _beside(job, arguments, ids), job.question.column)
+            write_rows(out, ids, run.names(ids), _beside(job, arguments, ids, run.n), job.question.column)
             tell(wrote=str(out))
         _show(run, job, arguments, f"Wrote {out}" if ids.size else "There is nothing left to answer")
 
@@ -175,8 +179,10 @@ def _opened(state: Path) -> Iterator[tuple[Run[Any], StepJob, Arguments]]:
         yield run, job, arguments
 
 
-def _beside(job: StepJob, arguments: Arguments, ids: Ints) -> Any:
+def _beside(job: StepJob, arguments: Arguments, ids: Ints, n: int) -> Any:
     """Return the rows of the table that are asked, without embeddings, which nobody who answers looks at."""
+    if job.columns is not None:
+        return job.columns(arguments, ids, n)
     rows = None if job.rows is None else job.rows(arguments)
     if rows is None or rows.table is None:
         return None

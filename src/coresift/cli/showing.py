@@ -138,7 +138,8 @@ def show_facts(title: str, lines: list[tuple[str, str]]) -> None:
     for name, value in lines:
         table.add_row(clean_cell(name), clean_cell(value))
     show(title)
-    _print(table)
+    if lines:
+        _print(table)
 
 
 def show_table(titles: Iterable[str], lines: Iterable[Sequence[str]]) -> None:

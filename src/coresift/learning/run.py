@@ -29,6 +29,7 @@ class LearningRun(Run[LearningSelection]):
     Attributes:
         rows: The rows that labels are asked about.
         numeric: Whether labels are numbers.
+        provenance: What the run was begun with.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class LearningRun(Run[LearningSelection]):
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
         self.rows, self.numeric = task.rows, task.model.numeric
-        self._task, self._provenance = task, provenance
+        self._task, self.provenance = task, provenance
         self._course: Course = task.begin()
         self._fit: tuple[Any, Any] = (None, None)
         super().__init__(
@@ -99,10 +100,11 @@ class LearningRun(Run[LearningSelection]):
     def __repr__(self) -> str:
         now = self.status()
         end = "finished" if now.finished else f"round {now.round}: {now.pending} labels to come"
-        return f"LearningRun({now.answered} of {self._limit} answers, {end})"
+        return f"LearningRun({now.answered} of {self.budget} answers, {end})"
 
     @property
-    def _limit(self) -> int:
+    def budget(self) -> int:
+        """How many rows are asked in all, audits included."""
         return sum(self._task.plan.batches) + sum(self._task.plan.audits)
 
     def _job(self) -> Job[LearningSelection]:
@@ -114,7 +116,7 @@ class LearningRun(Run[LearningSelection]):
             task.rows,
             frame,
             course.journal.asked(),
-            provenance=self._provenance,
+            provenance=self.provenance,
             seed=task.seed,
             ledger=self._driver.tally.ledger,
         )
@@ -147,4 +149,4 @@ class LearningRun(Run[LearningSelection]):
         return {row: later[row] if row in later else answers.values[row] for row in asked.tolist()}
 
     def _fingerprint(self) -> dict[str, str]:
-        return {"rows": self.rows.fingerprint(), **self._provenance.lines(), "seed": str(self._task.seed)}
+        return {"rows": self.rows.fingerprint(), **self.provenance.lines(), "seed": str(self._task.seed)}

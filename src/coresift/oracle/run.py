@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -112,6 +112,11 @@ class Run(Generic[R]):
         weakref.finalize(self, self._book.close)  # for a run that nobody closes
 
     # What a user does
+
+    @property
+    def n(self) -> int:
+        """How many rows there are."""
+        return self._n
 
     def ask(self, *, as_ids: bool = False) -> Any:
         """Return the rows that are to be answered next; none when the run has finished.
@@ -242,7 +247,7 @@ class Run(Generic[R]):
             self._driver.close()
             self._book.close()
 
-    def __enter__(self) -> Run[R]:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -21,6 +21,7 @@ from coresift.types.results import (
     Selection,
     WeightedSelection,
 )
+from coresift.types.signals import SignalTable
 from coresift.types.strategies import (
     ESTIMATES,
     REGISTERED,
@@ -69,6 +70,7 @@ __all__ = [
     "Score",
     "Scores",
     "Selection",
+    "SignalTable",
     "Singles",
     "Strategy",
     "Uniforms",

@@ -73,6 +73,9 @@ class Provenance(Value):
         if "strata" in self.frame:
             classes = self.frame["strata"]
             lines["strata"] = f"{classes['classes']} classes, digest {classes['digest']}"
+        if "signals" in self.frame:
+            known = self.frame["signals"]
+            lines["signals"] = f"{', '.join(known['names'])}, digest {known['digest']}"
         return lines | dict(self.options)
 
 
