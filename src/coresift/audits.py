@@ -27,7 +27,7 @@ class Audit:
     `trained_on` is how many labels that model had, `rows` how many were drawn for the audit and answered, and `skipped`
     how many were drawn and had no answer; each of these could be right or wrong, and the interval allows for both.
     `low` and `high` hold with the stated `confidence` for this audit alone, `low_always` and `high_always` for all
-    audits of the run together: whoever may stop at any of them goes by these.
+    audits of the run together: use these if the run may stop at any audit.
     """
 
     round: int
