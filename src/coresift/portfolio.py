@@ -22,12 +22,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from coresift.checks import InputError, positive, share
+from coresift.checks import InputError, positive, refuse, share
 from coresift.inclusion import FLAT, spread
 from coresift.order import serpentine
 from coresift.prediction import Prediction, feature_columns, predict
 from coresift.signal_table import SignalTable, signal_table
-from coresift.types import Bools, Clustering, Evidence, Floats, Ints, Scores, Strategy, Value
+from coresift.types import Bools, Clustering, Evidence, Floats, Ints, Scores, Singles, Strategy, Value
 
 # The mixture that the prior pulls to, before it is scaled to sum 1.
 PRIOR = {
@@ -82,7 +82,7 @@ class Known(Value):
     clustering: Clustering
     open_rows: Bools
     share: Floats
-    features: Floats
+    features: Singles
     signals: Floats
     signal_names: tuple[str, ...]
     ids: Ints
@@ -116,12 +116,14 @@ class Portfolio(Strategy):
     def __post_init__(self) -> None:
         share("floor", self.floor)
         positive("prior", self.prior)
-        for name in ("signals", "components"):
-            value = getattr(self, name)
-            if value is None or isinstance(value, SignalTable):
-                continue
-            length = len(next(iter(value.values())) if isinstance(value, Mapping) else value)
-            object.__setattr__(self, name, signal_table(value, length))
+        if self.signals is not None and not isinstance(self.signals, SignalTable):
+            first = next(iter(self.signals.values())) if isinstance(self.signals, Mapping) else self.signals
+            object.__setattr__(self, "signals", signal_table(self.signals, len(first)))
+        if self.components is not None:
+            components = np.asarray(self.components, np.float32)
+            if components.ndim != 2 or not np.isfinite(components).all():
+                refuse("components", "finite numbers, one line per row", f"shape {components.shape}")
+            object.__setattr__(self, "components", components)
 
     def scores(self, evidence: Evidence) -> Scores:
         """Return the mixture's sizes and the order along clusters and sizes."""
@@ -129,18 +131,19 @@ class Portfolio(Strategy):
         return Scores(mixed.sizes, mixed.order)
 
 
-def known(evidence: Evidence, signals: Any = None, components: Any = None) -> Known:
+def known(evidence: Evidence, signals: Any = None, components: Singles | None = None) -> Known:
     """Return what the evidence, the signals and the rows' components say, as arrays."""
     clustering, pilot = evidence.clustering, evidence.pilot
     if evidence.losses.size != pilot.ids.size or not pilot.ids.size:
         raise InputError("A portfolio needs the losses of a pilot; give losses, or take another score.")
     table = signal_table(signals, clustering.n)
-    places = None if components is None else signal_table(components, clustering.n).columns
+    if components is not None and len(components) != clustering.n:
+        refuse("components", f"one line for each of {clustering.n} rows", f"{len(components)} lines")
     return Known(
         clustering=clustering,
         open_rows=evidence.frame.open(),
         share=pilot.plan.share,
-        features=feature_columns(clustering, places, table.columns if table.names else None),
+        features=feature_columns(clustering, components, table.columns if table.names else None),
         signals=table.columns[:, table.sizes],
         signal_names=tuple(name for name, size in zip(table.names, table.sizes, strict=True) if size),
         ids=pilot.ids,
