@@ -20,7 +20,7 @@ from coresift.portfolio import Known, mix
 from coresift.prediction import feature_columns
 from coresift.signal_pilot import InformedRepresentatives
 from coresift.signal_table import SignalTable, signal_table
-from coresift.types import Evidence, Floats, Frame, Ints, PilotSample, Scores
+from coresift.types import Evidence, Floats, Frame, Ints, PilotSample, Scores, Singles
 
 DESIGN = cs.designs.Systematic()
 
@@ -110,7 +110,7 @@ class Stage:
 
     def auxiliary(self, draw: Draw) -> Auxiliary:
         """What the selection would carry for the learned estimate."""
-        return replace(self._totals, features=self.features[draw.ids], sizes=draw.sizes)
+        return replace(self._totals, features=self.features[draw.ids].astype(np.float64), sizes=draw.sizes)
 
     def learned(self, draw: Draw) -> tuple[float, Floats]:
         """The learned estimate of the total loss, and the residuals that the second phase is weighted for."""
@@ -124,6 +124,6 @@ class Stage:
         return float(draw.weights @ self.problem.losses[draw.ids])
 
 
-def components_of(problem: Problem) -> Floats:
+def components_of(problem: Problem) -> Singles:
     """The leading components of a problem's rows."""
     return leading_components(problem.rows, engine=cs.engines.Local(threads=1))

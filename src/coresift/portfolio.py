@@ -26,7 +26,7 @@ from coresift.inclusion import FLAT, spread
 from coresift.order import serpentine
 from coresift.prediction import Prediction, feature_columns, predict
 from coresift.signal_table import signal_table
-from coresift.types import Bools, Clustering, Evidence, Floats, Ints, Value
+from coresift.types import Bools, Clustering, Evidence, Floats, Ints, Singles, Value
 
 # The mixture that the prior pulls to, before it is scaled to sum 1.
 PRIOR = {
@@ -81,7 +81,7 @@ class Known(Value):
     clustering: Clustering
     open_rows: Bools
     share: Floats
-    features: Floats
+    features: Singles
     signals: Floats
     signal_names: tuple[str, ...]
     ids: Ints
@@ -89,18 +89,19 @@ class Known(Value):
     losses: Floats
 
 
-def known(evidence: Evidence, signals: Any = None, components: Any = None) -> Known:
+def known(evidence: Evidence, signals: Any = None, components: Singles | None = None) -> Known:
     """Return what the evidence, the signals and the rows' components say, as arrays."""
     clustering, pilot = evidence.clustering, evidence.pilot
     if evidence.losses.size != pilot.ids.size or not pilot.ids.size:
         raise InputError("A portfolio needs the losses of a pilot; give losses, or take another score.")
     table = signal_table(signals, clustering.n)
-    places = None if components is None else signal_table(components, clustering.n).columns
+    if components is not None and len(components) != clustering.n:
+        refuse("components", f"one line for each of {clustering.n} rows", f"{len(components)} lines")
     return Known(
         clustering=clustering,
         open_rows=evidence.frame.open(),
         share=pilot.plan.share,
-        features=feature_columns(clustering, places, table.columns if table.names else None),
+        features=feature_columns(clustering, components, table.columns if table.names else None),
         signals=table.columns[:, table.sizes],
         signal_names=tuple(name for name, size in zip(table.names, table.sizes, strict=True) if size),
         ids=pilot.ids,
