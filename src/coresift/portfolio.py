@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.checks import InputError
+from coresift.checks import InputError, refuse
 from coresift.inclusion import FLAT, spread
 from coresift.order import serpentine
 from coresift.prediction import Prediction, feature_columns, predict

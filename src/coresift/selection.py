@@ -43,6 +43,7 @@ from coresift.types import (
     Score,
     Scores,
     Selection,
+    Singles,
     WeightedSelection,
 )
 
@@ -163,7 +164,7 @@ class Draft:
     pilot: PilotSample
     probes: Probes | None = None
     engine: Engine | None = None
-    components: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    components: Singles = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     stream: tuple[int, ...] = ()
     name: str = "select"
     options: dict[str, str] = field(default_factory=dict)
@@ -210,10 +211,10 @@ def draft_of(job: Job, clustering: Clustering, engine: Engine | None) -> Draft:
     return Draft(job, clustering, _draw_pilot(job, clustering), probes, engine, _components(job, engine))
 
 
-def _components(job: Job, engine: Engine | None) -> Floats:
+def _components(job: Job, engine: Engine | None) -> Singles:
     count = job.score.needs.components
     if not count:
-        return np.zeros((0, 0))
+        return np.zeros((0, 0), np.float32)
     rows = job.rows.normalized() if job.normalize else job.rows
     return leading_components(rows, min(count, rows.d), seed=job.seed, engine=engine, progress=False)
 

@@ -258,10 +258,10 @@ class Evidence(Value):
     losses: Floats
     leverage: Floats = field(default_factory=lambda: np.zeros(0))
     holder: Floats = field(default_factory=lambda: np.zeros(0))
-    components: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    components: Singles = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def __post_init__(self) -> None:
-        freeze(self, losses=np.float64, leverage=np.float64, holder=np.float64, components=np.float64)
+        freeze(self, losses=np.float64, leverage=np.float64, holder=np.float64, components=np.float32)
         if self.leverage.size not in (0, self.clustering.n):
             raise InputError("Evidence needs one leverage score per row, or none at all.")
         if self.losses.size and self.losses.shape != self.pilot.ids.shape:
