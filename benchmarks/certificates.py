@@ -25,7 +25,11 @@ from benchmarks.estimation import CLUSTERINGS, DRAWS, RESULTS, pairs, ratio, uni
 from benchmarks.problems import SOURCES, Problem, load_problem
 from coresift.types import Frame, PilotPlan
 
-DESIGNS = {"Independent": cs.designs.Independent(), "Systematic": cs.designs.Systematic(), "Pivotal": cs.designs.Pivotal()}
+DESIGNS = {
+    "Independent": cs.designs.Independent(),
+    "Systematic": cs.designs.Systematic(),
+    "Pivotal": cs.designs.Pivotal(),
+}
 Z95 = 1.959964
 LEAST_COVERAGE, WIDTH_MARGIN, PROXY_AIM = 0.93, 0.05, 0.45
 
@@ -103,7 +107,10 @@ def draws(
     """The outcome of every estimator on 2,000 selections."""
     methods: dict[str, Any] = {"weighted": cs.estimators.HorvitzThompson()}
     if problem.proxy is not None:
-        methods |= {"difference": cs.estimators.Difference(problem.proxy), "regression": cs.estimators.GeneralizedRegression(problem.proxy)}
+        methods |= {
+            "difference": cs.estimators.Difference(problem.proxy),
+            "regression": cs.estimators.GeneralizedRegression(problem.proxy),
+        }
     found: dict[str, list[dict[str, float]]] = {name: [] for name in methods}
     fixed = {name: part for name, part in options.items() if name != "pilot"}
     pilots = options.get("pilot", [None] * len(clusterings))

@@ -26,9 +26,9 @@ import numpy as np
 
 import coresift as cs
 from benchmarks.measuring import peak_memory, write_rows
+from coresift.covering import cover
 from coresift.engine import Local
 from coresift.facility import cover_rows
-from coresift.facility_cover import cover
 from coresift.progress import Progress
 from coresift.rows import open_rows
 

@@ -51,7 +51,8 @@ def compare(rows: cs.rows.Rows, losses: np.ndarray, k: int, seed: int) -> dict[s
     away = powers > 0
     true = np.abs(losses - levels)[away] / powers[away]
     free, robust, lemma = (
-        cs.theory.estimate_holder(clustering, losses, rows, method, seed=seed) for method in ("free", "robust", "estimate")
+        cs.theory.estimate_holder(clustering, losses, rows, method, seed=seed)
+        for method in ("free", "robust", "estimate")
     )
     mass = levels + robust.values[clustering.labels] * powers
     above = np.abs(losses - levels) > robust.values[clustering.labels] * powers

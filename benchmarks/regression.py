@@ -166,7 +166,9 @@ def distinct_leverage(task: Task, size: int) -> Sample:
     return drawn(task.leverage, cs.designs.Pivotal(), size, task.generator(size, 4))
 
 
-def drawn(scores: Floats, design: cs.designs.Independent | cs.designs.Pivotal, size: int, rng: np.random.Generator) -> Sample:
+def drawn(
+    scores: Floats, design: cs.designs.Independent | cs.designs.Pivotal, size: int, rng: np.random.Generator
+) -> Sample:
     order = rng.permutation(scores.size)
     inclusion = design.inclusion(parts(scores[order]), size)
     places, counts = design.draw(inclusion, rng)
@@ -179,7 +181,9 @@ METHODS: dict[str, Callable[[Task, int], Sample]] = {
     "leverage, distinct rows": distinct_leverage,
     "distance (ours)": lambda task, size: task.ours(size),
     "leverage mixture (ours)": lambda task, size: task.ours(size, score=cs.scores.LeverageMixture()),
-    "the paper's": lambda task, size: task.ours(size, clusters=task.tenth, pilot=cs.pilots.Centers(keep=False), **PAPER),
+    "the paper's": lambda task, size: task.ours(
+        size, clusters=task.tenth, pilot=cs.pilots.Centers(keep=False), **PAPER
+    ),
     "the paper's, medoids kept": lambda task, size: task.ours(
         size + task.tenth.k, clusters=task.tenth, pilot=cs.pilots.Centers(keep=True), **PAPER
     ),

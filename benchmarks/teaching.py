@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import coresift as cs
 from coresift.active_learning import ROUNDS, Learned, complete, steps
 from coresift.active_learning.plan import Plan
-from coresift.facility_cover import cover
+from coresift.covering import cover
 from coresift.heads import LogisticHead
 
 Matrix = NDArray[np.float32]
@@ -72,8 +72,8 @@ def paper(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
     clustering = cs.cluster(x, budget // 5, seed=seed, progress=False)
     options: Any = {
         "clusters": clustering,
-        "pilot": cs.Centers(),
-        "score": cs.Sensitivity(holder="free"),
+        "pilot": cs.pilots.Centers(),
+        "score": cs.scores.Sensitivity(holder="free"),
         "given": first,
     }
     return cs.select(x, losses, budget, seed, progress=False, **options).ids

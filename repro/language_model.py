@@ -77,7 +77,7 @@ class LanguageStudy(Study):
         """The sentences of newstest2014."""
         return self.pairs.news
 
-    def embedded(self, encoder: str, texts: list[str], folder: Path | None = None) -> cs.Rows:
+    def embedded(self, encoder: str, texts: list[str], folder: Path | None = None) -> cs.rows.Rows:
         """Return sentences as vectors, where possible those that the translation study has."""
         if folder is not None:
             return self.pairs.rows(encoder)

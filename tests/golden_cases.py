@@ -28,6 +28,7 @@ from coresift.demo import load_demo
 
 HOME = Path(__file__).parent / "golden"
 INPUTS = HOME / "inputs.npz"
+FILES = HOME / "files"
 BUDGET, SEED = 90, 11
 CLUSTERINGS = ("plain", "median", "unit", "classes", "fine")
 
@@ -461,6 +462,24 @@ def baseline_from_rows(method):
     return exact(cs.baselines.METHODS[method](data.rows, 60, seed=SEED, **options))
 
 
+def files():
+    """Return what is kept in files of each kind, by the file's name."""
+    picked = cs.select(
+        rows(), inputs().losses, BUDGET, seed=SEED, clusters=clustering("plain"), given=GIVEN, exclude=EXCLUDED
+    )
+    chosen = cs.baselines.k_center(rows(), 20, seed=SEED)
+    kinds = (".parquet", ".csv", ".jsonl")
+    found = {f"{name}{kind}": one for name, one in (("picked", picked), ("chosen", chosen)) for kind in kinds}
+    return found | {"clusters.npz": clustering("classes")}
+
+
+def write_files():
+    """Write the files anew, which a new version of their format calls for."""
+    FILES.mkdir(exist_ok=True)
+    for name, one in files().items():
+        cs.save(one, FILES / name)
+
+
 METHODS = tuple(cs.baselines.METHODS)
 
 # ------------------------------------------------------------------ the table
@@ -645,14 +664,17 @@ def renew(names):
 def main():
     """Renew the cases that the command line names."""
     parser = argparse.ArgumentParser(description="Store the results of golden cases anew.")
-    parser.add_argument("--renew", nargs="+", metavar="NAME", required=True, help="cases, or 'missing' for new ones")
+    told = "cases; 'missing' for new ones, or 'files' for the files that are to load in all versions to come"
+    parser.add_argument("--renew", nargs="+", metavar="NAME", required=True, help=told)
     names = parser.parse_args().renew
+    if names == ["files"]:
+        return write_files()
     if names == ["missing"]:
         names = [name for name in EVERY_CASE if not (HOME / f"{name}.npz").exists()]
     unknown = [name for name in names if name not in EVERY_CASE]
     if unknown:
         parser.error(f"no such case: {', '.join(unknown)}")
-    renew(names)
+    return renew(names)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ def problem():
 DESIGNS = [cs.designs.Independent(), cs.designs.Systematic(), cs.designs.Pivotal(), cs.designs.Poisson()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: type(design).__name__)
 def test_nominal_intervals_cover_the_truth(problem, design):
     """400 seeds at 95 %: below 92 % or above 99.5 % has a false-alarm rate under 1 in 100."""
@@ -101,6 +102,7 @@ def test_a_mean_is_the_total_over_the_rows_that_count(problem):
     assert found.mean.low < losses[1000:].mean() < found.mean.high
 
 
+@pytest.mark.slow
 def test_groups_add_up_and_their_means_are_ratios(problem):
     """Four groups over 60 seeds: coverage below 0.88 has a false-alarm rate under 1 in 1,000."""
     rows, losses, clustering = problem
@@ -188,6 +190,7 @@ def test_the_pilot_s_variance_is_that_inside_the_clusters(problem):
     np.testing.assert_allclose(ratios, 1)
 
 
+@pytest.mark.slow
 def test_the_pilot_s_variance_is_on_average_that_of_a_draw_from_each_cluster(problem):
     """Against the exact variance, from all rows; the mean over 150 seeds is known to 2 %, so 10 % is 5 errors wide."""
     rows, losses, clustering = problem

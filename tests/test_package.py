@@ -22,12 +22,14 @@ HEAVY = (*EXTRAS, "pyarrow", "rich", "typer", "scipy")
 REPOSITORY = Path(__file__).parent.parent
 
 
+@pytest.mark.slow
 def test_importing_it_is_light():
     script = f"import coresift, sys; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_selecting_needs_none_of_the_extras(tmp_path):
     """The whole flow works where only the declared dependencies can be imported."""
     for name in EXTRAS:
@@ -82,6 +84,7 @@ def wheel(tmp_path_factory):
         yield file
 
 
+@pytest.mark.slow
 def test_the_wheel_has_all_that_it_needs_and_nothing_else(wheel):
     names = set(wheel.namelist())
     modules = {

@@ -228,6 +228,15 @@ def methods_of(given: Any) -> list[Method]:
     return methods
 
 
+def names_module(text: str) -> bool:
+    """Say whether a text names a function of a module.
+
+    >>> names_module("my_methods:first"), names_module("paper(holder=0.1)")
+    (True, False)
+    """
+    return IMPORTED.fullmatch(text.strip()) is not None
+
+
 def _method(label: str | None, one: Any) -> Method:
     if label is not None and not (isinstance(label, str) and label.strip() and label.isprintable()):
         refuse("methods", "labelled with one line of text each", repr(label))
@@ -238,7 +247,7 @@ def _method(label: str | None, one: Any) -> Method:
     if not isinstance(one, str):
         refuse("methods", ALLOWED, repr(one))
     text = one.strip()
-    if IMPORTED.fullmatch(text):
+    if names_module(text):
         check_module("methods", text)
         return Method(label or text, text)
     name, options = parse(text)

@@ -11,7 +11,16 @@ from coresift.types.flow import (
     Request,
     Scores,
 )
-from coresift.types.results import Estimate, Interval, Ledger, Provenance, Selection, WeightedSelection
+from coresift.types.results import (
+    CoverSelection,
+    Estimate,
+    Interval,
+    LearningSelection,
+    Ledger,
+    Provenance,
+    Selection,
+    WeightedSelection,
+)
 from coresift.types.signals import SignalTable
 from coresift.types.strategies import (
     ESTIMATES,
@@ -38,6 +47,7 @@ __all__ = [
     "UNKNOWN",
     "Bools",
     "Clustering",
+    "CoverSelection",
     "Design",
     "Estimate",
     "Evidence",
@@ -45,6 +55,7 @@ __all__ = [
     "Frame",
     "Interval",
     "Ints",
+    "LearningSelection",
     "Ledger",
     "Moments",
     "Needs",

@@ -202,6 +202,78 @@ class Selection(Value):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class CoverSelection(Selection):
+    """Rows that cover all rows, each of which stands for those that it is nearest to.
+
+    Attributes:
+        represents: How many rows each selected row stands for, itself included. It is no weight: totals that are
+            weighted by it are biased.
+        representative: For each of the n rows, the number of the selected row that stands for it; −1 for excluded
+            rows. Files do not keep it, so it is empty in a selection that was loaded.
+    """
+
+    COLUMNS: ClassVar[dict[str, tuple[str, str]]] = Selection.COLUMNS | {"represents": ("represents", "int64")}
+    represents: Ints
+    representative: Ints = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
+
+    def __post_init__(self) -> None:
+        freeze(self, represents=np.int64, representative=np.int64)
+        super().__post_init__()
+        if self.representative.size not in (0, self.n):
+            raise InputError("A selection needs one representative for each of the n rows, or none at all.")
+
+    def members(self, row: int) -> Ints:
+        """Return the rows that a selected row stands for, itself included.
+
+        >>> import coresift as cs
+        >>> cs.cover(np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]]), 2).members(4)
+        array([3, 4, 5])
+        """
+        if not self.representative.size:
+            raise InputError("A file does not keep which rows a row stands for; run cover again with the same seed.")
+        if row not in self.ids:
+            raise InputError(f"row must be one of the {len(self)} selected rows; got {row}.")
+        return np.flatnonzero(self.representative == row)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LearningSelection(Selection):
+    """Rows that were labeled to teach a model.
+
+    Attributes:
+        rounds: In which round each row was asked; 0 for given rows. The ledger says why.
+        labels: Each row's label: a text, a number, or None where nobody could tell. Labels of several types are texts.
+    """
+
+    COLUMNS: ClassVar[dict[str, tuple[str, str]]] = Selection.COLUMNS | {"rounds": ("round", "int64")}
+    rounds: Ints
+    labels: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        freeze(self, rounds=np.int64)
+        super().__post_init__()
+        if len(self.labels) != self.ids.size:
+            raise InputError("A selection needs one label per row, None where there is none.")
+        kinds = {type(label) for label in self.labels if label is not None}
+        if len(kinds) > 1:
+            same = tuple(None if label is None else str(label) for label in self.labels)
+            object.__setattr__(self, "labels", same)
+
+    def __repr__(self) -> str:
+        count = sum(label is not None for label in self.labels)
+        return f"LearningSelection({len(self)} of {self.n} rows, {count} labels, seed={self.seed})"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        count = sum(label is not None for label in self.labels)
+        return [
+            ("labels", f"{count:,}"),
+            ("rounds", f"{int(self.rounds.max(initial=0))}"),
+            ("weights", "none: this method defines none"),
+            ("seed", str(self.seed)),
+        ]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class WeightedSelection(Selection):
     """Rows that stand for all rows, and the weights that keep totals unbiased: E[Σ_S w y] = Σ y for any fixed y.
 
