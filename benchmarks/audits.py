@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from coresift.active_learning import Learned, complete, steps
 from scipy.stats import binomtest
 
 from benchmarks.features import Features, load
-from coresift.active_learning import Learned, complete, steps
 from coresift.audits import audit_accuracy, draw_audit
 from coresift.heads import LogisticHead
 

@@ -23,7 +23,7 @@ import numpy as np
 import coresift as cs
 from benchmarks.estimation import CLUSTERINGS, DRAWS, RESULTS, pairs, ratio, uniform_rmse
 from benchmarks.problems import SOURCES, Problem, load_problem
-from coresift.types import Frame, PilotPlan
+from coresift.types import Frame, PilotPlan, Provenance
 
 DESIGNS = {
     "Independent": cs.designs.Independent(),
@@ -86,15 +86,13 @@ def measure(name: str, first_seed: int) -> dict[str, Any]:
     return found
 
 
-class Planned:
-    """Our default pilot, planned once a clustering: there is no chance in a plan, and it takes most of the time."""
+class Planned(cs.pilots.Representatives):
+    """Our default pilot, planned once per clustering: a plan has no randomness in it, and takes most of the time."""
 
     def __init__(self, clustering: cs.Clustering, budget: int) -> None:
-        self._plan = cs.pilots.Representatives().plan(clustering, Frame(clustering.n, np.zeros(0), np.zeros(0)), budget)
-
-    def size(self, clusters: int, budget: int) -> int:
-        """As many as the default asks."""
-        return cs.pilots.Representatives().size(clusters, budget)
+        super().__init__()
+        planned = super().plan(clustering, Frame(clustering.n, np.zeros(0), np.zeros(0)), budget)
+        object.__setattr__(self, "_plan", planned)
 
     def plan(self, *_: Any) -> PilotPlan:
         """The plan made before."""
@@ -123,7 +121,7 @@ def draws(
     return found
 
 
-def facts(problem: Problem, picked: cs.Selection, method: Any = None) -> dict[str, float]:
+def facts(problem: Problem, picked: cs.WeightedSelection, method: Any = None) -> dict[str, float]:
     """What a certificate says, and how that compares with the truth."""
     certificate = cs.certify(picked, problem.losses[picked.ids], method=method)
     total, truth = certificate.statistical.estimate.total, problem.losses.sum()
@@ -135,11 +133,11 @@ def facts(problem: Problem, picked: cs.Selection, method: Any = None) -> dict[st
     }
 
 
-def uniform_selection(problem: Problem, seed: int) -> cs.Selection:
+def uniform_selection(problem: Problem, seed: int) -> cs.WeightedSelection:
     """A uniform sample without replacement: what a systematic draw along a random order is."""
     n, size = len(problem.losses), problem.budget
     rng = np.random.default_rng([seed, 7])
-    return cs.Selection(
+    return cs.WeightedSelection(
         ids=np.sort(rng.choice(n, size, replace=False)),
         weights=np.full(size, n / size),
         inclusion=np.full(size, size / n),
@@ -155,8 +153,8 @@ def uniform_selection(problem: Problem, seed: int) -> cs.Selection:
         population=n,
         seed=seed,
         z=2.0,
-        designs=("", "Systematic"),
-        recipe={},
+        phases=(None, cs.designs.Systematic()),
+        provenance=Provenance("uniform", size, None, Frame(n, np.zeros(0), np.zeros(0)).record(), None, {}),
         ledger=cs.types.Ledger(),
     )
 

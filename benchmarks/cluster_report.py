@@ -16,7 +16,7 @@ NODES = (1, 10, 100)
 # and what passes through the driver's network and its additions a second.
 CORES, READ, DRIVER = 16, 1e9, 0.5e9
 PASSES = ("refining centers", "assigning rows", "measuring distances")
-# What the driver holds: its libraries, bytes a row in the end, bytes a number of the sample before, tables of centers.
+# What the driver holds: its libraries, bytes per row in the end, bytes per number of the sample, tables of centers.
 LIBRARIES, A_ROW, A_NUMBER, TABLES = 100e6, 110, 8, 40
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import coresift as cs
 from benchmarks.problems import Problem
 from coresift.components import leading_components
-from coresift.designs import Systematic
 from coresift.estimation.learned import Auxiliary, learned_total, summarize
 from coresift.inclusion import parts
 from coresift.portfolio import Known, mix

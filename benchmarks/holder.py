@@ -4,7 +4,7 @@
     python -m benchmarks.holder holder pareto       some of them (printed, not written)
 
 For every problem and ten clusterings (k = 50 and 200): the 80th percentile of the ratios that `free` and `robust` saw,
-over that of the true ratios of all rows; the same for their Λ, one a cluster; the probability mass of the rows above
+over that of the true ratios of all rows; the same for their Λ, one per cluster; the probability mass of the rows above
 the robust Λ (the remark allows 1/k); and in how many clusterings the lemma's Λ bounds every cluster. Geometric means
 over the clusterings, and the range. Writes `results/holder.json` and `results/holder.md`.
 """
@@ -82,7 +82,7 @@ def table(found: list[dict[str, Any]]) -> str:
         "# Estimates of Λ",
         "",
         "80th percentiles over those of the true ratios of all rows: geometric mean (or median, where one is 0) of",
-        f"{CLUSTERINGS} clusterings, and the range. Ratios are what an estimate saw; Λ has one a cluster. The robust Λ",
+        f"{CLUSTERINGS} clusterings, and the range. Ratios are what an estimate saw; one Λ per cluster. The robust Λ",
         "is meant to be exceeded by rows with 1/k of the probability mass, the lemma's by none; its assumption, p = ½,",
         "holds on few of these problems.",
         "",

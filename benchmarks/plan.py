@@ -26,7 +26,7 @@ import coresift as cs
 from benchmarks.measuring import peak_memory, write_rows
 
 RESULTS = Path(__file__).parent / "results"
-# Rows, numbers a row, budget, type.
+# Rows, numbers per row, budget, type.
 SIZES = (
     (100_000, 64, 1_000, "float16"),
     (300_000, 256, 2_000, "float16"),

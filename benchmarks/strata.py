@@ -20,9 +20,12 @@ from typing import Any
 import numpy as np
 
 import coresift as cs
-from benchmarks.estimation import CLUSTERINGS, DRAWS, RESULTS, Z95, draw, pairs, ratio, shown, uniform_rmse
-from benchmarks.problems import SOURCES, load_problem
+from benchmarks.estimation import CLUSTERINGS, DRAWS, RESULTS, pairs, ratio, uniform_rmse
+from benchmarks.estimation_report import shown
+from benchmarks.problems import SOURCES, Problem, load_problem
+from coresift.rows import Rows
 
+Z95 = 1.959964
 RATIOS = ("strata/paper", "strata/ours", "strata/uniform")
 
 
@@ -72,6 +75,14 @@ def measure(name: str, first_seed: int) -> dict[str, Any]:
         "coverage": float(np.mean([one["covered"] for one in drawn])),
         "width/uniform": float(np.mean([one["width"] for one in drawn]) / (2 * Z95 * uniform)),
     }
+
+
+def draw(problem: Problem, rows: Rows, clustering: cs.Clustering, seed: int) -> dict[str, float]:
+    """The error of one selection's estimate of the total loss, and its 95 % interval."""
+    picked = cs.select(rows, problem.losses, problem.budget, seed, clusters=clustering)
+    total, truth = cs.estimate(picked, problem.losses[picked.ids]).total, problem.losses.sum()
+    covered = total.low <= truth <= total.high
+    return {"error": total.value - truth, "covered": covered, "width": total.high - total.low}
 
 
 def divide(one: list[float], other: list[float]) -> list[float]:

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from coresift.active_learning import ROUNDS, Learned, complete, steps
+from coresift.active_learning.plan import Plan
 from numpy.typing import NDArray
 
 import coresift as cs
-from coresift.active_learning import ROUNDS, Learned, complete, steps
-from coresift.active_learning.plan import Plan
 from coresift.covering import cover
 from coresift.heads import LogisticHead
 

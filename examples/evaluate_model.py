@@ -29,7 +29,7 @@ def fit(features: np.ndarray, labels: np.ndarray, ridge: float) -> np.ndarray:
 
 
 def losses_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the cross entropy of sharpened scores, one a row."""
+    """Return the cross entropy of sharpened scores, one per row."""
     sharp = 6 * scores.astype(np.float64)
     sharp -= sharp.max(axis=1, keepdims=True)
     return np.log(np.exp(sharp).sum(axis=1)) - sharp[np.arange(len(labels)), labels]

@@ -153,7 +153,7 @@ def report(setting: Setting) -> Report:
 
 NOTES = """Differences are to independent draws by leverage scores, paired by run, ± one standard error. Algorithm 2
 asks the labels of its n/10 medoids beyond the rows that it draws (the column `labels` of `results/regression.csv`),
-and with Λ → ∞ never draws a medoid. The other methods ask one label a row, less where independent draws repeat one."""
+and with Λ → ∞ never draws a medoid. The other methods ask one label per row, fewer if independent draws repeat one."""
 
 CAUSE = """**Cause.** The paper leaves open which 16 of the 128 features it takes, how they are scaled, whether outliers
 stay, whether the fit has a ridge and uses the weights, and whether rows are drawn with replacement. Each was tried

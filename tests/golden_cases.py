@@ -635,6 +635,36 @@ ROW_CASES: dict[str, Case] = {
     "rows-diagnose": diagnosed_from_rows,
     **{f"rows-baseline-{name}": partial(baseline_from_rows, name) for name in METHODS},
 }
+
+
+# ------------------------------------------------------------------ coverage and active learning
+
+
+def covered(matrix, **options):
+    """Choose rows that cover all."""
+    found = cs.cover(matrix, 60, seed=SEED, **options)
+    return {name: getattr(found, name) for name in ("ids", "order", "origin", "represents", "representative")}
+
+
+def learned(matrix, labels, budget=120, **options):
+    """Label all that a run asks, and return the rows with their rounds, and the audits."""
+    found = cs.active_learning(matrix, budget, rounds=3, labels=lambda ids: labels[ids], seed=SEED, **options)
+    selection = found.complete()
+    audits = [(one.trained_on, one.rows, one.value, one.low, one.high) for one in found.audits]
+    result = {name: getattr(selection, name) for name in ("ids", "order", "rounds")}
+    return result | {"audits": np.array(audits, np.float64).reshape(-1, 5)}
+
+
+CASES |= {
+    "cover": lambda: covered(rows()),
+    "cover-frame": lambda: covered(rows(), **BOTH),
+    "cover-importance": lambda: covered(rows(), importance=inputs().losses),
+}
+ROW_CASES |= {
+    "rows-cover": lambda: covered(demo().rows, normalize=True),
+    "rows-active-learning": lambda: learned(demo().rows, demo().classes, audit=50),
+    "rows-active-learning-numeric": lambda: learned(demo().rows, demo().losses, audit=None, numeric=True),
+}
 EVERY_CASE: dict[str, Case] = CASES | ROW_CASES
 
 

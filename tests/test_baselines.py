@@ -233,7 +233,7 @@ def test_rows_that_cannot_be_used_are_named_by_those_who_read_them(name, value):
     ("name", "options", "sentence"),
     [
         ("length-matched", {"lengths": None}, "lengths must be a length or a text for each of 400 rows; got none."),
-        ("length-matched", {"lengths": [1, 2]}, "lengths must be 400 numbers, one a row; got shape (2,)."),
+        ("length-matched", {"lengths": [1, 2]}, "lengths must be 400 numbers, one per row; got shape (2,)."),
         ("length-matched", {"lengths": -np.ones(N)}, "lengths must be numbers of at least 0; got -1.0."),
         ("length-matched", {"like": []}, "like must be a Selection or row numbers, at least one; got none."),
         ("deduplicated", {"near": -1}, "near must be a finite number of at least 0; got -1."),
@@ -258,12 +258,12 @@ def test_bad_options_get_one_sentence(name, rows, options, sentence):
 @pytest.mark.parametrize(
     ("probabilities", "sentence"),
     [
-        (None, "probabilities must be an array with a line a row and a column a class"),
-        (np.ones((3, 2)) / 2, "probabilities must be 400 lines, one a row, with a column a class; got shape (3, 2)."),
+        (None, "probabilities must be an array with a line per row and a column per class"),
+        (np.ones((3, 2)) / 2, "must be 400 lines, one per row, with a column per class; got shape (3, 2)."),
         (np.ones((N, 1)), "with at least two classes"),
         (np.ones((N, 2)), "probabilities must be at least 0 and sum to 1 for each row; row 0 has [1. 1.]."),
         (np.full((N, 2), np.nan), "row 0 has [nan nan]."),
-        (lambda ids: ["a"], "probabilities must be numbers, a line a row; got list."),
+        (lambda ids: ["a"], "probabilities must be numbers, a line per row; got list."),
         (lambda ids: np.ones((len(ids), 2 + ids[0] % 2)) / (2 + ids[0] % 2), "the same classes for all rows"),
         (lambda ids: 1 / 0, "The callable for probabilities failed on 101 rows, the first of them row 0"),
     ],

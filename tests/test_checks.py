@@ -136,9 +136,9 @@ def test_losses():
         ([1, 2], "losses must be one number for each of 3 rows; got shape (2,)."),
         ([[1, 2, 3]], "losses must be one number for each of 3 rows; got shape (1, 3)."),
         (5, "losses must be one number for each of 3 rows; got shape ()."),
-        (["a", "b", "c"], "losses must be numbers, one a row; got list."),
-        ([[1], [2, 3], 4], "losses must be numbers, one a row; got list."),
-        ({"a": 1}, "losses must be numbers, one a row; got dict."),
+        (["a", "b", "c"], "losses must be numbers, one per row; got list."),
+        ([[1], [2, 3], 4], "losses must be numbers, one per row; got list."),
+        ({"a": 1}, "losses must be numbers, one per row; got dict."),
     ],
 )
 def test_what_are_not_losses(values, says):
@@ -152,7 +152,7 @@ def test_losses_name_their_source_and_the_row_by_its_own_name():
 
 def test_real_vectors():
     assert real_vector("values", [-1, 2], 2).tolist() == [-1, 2]
-    assert sentence(real_vector, "values", [1], 2) == "values must be 2 numbers, one a row; got shape (1,)."
-    assert sentence(real_vector, "values", [[1, 2]], 2) == "values must be 2 numbers, one a row; got shape (1, 2)."
+    assert sentence(real_vector, "values", [1], 2) == "values must be 2 numbers, one per row; got shape (1,)."
+    assert sentence(real_vector, "values", [[1, 2]], 2) == "values must be 2 numbers, one per row; got shape (1, 2)."
     assert sentence(real_vector, "values", [1, np.nan], 2) == "values must be finite numbers; got nan at position 1."
     assert sentence(real_vector, "values", "ab", 2) == "values must be 2 numbers; got str."

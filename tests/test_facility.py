@@ -238,7 +238,7 @@ class TestCover:
     @pytest.mark.parametrize(
         ("importance", "sentence"),
         [
-            (np.ones(7), "importance must be 20 numbers, one a row"),
+            (np.ones(7), "importance must be 20 numbers, one per row"),
             (-np.ones(20), "importance must be numbers of at least 0; got -1 for row 0"),
             (np.zeros(20), "importance must be above 0 for some row that is not excluded"),
             (np.full(20, np.nan), "importance must be finite numbers"),

@@ -511,7 +511,7 @@ class Hidden(torch.nn.Module):
 
 
 def norms_alone(loss, count):
-    """The plain definition: a backward pass a row, all parameters."""
+    """The plain definition: a backward pass per row, all parameters."""
     loss.model.eval()
     found = []
     for row in range(count):

@@ -22,7 +22,6 @@ HEAVY = (*EXTRAS, "pyarrow", "rich", "typer", "scipy")
 REPOSITORY = Path(__file__).parent.parent
 
 
-@pytest.mark.slow
 def test_importing_it_is_light():
     script = f"import coresift, sys; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)

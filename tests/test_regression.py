@@ -474,7 +474,7 @@ def test_more_bad_input():
     found = cs.regression.select(A, b, 10)
     with pytest.raises(cs.InputError, match=r"^ridge must be a finite number of at least 0; got -1\.$"):
         found.fit(-1)
-    with pytest.raises(cs.InputError, match=r"^labels must be 10 numbers, one a row; got shape \(3,\)\.$"):
+    with pytest.raises(cs.InputError, match=r"^labels must be 10 numbers, one per row; got shape \(3,\)\.$"):
         found.fit(labels=[1, 2, 3])
     with pytest.raises(cs.InputError, match=r"^A must be a matrix with 2 columns; got shape \(3,\)\.$"):
         found.fit().predict([1, 2, 3])

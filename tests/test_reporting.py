@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given as holds_for
 from hypothesis import strategies as st
-from parts import combinations
+from parts import pairwise, show
 
 import coresift as cs
 from coresift.progress import Progress
@@ -384,7 +384,7 @@ def test_the_page_must_be_html(picked, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("combination", list(combinations(200)), ids=str)
+@pytest.mark.parametrize("combination", list(pairwise(200)), ids=show)
 @pytest.mark.filterwarnings("ignore::coresift.CoresiftWarning")
 def test_the_code_on_the_page_makes_the_same_selection(combination):
     rows, losses = ROWS[:200], LOSSES[:200]

@@ -512,7 +512,7 @@ def test_bad_classes_on_the_command_line_are_one_sentence(run, tmp_path):
         "strata must be one label per row, or one of the columns 'id', 'embedding', 'kind'; got 'absent'."
     )
     assert "no columns to choose from" in run("plan", "rows.npy", "--budget", 60, "--strata", "kind")
-    assert run("start", "select", "rows.npy", "--budget", 60, "--strata", "none.csv") == "There is no file none.csv."
+    assert run("plan", "rows.npy", "--budget", 60, "--strata", "none.csv") == "There is no file none.csv."
     assert "must have the column class" in run("cluster", "rows.npy", "-k", 5, "--strata", "losses.csv")
     write(tmp_path / "gaps.csv", {"row": list(range(N)), "class": [None if row == 7 else "a" for row in range(N)]})
     assert "row 7 has none (1 of 600 rows" in run("cluster", "rows.npy", "-k", 5, "--strata", "gaps.csv")

@@ -1,4 +1,4 @@
-"""A table of answers about rows, from whoever was asked: a column `row` or `id`, and columns of values."""
+"""A table of answers about rows: a column `row` or `id`, and columns of values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AnswerFile:
     """A file in which a row is known by its number (`row`) or by its table's own `id`.
 
     `row` is preferred where both stand. Ids are compared as text, so 7, "7" and the 7.0 of a column with gaps are
-    one; rows that nobody asks about are ignored, rows that have no answer are an error with their count.
+    one; rows that are not asked about are ignored, rows that have no answer are an error with their count.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "answers.csv"

@@ -11,20 +11,36 @@ from coresift.checks import positive, share, whole
 
 
 def paper_size(epsilon: float, delta: float | None = None) -> int:
-    """Return how many draws Algorithm 1 takes: ⌈ε⁻²(2 + 2ε/3)⌉, and times ln(2/δ) for a stated failure probability.
+    """Return how many draws Algorithm 1 needs: ⌈ε⁻²(2 + 2ε/3)⌉, times ln(2/δ) for a stated failure probability.
 
-    >>> paper_size(0.1), paper_size(0.1, delta=0.05)
-    (207, 763)
+    Args:
+        epsilon: The error ε, relative to Σℓ + 2Φ^Λ.
+        delta: The failure probability, or None for the paper's statement.
+
+    Returns:
+        The number of draws.
+
+    Example:
+        >>> paper_size(0.1), paper_size(0.1, delta=0.05)
+        (207, 763)
     """
     epsilon = positive("epsilon", epsilon)
     return math.ceil((2 + 2 * epsilon / 3) / epsilon**2 * _doubt(delta))
 
 
 def paper_error(draws: int, delta: float | None = None) -> float:
-    """Return the ε at which `paper_size` gives this many draws.
+    """Return the error ε for which `paper_size` gives this many draws.
 
-    >>> round(paper_error(207), 3), round(paper_error(763, delta=0.05), 3)
-    (0.1, 0.1)
+    Args:
+        draws: The number of draws.
+        delta: The failure probability, or None for the paper's statement.
+
+    Returns:
+        ε.
+
+    Example:
+        >>> round(paper_error(207), 3), round(paper_error(763, delta=0.05), 3)
+        (0.1, 0.1)
     """
     each = whole("draws", draws) / _doubt(delta)
     return (1 / 3 + math.sqrt(1 / 9 + 2 * each)) / each
@@ -33,17 +49,37 @@ def paper_error(draws: int, delta: float | None = None) -> float:
 def difference_size(epsilon: float, delta: float) -> int:
     """Return how many draws ∝ Λv keep the difference estimator within ε·Φ^Λ: ⌈2ε⁻² ln(2/δ)⌉.
 
-    A draw of row e brings (ℓ(e) − ℓ(c))/(s·p), which is within ±Φ^Λ/s, so Hoeffding's inequality is enough. There
-    is no Σℓ in the bound: what the centers say of the total is known, however large it is.
+    A draw of row e contributes (ℓ(e) − ℓ(c))/(s·p), which is within ±Φ^Λ/s, so Hoeffding's inequality is enough.
+    The bound has no Σℓ in it: the part of the total that the centers predict is known, however large it is.
 
-    >>> difference_size(0.1, delta=0.05)
-    738
+    Args:
+        epsilon: The error ε, relative to Φ^Λ.
+        delta: The failure probability.
+
+    Returns:
+        The number of draws.
+
+    Example:
+        >>> difference_size(0.1, delta=0.05)
+        738
     """
     return math.ceil(2 / positive("epsilon", epsilon) ** 2 * _doubt(delta))
 
 
 def difference_error(draws: int, delta: float) -> float:
-    """Return the ε at which `difference_size` gives this many draws."""
+    """Return the error ε for which `difference_size` gives this many draws.
+
+    Args:
+        draws: The number of draws.
+        delta: The failure probability.
+
+    Returns:
+        ε.
+
+    Example:
+        >>> round(difference_error(738, delta=0.05), 3)
+        0.1
+    """
     return math.sqrt(2 * _doubt(delta) / whole("draws", draws))
 
 

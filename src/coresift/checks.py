@@ -135,7 +135,7 @@ def loss_vector(
     try:
         losses = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise LossError(f"{source} must be numbers, one a row; got {type(values).__name__}.") from None
+        raise LossError(f"{source} must be numbers, one per row; got {type(values).__name__}.") from None
     if losses.shape != ids.shape:
         raise LossError(f"{source} must be one number for each of {ids.size} rows; got shape {losses.shape}.")
     bad = np.flatnonzero(~(np.isfinite(losses) & (signed | (losses >= 0))))
@@ -157,7 +157,7 @@ def real_vector(argument: str, values: Any, count: int) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         refuse(argument, f"{count} numbers", type(values).__name__)
     if vector.shape != (count,):
-        refuse(argument, f"{count} numbers, one a row", f"shape {vector.shape}")
+        refuse(argument, f"{count} numbers, one per row", f"shape {vector.shape}")
     bad = np.flatnonzero(~np.isfinite(vector))
     if bad.size:
         refuse(argument, "finite numbers", f"{vector[bad[0]]} at position {bad[0]}")

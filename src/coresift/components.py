@@ -31,7 +31,7 @@ def leading_components(
         rows: A matrix of embeddings, or anything that `open_rows` opens.
         count: How many components, at most as many as rows have columns.
         seed: Which 10,000 rows the directions are taken from.
-        engine: Who reads the blocks.
+        engine: What reads the blocks.
         progress: Whether a bar shows.
 
     Returns:

@@ -48,7 +48,7 @@ def cover(
         exclude: Rows that can neither come out nor need to be covered.
         normalize: Give every row length 1 first, for embeddings that are compared by cosine.
         seed: Draws the rows that the bandwidth is measured on, and the groups.
-        engine: Who runs the row blocks.
+        engine: What runs the row blocks.
         progress: Whether to show a bar.
 
     Returns:

@@ -21,10 +21,11 @@ NEIGHBORS = "differences from the neighbors in draw order"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Independent(Design):
-    """Draws with replacement, p ∝ sizes (the paper's Algorithm 1); repeats are merged.
+    """Independent draws with replacement, p ∝ size (the paper's Algorithm 1); repeats are merged.
 
-    >>> Independent().inclusion(np.array([1.0, 3.0]), 8)
-    array([2., 6.])
+    Example:
+        >>> Independent().inclusion(np.array([1.0, 3.0]), 8)
+        array([2., 6.])
     """
 
     distinct: ClassVar[bool] = False
@@ -56,8 +57,9 @@ class Independent(Design):
 class Systematic(Design):
     """A fixed number of distinct rows at even steps along the sorted order, from one random start.
 
-    >>> Systematic().draw(np.array([0.5, 0.5, 0.5, 0.5]), np.random.default_rng(1))[0].size
-    2
+    Example:
+        >>> Systematic().draw(np.array([0.5, 0.5, 0.5, 0.5]), np.random.default_rng(1))[0].size
+        2
     """
 
     variance_note: ClassVar[str] = NEIGHBORS
@@ -85,13 +87,14 @@ class Systematic(Design):
 class Pivotal(Design):
     """A fixed number of distinct rows by duels between neighbors in the sorted order (ordered pivotal method).
 
-    Neighbors seldom come out together, as with `Systematic`, but there is enough chance left for an honest
-    variance. The sequence of duels is carried out once per unit step of Σ π instead of once per row: inside a step
-    the survivor is a row drawn ∝ π, and the row that crosses the step's end duels with it (Deville and Tillé
-    1998; Chauvet 2012 has the equivalence).
+    Neighbors seldom come out together, as with `Systematic`, but enough randomness is left for an honest variance.
+    The duels are carried out once per unit step of Σ π instead of once per row: inside a step the survivor is a row
+    drawn ∝ π, and the row that crosses the step's end duels with it (Deville and Tillé 1998; Chauvet 2012 shows that
+    the two are equivalent).
 
-    >>> Pivotal().draw(np.array([0.5, 0.5, 0.5, 0.5]), np.random.default_rng(1))[0].size
-    2
+    Example:
+        >>> Pivotal().draw(np.array([0.5, 0.5, 0.5, 0.5]), np.random.default_rng(1))[0].size
+        2
     """
 
     variance_note: ClassVar[str] = NEIGHBORS
@@ -122,8 +125,9 @@ class Pivotal(Design):
 class Poisson(Design):
     """Every row is included independently: distinct rows, a random number of them, `count` on average.
 
-    >>> Poisson().inclusion(np.array([1.0, 1.0]), 1)
-    array([0.5, 0.5])
+    Example:
+        >>> Poisson().inclusion(np.array([1.0, 1.0]), 1)
+        array([0.5, 0.5])
     """
 
     fixed_size: ClassVar[bool] = False

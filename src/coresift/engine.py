@@ -29,10 +29,10 @@ from coresift.types import Ints, Singles, Strategy
 
 S = TypeVar("S")
 T = TypeVar("T")
-# Of a block's first row, the block, and its part of each array that was given with an entry a row.
+# Of a block's first row, the block, and its part of each array that was given with an entry per row.
 BlockFunction = Callable[..., T]
 # Of workers for what it does side by side, a few blocks that it reads itself, and their part of each array; it
-# returns one result a block.
+# returns one result per block.
 GroupFunction = Callable[..., list[T]]
 # Arrays with an entry for every row.
 Beside = Sequence[NDArray[Any]]
@@ -67,7 +67,7 @@ def _by_runs(results: Iterator[T], size: int, join: Callable[[Iterable[T]], T]) 
 
 
 class Workers(Protocol):
-    """Whoever runs block functions while an engine is open."""
+    """What runs block functions while an engine is open."""
 
     @property
     def here(self) -> Workers:
@@ -128,10 +128,14 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Local(Strategy):
-    """Threads of this process (`threads`: as many as this process may use cores).
+    """Threads of this process.
 
-    >>> Local(threads=2)
-    Local(threads=2)
+    Args:
+        threads: How many; by default as many as there are cores that this process may use.
+
+    Example:
+        >>> Local(threads=2)
+        Local(threads=2)
     """
 
     threads: int | None = None

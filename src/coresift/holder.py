@@ -111,17 +111,25 @@ def plan(
     exclude: Any = None,
     seed: int = 0,
 ) -> Probes:
-    """Draw the rows that an estimate of Λ asks, so that its cost is known before it is spent.
+    """Draw the rows whose losses an estimate of Λ needs, so that you know its cost before you spend it.
 
-    share: for "estimate", the lemma's p: the share of every cluster's members whose ratio is at least Λ/ln n. It is
-        an assumption; the smaller it is, the more losses it takes, ⌈ln(100k)/ln(1/(1 − p))⌉ a cluster.
-    members: for "robust", how many members of each cluster are asked.
-    exclude: rows that must not be asked.
+    Args:
+        clustering: The clusters.
+        method: "estimate" (the paper's lemma), "robust" (its remark) or "free" (centers only).
+        share: For "estimate", the lemma's p: the share of every cluster's members whose ratio is at least Λ/ln n. It
+            is an assumption; a smaller share takes more losses: ⌈ln(100k)/ln(1/(1 − p))⌉ per cluster.
+        members: For "robust", how many members of each cluster are asked.
+        exclude: Rows that must not be asked.
+        seed: The seed.
 
-    >>> import numpy as np, coresift as cs
-    >>> clusters = cs.cluster(np.random.default_rng(0).normal(size=(5000, 3)), 20)
-    >>> [cs.theory.plan_holder(clusters, method).queries for method in ("estimate", "robust", "free")]
-    [240, 120, 20]
+    Returns:
+        The rows to ask (`ids`), and how many losses it takes with those of the centers (`queries`).
+
+    Example:
+        >>> import numpy as np, coresift as cs
+        >>> clusters = cs.cluster(np.random.default_rng(0).normal(size=(5000, 3)), 20)
+        >>> [cs.theory.plan_holder(clusters, method).queries for method in ("estimate", "robust", "free")]
+        [240, 120, 20]
     """
     if method not in ESTIMATES:
         refuse("method", f"one of {', '.join(repr(word) for word in ESTIMATES)}", repr(method))
@@ -166,14 +174,28 @@ def estimate(
 ) -> HolderEstimate:
     """Ask for the losses that a method needs, and estimate Λ for every cluster.
 
-    losses: as in `select`. rows: what was clustered; "free" compares centers and cannot do without.
+    Args:
+        clustering: The clusters.
+        losses: The losses, in any form that `select` takes.
+        rows: The rows that were clustered; "free" needs them, since it compares centers.
+        method: "estimate", "robust" or "free", as in `plan_holder`.
+        share: As in `plan_holder`.
+        members: As in `plan_holder`.
+        exclude: Rows that must not be asked; no center may be among them.
+        seed: The seed.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
 
-    >>> import numpy as np, coresift as cs
-    >>> rows = np.random.default_rng(0).normal(size=(5000, 3))
-    >>> clusters = cs.cluster(rows, 20)
-    >>> found = cs.theory.estimate_holder(clusters, lambda ids: rows[ids, 0] ** 2, rows, "free")
-    >>> found.values.shape, found.queries
-    ((20,), 20)
+    Returns:
+        One Λ per cluster (`values`), with the number of losses that were asked (`queries`) and the assumption.
+
+    Example:
+        >>> import numpy as np, coresift as cs
+        >>> rows = np.random.default_rng(0).normal(size=(5000, 3))
+        >>> clusters = cs.cluster(rows, 20)
+        >>> found = cs.theory.estimate_holder(clusters, lambda ids: rows[ids, 0] ** 2, rows, "free")
+        >>> found.values.shape, found.queries
+        ((20,), 20)
     """
     probes = plan(clustering, method, share=share, members=members, exclude=exclude, seed=seed)
     points = _points(clustering, rows, method)

@@ -30,16 +30,27 @@ def leverage_scores(
     engine: Engine | None = None,
     progress: bool | Progress | None = None,
 ) -> Floats:
-    """Return the leverage of every row of A: hᵢ = aᵢᵀ(AᵀA + ridge·I)⁺aᵢ, from 0 to 1, in sum at most the rank.
+    """Return the leverage of every row of A: hᵢ = aᵢᵀ(AᵀA + ridge·I)⁺aᵢ.
 
-    Two readings: A's triangular factor by QR, block upon block, then each row's length in the space where the
-    columns are orthonormal. Directions that columns share (a constant beside the intercept, a copy, a sum of
-    others) count once. With `intercept`, A has a column of ones as well, which the ridge leaves alone.
+    A is read twice: for its triangular factor by QR, block by block, and for each row's length in the space where the
+    columns are orthonormal. Directions that columns share (a constant beside the intercept, a copy, a sum of others)
+    count once.
 
-    >>> leverage_scores(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 3.0]])).round(6)
-    array([0.5, 0.5, 1. ])
-    >>> leverage_scores(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 3.0]]), ridge=2.0).round(6)
-    array([0.25    , 0.25    , 0.818182])
+    Args:
+        A: Anything that `open_rows` takes.
+        ridge: A number of at least 0.
+        intercept: Whether A has a column of ones as well, which the ridge leaves alone.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        One number per row, from 0 to 1; their sum is at most the rank.
+
+    Example:
+        >>> leverage_scores(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 3.0]])).round(6)
+        array([0.5, 0.5, 1. ])
+        >>> leverage_scores(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 3.0]]), ridge=2.0).round(6)
+        array([0.25    , 0.25    , 0.818182])
     """
     rows, ridge = open_rows(A), positive("ridge", ridge, zero=True)
     with (engine or Local()).open(choose(progress)) as workers:

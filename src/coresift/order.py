@@ -36,7 +36,7 @@ def stops(clustering: Clustering) -> Ints:
 
 
 def outward(clustering: Clustering, level: Floats) -> Ints:
-    """Return the rows by a level of their clusters (`level`, one a cluster), and outward from the center in each."""
+    """Return the rows by a level of their clusters (`level`, one per cluster), and outward from the center in each."""
     stop = np.empty(clustering.k, np.int64)
     stop[np.argsort(level, kind="stable")] = np.arange(clustering.k)
     away = clustering.distances / max(float(clustering.distances.max()), 1e-30)

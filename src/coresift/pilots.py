@@ -19,11 +19,17 @@ __all__ = ["Centers", "Informed", "Pilot", "Representatives"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Centers(Pilot):
-    """Ask the centers, as the paper does.
+    """Ask for the losses of the centers, as the paper does.
 
-    With keep=False only the draws come out (Algorithm 1); with keep=True the centers come out too, with weight
-    1, and the draw is among the other rows. An excluded center is replaced by the nearest row of its cluster
-    that may come out.
+    An excluded center is replaced by the nearest row of its cluster that is not excluded.
+
+    Args:
+        keep: With False, only the draws come out (Algorithm 1). With True, the centers come out too, with weight 1,
+            and the draw is among the other rows.
+
+    Example:
+        >>> Centers(keep=True)
+        Centers(keep=True)
     """
 
     keep: bool = False
@@ -50,14 +56,22 @@ class Centers(Pilot):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Representatives(Pilot):
-    """Ask a spread-out random part of the budget, and keep it (our default).
+    """Ask for the losses of a spread-out random part of the budget, and keep those rows (the default).
 
     `part` of the budget, and at least one row per cluster, is dealt to the clusters in whole numbers near
     (1 − balance)·size/n + balance/k, so that small clusters are sampled too; inside a cluster all rows have the
     same π₁. A row's share is α = π₁(1−π)/(π₁(1−π) + π₀·b²) with π = π₁ + π₀: π₀ is what the rest of the budget
     would give it from distances alone, and b ≥ 1 is how many times smaller than the average its cluster is. For
     equal probabilities this is the split of least variance; b keeps the few pilot rows of a small cluster from
-    carrying it alone, since the second draw can go there in force once their losses are known.
+    carrying it alone, since the second draw can sample it heavily once their losses are known.
+
+    Args:
+        part: The part of the budget that is asked first.
+        balance: How evenly the pilot is spread over the clusters: 0 is by size, 1 is the same number per cluster.
+
+    Example:
+        >>> Representatives().size(clusters=50, budget=500)
+        100
     """
 
     part: float = 0.2

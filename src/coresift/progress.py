@@ -88,7 +88,7 @@ def choose(progress: bool | Progress | None) -> Progress:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Keep bars from showing inside, wherever nobody asked for one.
+    """Keep bars from showing inside, unless the caller asked for one.
 
     >>> with silence():
     ...     type(choose(None)).__name__

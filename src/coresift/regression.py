@@ -137,13 +137,13 @@ def select(
     A: a matrix in any form that `select` takes. As everywhere, its numbers are read as float32, so take the mean
         off a column whose mean is a million times its spread.
     b: the labels: a callable of row numbers, an array of n, a file with a column `label`, an `Oracle`, or None.
-        None takes the target column that A was opened with, and where there is none, nobody is asked.
+        None takes the target column that A was opened with, and if there is none, no label is asked.
     budget: rows out, medoids and draws together; each costs a label. Where the medoids are not kept (the paper),
         they are asked beyond it.
     clusters: how many medoids, or a `Clustering` with z=1; at most a tenth of the rows by default. Of the budget
         it is a tenth, and a third with `LeverageMixture`; where the medoids are not kept, it is a tenth of the rows.
     pilot: by default `Centers(keep=True)`: medoids come out with certainty and weight 1, and the draw is among
-        the others; with `LeverageMixture` nobody is asked first, and x₀ is the fit on what was drawn.
+        the others; with `LeverageMixture` no label is asked first, and x₀ is the fit on what was drawn.
     score: by default `Distance(floor=0.3, power=2)`, since the loss is a square; `LeverageMixture()` looks at
         leverage scores as well; `Sensitivity(holder)` is the paper's (⟨â,x₀⟩ − b̂)² + Λ‖a − â‖.
     design: by default `Pivotal()`.

@@ -24,14 +24,17 @@ NO_PILOT = Needs(pilot=False, answers=False)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sensitivity(Score):
-    """The paper's rule: ℓ(c) + Λ·‖e − c‖^z, with one Λ (`holder`) for all or one per cluster; no floor.
+    """The paper's rule: ℓ(c) + Λ·‖e − c‖^z, with one Λ for all rows or one per cluster, and no floor.
 
-    A word has Λ estimated first, as `coresift.holder` does it: "free" from the losses that are asked anyway, "robust"
-    and "estimate" (the paper's lemma) from more losses, which `plan` counts. holder=inf is the limit Λ → ∞: distances
-    alone, and probability 0 for the centers.
+    holder=inf is the limit Λ → ∞: distances alone, and probability 0 for the centers.
 
-    >>> Sensitivity(holder=0.1), Sensitivity(holder="free")
-    (Sensitivity(holder=0.1), Sensitivity(holder='free'))
+    Args:
+        holder: Λ: a number, one number per cluster, or a word to estimate it: "free" from the losses that are asked
+            anyway, "robust" or "estimate" (the paper's lemma) from additional losses, which `plan` counts.
+
+    Example:
+        >>> Sensitivity(holder=0.1), Sensitivity(holder="free")
+        (Sensitivity(holder=0.1), Sensitivity(holder='free'))
     """
 
     holder: Any
@@ -87,7 +90,16 @@ class Sensitivity(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mixture(Score):
-    """Loss of the cluster, distance and a uniform floor in fixed parts; needs no Λ."""
+    """The loss of the cluster, the distance and a uniform floor, in fixed parts; needs no Λ.
+
+    Args:
+        loss: The part that follows the loss of the row's cluster.
+        distance: The part that follows the distance to the center. The rest, which must be above 0, is uniform.
+
+    Example:
+        >>> Mixture()
+        Mixture(loss=0.25, distance=0.25)
+    """
 
     loss: float = 0.25
     distance: float = 0.25
@@ -106,10 +118,16 @@ class Mixture(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Distance(Score):
-    """Distances alone, Λ → ∞ in the paper, above a uniform floor (floor=0 is the paper's bare formula).
+    """Distances alone (Λ → ∞ in the paper), above a uniform floor; asks for no losses.
 
-    With `holder`, one Λ per cluster, distances count as Λv: what the difference estimator's bound asks for.
-    `power` is put on v once more: 2 makes the squares of the distances of a clustering with z=1.
+    Args:
+        floor: The uniform part, from 0 to 1; 0 is the paper's bare formula.
+        power: An exponent on the distance's power v: 2 gives squared distances on a clustering with z=1.
+        holder: One Λ per cluster, or None. Distances then count as Λv, as the difference estimator's bound needs.
+
+    Example:
+        >>> Distance(floor=0.3, power=2.0).floor
+        0.3
     """
 
     floor: float = 0.5
@@ -145,10 +163,18 @@ class Distance(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LeverageMixture(Score):
-    """Leverage scores, distances and a uniform floor in fixed parts, for regressions.
+    """Leverage scores, distances and a uniform floor, in fixed parts, for regressions.
 
-    `leverage` and `floor` are parts of the whole, the rest goes by distance; `ridge` is that of the leverage
-    scores. A row far from its medoid or with much influence on the fit is more likely to be drawn.
+    A row that is far from its medoid or has much influence on the fit is more likely to be drawn.
+
+    Args:
+        leverage: The part that follows the leverage scores.
+        floor: The uniform part. The rest goes by distance.
+        ridge: The ridge of the leverage scores.
+
+    Example:
+        >>> LeverageMixture()
+        LeverageMixture(leverage=0.7, floor=0.15, ridge=0.0)
     """
 
     leverage: float = 0.7
@@ -177,7 +203,16 @@ class LeverageMixture(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Proxy(Score):
-    """A cheap model's loss for every row (`losses`), above a uniform floor."""
+    """A cheap model's loss for every row, above a uniform floor; asks for no losses.
+
+    Args:
+        losses: One cheap loss per row, at least 0.
+        floor: The uniform part.
+
+    Example:
+        >>> Proxy([1.0, 2.0, 3.0]).floor
+        0.2
+    """
 
     losses: Any
     floor: float = 0.2
@@ -204,12 +239,19 @@ class Proxy(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Learned(Score):
-    """The loss of every row, learned from the pilot's by cluster and distance, above a floor (our default).
+    """The loss of every row, learned from the pilot by cluster and distance, above a floor (the default).
 
     The prediction is a nonnegative least squares fit of the pilot's losses, weighted 1/π₁, on three numbers: 1,
     the mean loss of the row's cluster (without the row itself, and with half a row's worth of the overall mean),
-    and the distance's power v. `floor` of the size does not depend on the fit, four tenths of it by distance and
-    six uniform, so that no row is out of reach however wrong the fit is.
+    and the distance's power v.
+
+    Args:
+        floor: The part of the size that does not depend on the fit, 40% of it by distance and 60% uniform, so that
+            every row can be drawn however wrong the fit is.
+
+    Example:
+        >>> Learned()
+        Learned(floor=0.5)
     """
 
     floor: float = 0.5

@@ -27,25 +27,26 @@ def near(
     engine: Engine | None = None,
     progress: bool | Progress | None = None,
 ) -> Floats:
-    """Return how near each row is to examples of what a model is to be good at, for `importance=`.
+    """Return how near each row is to examples of what a model should be good at, for `importance=`.
 
     Every target row ranks all rows by cosine, and a row's score is its best reciprocal rank over the target rows (0
-    beyond rank 1,000): every target row has its own nearest rows at the top, as in the round-robin selection RDS+
-    (Ivison et al. 2025). The part `floor` of all importance is spread evenly, so that no row has none.
+    beyond rank 1,000). Every target row so has its own nearest rows at the top, as in the round-robin selection RDS+
+    (Ivison et al. 2025).
 
     Args:
         rows: Anything that `open_rows` takes.
-        target_rows: Examples of the target task, embedded the same way: as many columns.
-        floor: Which part of the total importance is uniform, from 0 to 1.
-        engine: Who runs the row blocks.
-        progress: Whether to show a bar.
+        target_rows: Examples of the target task, embedded in the same way: the same number of columns.
+        floor: The part of the total importance that is spread evenly, from 0 to 1, so that every row has some.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
 
     Returns:
-        A number per row, 1 on average.
+        One number per row, 1 on average.
 
-    >>> values = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [-1.0, 0.0]])
-    >>> near(values, np.array([[1.0, 0.05]])).round(2).tolist()
-    [1.83, 0.96, 0.68, 0.53]
+    Example:
+        >>> values = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [-1.0, 0.0]])
+        >>> near(values, np.array([[1.0, 0.05]])).round(2).tolist()
+        [1.83, 0.96, 0.68, 0.53]
     """
     pool, targets = open_rows(rows), open_rows(target_rows)
     if pool.d != targets.d:

@@ -1,13 +1,14 @@
 """Other ways to select rows, each as good a version as we can make, with the same arguments and the same result.
 
-Every method is called as `method(rows, budget, *, seed=0, given=None, exclude=None, ..., engine=None, progress=None)`
-and returns a `Selection`: weights where the method defines them, else None, and a ledger of its model calls.
+Every method is called as `method(rows, budget, *, seed=0, given=None, exclude=None, ..., engine=None, progress=None)`.
+It returns a `WeightedSelection` if the method defines weights, else a `Selection`, with a ledger of its model calls.
 `METHODS` has them by name.
 
->>> import numpy as np
->>> rows = np.random.default_rng(0).normal(size=(1000, 4))
->>> METHODS["k-center"](rows, 50)
-Selection(50 of 1000 rows, 0 losses asked, seed=0, no weights)
+Example:
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+    >>> METHODS["k-center"](rows, 50)
+    Selection(50 of 1000 rows, 0 losses asked, seed=0)
 """
 
 from __future__ import annotations

@@ -26,19 +26,34 @@ def badge(
     engine: Engine | None = None,
     progress: Watch = None,
 ) -> Selection:
-    """Draw rows by k-means++ on the gradients of the last layer (Ash et al. 2020). No weights.
+    """Draw rows by k-means++ on the gradients of the last layer (Ash et al. 2020).
 
-    The rows are to be the inputs h of the model's last layer. If the likeliest class were the true one, the
-    gradient would be (p − e) ⊗ h with e that class's unit vector: long where the model is unsure. The row with the
-    longest gradient is first (unless rows are given); then each is drawn ∝ the squared distance of its gradient to
-    the nearest one so far. `probabilities` and `batch` are those of `margin`.
+    If the likeliest class were the true one, the gradient would be (p − e) ⊗ h, with h the input of the last layer and
+    e that class's unit vector: long where the model is uncertain. The row with the longest gradient is first (unless
+    rows are given); then each is drawn ∝ the squared distance of its gradient to the nearest one so far.
 
-    Cost: one model call for every row that is not excluded, and a pass for every row chosen. Memory: 4 bytes a row
-    and class, and 20 bytes a row; the gradients themselves, classes × d numbers a row, are never made.
+    Cost: one model call for every row that is not excluded, and one pass per chosen row. Memory: 4 bytes per row and
+    class, and 20 bytes per row; the gradients themselves, classes × d numbers per row, are never stored.
 
-    >>> rows = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
-    >>> badge(rows, 2, probabilities=[[0.5, 0.5], [0.5, 0.5], [0.9, 0.1]]).ids.size
-    2
+    Args:
+        rows: The inputs h of the model's last layer, as anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        probabilities: An array with one line per row and one column per class, or a callable that takes row numbers
+            and returns such lines.
+        batch: How many rows the callable is asked for at a time.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The chosen rows, without weights.
+
+    Example:
+        >>> rows = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
+        >>> badge(rows, 2, probabilities=[[0.5, 0.5], [0.5, 0.5], [0.9, 0.1]]).ids.size
+        2
     """
     task = begin("badge", rows, budget, seed, given, exclude, engine, progress)
     ids = task.counted

@@ -68,7 +68,7 @@ def _within(points: Singles, norms: Singles, radius: float) -> Ints:
     leads, follows = np.zeros(len(points), np.bool_), np.zeros(len(points), np.bool_)
     while not (leads | follows).all():
         follows |= close[:, leads].any(axis=1)
-        # Whoever has no earlier neighbor but such as follow others can only lead.
+        # A row whose earlier neighbors all follow other rows can only lead.
         leads |= ~follows & ~close[:, ~follows].any(axis=1)
     leader = np.arange(len(points))
     if follows.any():

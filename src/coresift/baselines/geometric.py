@@ -32,17 +32,30 @@ def k_center(
 ) -> Selection:
     """Choose greedily the row farthest from all rows chosen so far (Sener and Savarese 2018).
 
-    It begins with the given rows, or else with a random one. No weights; `order` is the order of choice, in which
-    any beginning is the choice for a smaller budget.
+    It begins with the given rows, or else with a random one.
 
-    Distances only fall as rows are chosen, so those that were measured earlier bound the new ones: between two
-    passes the next rows come from the thousand that were farthest, as long as these stay farther than all others
-    ever were. The result is that of comparing every row with every choice, in far fewer passes.
+    Distances only fall as rows are chosen, so those measured earlier bound the new ones: between two passes the next
+    rows come from the thousand that were farthest, as long as these stay farther than all others ever were. The
+    result is that of comparing every row with every choice, in far fewer passes.
 
-    Cost: no model call; n × budget distances. Memory: 30 bytes a row, and a thousand rows.
+    Cost: no model call; n × budget distances. Memory: 30 bytes per row, and a thousand rows.
 
-    >>> k_center(np.array([[0.0], [1.0], [5.0], [9.0]]), 3, given=[0]).ids
-    array([0, 2, 3])
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        normalize: Whether to give every row length 1 first.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The chosen rows, without weights. `order` is the order of choice; its first m rows are the choice for budget m.
+
+    Example:
+        >>> k_center(np.array([[0.0], [1.0], [5.0], [9.0]]), 3, given=[0]).ids
+        array([0, 2, 3])
     """
     normalize = flag("normalize", normalize)
     task = begin("k-center", rows, budget, seed, given, exclude, engine, progress, normalize=normalize)
@@ -76,14 +89,28 @@ def diversity(
     engine: Engine | None = None,
     progress: Watch = None,
 ) -> Selection:
-    """Cluster into as many clusters as there is budget, and take the row nearest to each center. No weights.
+    """Cluster into as many clusters as the budget has rows, and take the row nearest to each center.
 
-    Given rows count in the budget, and the others are clustered without them.
+    Given rows count toward the budget, and the others are clustered without them.
 
     Cost: no model call; one clustering with k = budget. Memory: that of the clustering.
 
-    >>> diversity(np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]]), 2).ids
-    array([1, 4])
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        normalize: Whether to give every row length 1 first.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The chosen rows, without weights.
+
+    Example:
+        >>> diversity(np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]]), 2).ids
+        array([1, 4])
     """
     normalize = flag("normalize", normalize)
     task = begin("diversity", rows, budget, seed, given, exclude, engine, progress, normalize=normalize)

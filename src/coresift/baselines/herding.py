@@ -37,15 +37,29 @@ def kernel_herding(
     """Choose greedily the row that brings the chosen rows' mean closest to that of all (Chen et al. 2010).
 
     After t choices the next one has the largest μ(x) − Σ k(x, chosen)/(t + 1), where μ(x) is the mean of k(x, ·)
-    over all rows and k(x, y) = exp(−‖x − y‖²/2σ²). σ is `bandwidth`, by default the median distance between a
-    thousand random rows. From more than `reference` rows, μ is estimated from that many random ones. Given rows
-    are the first choices. No weights: the chosen rows count equally.
+    over all rows and k(x, y) = exp(−‖x − y‖²/2σ²). Given rows are the first choices.
 
-    Cost: no model call; n × reference kernel values, and a pass for every row chosen. Memory: 30 bytes a row, and
-    the reference rows.
+    Cost: no model call; n × reference kernel values, and one pass per chosen row. Memory: 30 bytes per row, and the
+    reference rows.
 
-    >>> kernel_herding(np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]), 2, bandwidth=1.0).ids
-    array([1, 4])
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        bandwidth: σ, by default the median distance between a thousand random rows.
+        reference: If there are more rows than this, μ is estimated from this many random ones.
+        normalize: Whether to give every row length 1 first.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The chosen rows, without weights: they count equally.
+
+    Example:
+        >>> kernel_herding(np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]), 2, bandwidth=1.0).ids
+        array([1, 4])
     """
     bandwidth = None if bandwidth is None else positive("bandwidth", bandwidth)
     reference, normalize = whole("reference", reference), flag("normalize", normalize)

@@ -29,13 +29,27 @@ def leverage(
 ) -> Selection:
     """Draw rows ∝ their leverage scores aᵀ(AᵀA)⁺a, exact, by QR in double precision; weights 1/π.
 
-    By default a fixed number of distinct rows comes out; `design=cs.designs.Independent()` draws with replacement, as
-    theory has it. Excluded rows are no part of A. A row of zeros has no leverage and never comes out, with a warning.
+    Excluded rows are no part of A. A row of zeros has no leverage and is never drawn, with a warning.
 
-    Cost: no model call; two passes, 2nd² operations in the first. Memory: 24 bytes a row, and a few d×d matrices.
+    Cost: no model call; two passes, 2nd² operations in the first. Memory: 24 bytes per row, and a few d×d matrices.
 
-    >>> leverage(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]), 2).weights.round(6)
-    array([1., 3.])
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        design: How rows are drawn, by default a fixed number of distinct rows; `cs.designs.Independent()` draws with
+            replacement, as in the theory.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The drawn rows, with weights.
+
+    Example:
+        >>> leverage(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]), 2).weights.round(6)
+        array([1., 3.])
     """
     task = begin("leverage", rows, budget, seed, given, exclude, engine, progress, design=_design(design))
     scores = leverage_scores(task.view(task.counted), engine=task.engine, progress=task.progress)
@@ -57,15 +71,32 @@ def leverage_sketched(
 ) -> Selection:
     """Draw rows ∝ approximate leverage scores, from a sketch of A and random directions; weights 1/π.
 
-    A sparse sketch of `sketch`·d lines stands for A, and `directions` random directions for the space that it
-    spans (Drineas et al. 2012; Clarkson and Woodruff 2013). Scores are mostly within a factor of two of the exact
-    ones; the weights are as unbiased as with those. For 64 columns and fewer, `leverage` costs as little.
+    A sparse sketch stands for A, and random directions for the space that it spans (Drineas et al. 2012; Clarkson and
+    Woodruff 2013). Scores are mostly within a factor of two of the exact ones; the weights are just as unbiased. With
+    64 columns or fewer, `leverage` costs as little.
 
-    Cost: no model call; two passes, n·d·directions operations instead of n·d². Memory: 24 bytes a row, and about
+    Cost: no model call; two passes, n·d·directions operations instead of n·d². Memory: 24 bytes per row, and about
     six matrices of sketch·d × d.
 
-    >>> leverage_sketched(np.random.default_rng(0).normal(size=(200, 3)), 20)
-    Selection(20 of 200 rows, 0 losses asked, seed=0)
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        sketch: How many rows the sketch has, as a multiple of the number of columns.
+        directions: How many random directions.
+        design: How rows are drawn, by default a fixed number of distinct rows; `cs.designs.Independent()` draws with
+            replacement, as in the theory.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The drawn rows, with weights.
+
+    Example:
+        >>> leverage_sketched(np.random.default_rng(0).normal(size=(200, 3)), 20)
+        WeightedSelection(20 of 200 rows, 0 losses asked, seed=0)
     """
     sketch, directions = whole("sketch", sketch, least=2), whole("directions", directions)
     options = {"sketch": sketch, "directions": directions, "design": _design(design)}
@@ -89,13 +120,27 @@ def ridge_leverage(
 ) -> Selection:
     """Draw rows ∝ their ridge leverage scores aᵀ(AᵀA + λI)⁻¹a; weights 1/π.
 
-    `ridge` is λ, by default ‖A‖²/budget (Frobenius norm), with which the scores sum to at most the budget:
-    directions that so few rows could not show anyway count for little.
-
     Cost and memory: those of `leverage`, and one more pass for the default λ.
 
-    >>> ridge_leverage(np.eye(4), 2, ridge=1.0).weights
-    array([2., 2.])
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        ridge: λ, by default ‖A‖²/budget (Frobenius norm). The scores then sum to at most the budget: directions that
+            so few rows could not show anyway count for little.
+        design: How rows are drawn, by default a fixed number of distinct rows; `cs.designs.Independent()` draws with
+            replacement, as in the theory.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The drawn rows, with weights.
+
+    Example:
+        >>> ridge_leverage(np.eye(4), 2, ridge=1.0).weights
+        array([2., 2.])
     """
     ridge = None if ridge is None else positive("ridge", ridge)
     options = {"ridge": ridge, "design": _design(design)}
@@ -121,12 +166,28 @@ def lewis(
     """Draw rows ∝ their ℓ₁ Lewis weights, for least absolute deviations; weights 1/π.
 
     The Lewis weights are the w with wᵢ² = aᵢᵀ(AᵀW⁻¹A)⁺aᵢ. They are found by iterating this rule (Cohen and Peng
-    2015), which halves the error each time, until no weight changes by more than `tolerance`, relatively.
+    2015), which halves the error each time.
 
-    Cost: no model call; about ten passes, 2nd² operations each. Memory: 32 bytes a row, and a few d×d matrices.
+    Cost: no model call; about ten passes, 2nd² operations each. Memory: 32 bytes per row, and a few d×d matrices.
 
-    >>> lewis(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]), 2).weights.round(1)
-    array([1., 3.])
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        tolerance: The iteration stops when no weight changes by more than this, relatively.
+        design: How rows are drawn, by default a fixed number of distinct rows; `cs.designs.Independent()` draws with
+            replacement, as in the theory.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The drawn rows, with weights.
+
+    Example:
+        >>> lewis(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]), 2).weights.round(1)
+        array([1., 3.])
     """
     tolerance = positive("tolerance", tolerance)
     options = {"tolerance": tolerance, "design": _design(design)}

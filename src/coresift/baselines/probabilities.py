@@ -14,7 +14,7 @@ from coresift.progress import stage
 from coresift.types import Floats, Ints
 
 REASON = "probabilities"
-ALLOWED = "an array with a line a row and a column a class, or a callable of row numbers that returns such lines"
+ALLOWED = "an array with a line per row and a column per class, or a callable of row numbers that returns such lines"
 # How far from 1 the sum of a row's probabilities may be: a network's are often in half precision.
 ROUNDED = 1e-2
 
@@ -46,7 +46,7 @@ def _table(source: Any, n: int) -> NDArray[Any]:
     except ValueError:
         refuse("probabilities", ALLOWED, "lists of unequal length")
     if table.ndim != 2 or len(table) != n:
-        refuse("probabilities", f"{n} lines, one a row, with a column a class", f"shape {table.shape}")
+        refuse("probabilities", f"{n} lines, one per row, with a column per class", f"shape {table.shape}")
     return table
 
 
@@ -64,7 +64,7 @@ def _checked(values: Any, ids: Ints) -> Floats:
     try:
         answers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise LossError(f"probabilities must be numbers, a line a row; got {type(values).__name__}.") from None
+        raise LossError(f"probabilities must be numbers, a line per row; got {type(values).__name__}.") from None
     if answers.ndim != 2 or len(answers) != ids.size or answers.shape[1] < 2:
         raise LossError(
             f"probabilities must be a line for each of {ids.size} rows, with at least two classes; "

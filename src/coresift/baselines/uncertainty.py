@@ -27,13 +27,28 @@ def margin(
 ) -> Selection:
     """Take the rows whose two likeliest classes are closest: the smallest p₁ − p₂ first.
 
-    `probabilities` is an array with a line a row and a column a class, or a callable that takes row numbers (`batch`
-    of them at a time) and returns such lines. Rows that are equally unsure come in random order. No weights.
+    Rows that are equally uncertain come in random order.
 
-    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes a row and one batch.
+    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes per row and one batch.
 
-    >>> margin(np.zeros((3, 1)), 1, probabilities=[[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]).ids
-    array([1])
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        probabilities: An array with one line per row and one column per class, or a callable that takes row numbers
+            and returns such lines.
+        batch: How many rows the callable is asked for at a time.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The chosen rows, without weights.
+
+    Example:
+        >>> margin(np.zeros((3, 1)), 1, probabilities=[[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]).ids
+        array([1])
     """
     task = begin("margin", rows, budget, seed, given, exclude, engine, progress)
     return _least_sure(task, probabilities, batch, margin_of)
@@ -51,14 +66,28 @@ def least_confidence(
     engine: Engine | None = None,
     progress: Watch = None,
 ) -> Selection:
-    """Take the rows whose likeliest class is least likely: the smallest p₁ first. No weights.
+    """Take the rows whose likeliest class is least likely: the smallest p₁ first.
 
-    `probabilities` and `batch` are those of `margin`.
+    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes per row and one batch.
 
-    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes a row and one batch.
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        probabilities: An array with one line per row and one column per class, or a callable that takes row numbers
+            and returns such lines.
+        batch: How many rows the callable is asked for at a time.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
 
-    >>> least_confidence(np.zeros((2, 1)), 1, probabilities=[[0.6, 0.4, 0.0], [0.5, 0.3, 0.2]]).ids
-    array([1])
+    Returns:
+        The chosen rows, without weights.
+
+    Example:
+        >>> least_confidence(np.zeros((2, 1)), 1, probabilities=[[0.6, 0.4, 0.0], [0.5, 0.3, 0.2]]).ids
+        array([1])
     """
     task = begin("least-confidence", rows, budget, seed, given, exclude, engine, progress)
     return _least_sure(task, probabilities, batch, confidence_of)
@@ -76,14 +105,28 @@ def entropy(
     engine: Engine | None = None,
     progress: Watch = None,
 ) -> Selection:
-    """Take the rows whose predicted classes have the largest entropy −Σ p ln p. No weights.
+    """Take the rows whose predicted classes have the largest entropy −Σ p ln p.
 
-    `probabilities` and `batch` are those of `margin`.
+    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes per row and one batch.
 
-    Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes a row and one batch.
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        probabilities: An array with one line per row and one column per class, or a callable that takes row numbers
+            and returns such lines.
+        batch: How many rows the callable is asked for at a time.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
 
-    >>> entropy(np.zeros((2, 1)), 1, probabilities=[[0.5, 0.5, 0.0], [0.4, 0.3, 0.3]]).ids
-    array([1])
+    Returns:
+        The chosen rows, without weights.
+
+    Example:
+        >>> entropy(np.zeros((2, 1)), 1, probabilities=[[0.5, 0.5, 0.0], [0.4, 0.3, 0.3]]).ids
+        array([1])
     """
     task = begin("entropy", rows, budget, seed, given, exclude, engine, progress)
     return _least_sure(task, probabilities, batch, order_of)

@@ -29,12 +29,25 @@ def uniform(
     engine: Engine | None = None,
     progress: Watch = None,
 ) -> Selection:
-    """Draw rows uniformly without replacement; every drawn row weighs the same.
+    """Draw rows uniformly without replacement; every drawn row has the same weight.
 
-    Cost: no model call; the rows are not even read. Memory: a few numbers a row.
+    Cost: no model call; the rows are not even read. Memory: a few numbers per row.
 
-    >>> uniform(np.zeros((100, 2)), 10)
-    Selection(10 of 100 rows, 0 losses asked, seed=0)
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The drawn rows, with weights.
+
+    Example:
+        >>> uniform(np.zeros((100, 2)), 10)
+        WeightedSelection(10 of 100 rows, 0 losses asked, seed=0)
     """
     task = begin("uniform", rows, budget, seed, given, exclude, engine, progress)
     order = task.rng.permutation(task.open)
@@ -56,17 +69,31 @@ def deduplicated(
     """Draw groups of duplicates uniformly, and one random row of each; its weight stands for the group.
 
     Rows whose numbers are all equal are duplicates. So are rows that lie within `near` times the typical distance
-    from the mean of an earlier row that stands for its group; they are looked for inside clusters of about a
-    thousand rows (as SemDeDup does: Abbas et al. 2023), so that some pairs across clusters stay. `near=0` removes
-    exact duplicates alone. Fewer rows than the budget come out, with a warning, when there are fewer groups. Rows
-    are compared with each other, not with the given ones: totals would be biased without the copies of those.
+    from the mean of an earlier row that stands for its group; coresift looks for them inside clusters of about a
+    thousand rows (as SemDeDup does: Abbas et al. 2023), so some pairs across clusters remain. Rows are not compared
+    with the given ones: totals would be biased without the copies of those.
 
-    Cost: no model call; up to five passes, and a thousand distances a row. Memory: about 60 bytes a row, and what
-    clustering takes.
+    Cost: no model call; up to five passes, and a thousand distances per row. Memory: about 60 bytes per row, and
+    that of the clustering.
 
-    >>> picked = deduplicated(np.repeat(np.eye(3), [5, 1, 2], axis=0), 3)
-    >>> sorted(picked.weights.tolist())
-    [1.0, 2.0, 5.0]
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        near: How close duplicates are, relative to the typical distance from the mean; 0 removes exact copies only.
+        normalize: Whether to give every row length 1 first.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The drawn rows, with weights. If there are fewer groups than the budget, one row per group, with a warning.
+
+    Example:
+        >>> picked = deduplicated(np.repeat(np.eye(3), [5, 1, 2], axis=0), 3)
+        >>> sorted(picked.weights.tolist())
+        [1.0, 2.0, 5.0]
     """
     near, normalize = positive("near", near, zero=True), flag("normalize", normalize)
     task = begin("deduplicated", rows, budget, seed, given, exclude, engine, progress, near=near, normalize=normalize)
@@ -97,15 +124,28 @@ def cluster_stratified(
     engine: Engine | None = None,
     progress: Watch = None,
 ) -> Selection:
-    """Deal the budget to clusters by size, at least one row each if it allows; draw uniformly inside.
-
-    `clusters` is how many, by default a tenth of the budget, or a `Clustering` made before.
+    """Deal the budget to clusters by size, at least one row each if it allows, and draw uniformly inside.
 
     Cost: no model call; one clustering. Memory: that of the clustering.
 
-    >>> rows = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
-    >>> cluster_stratified(rows, 2, clusters=2).weights
-    array([3., 3.])
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        clusters: How many clusters, by default a tenth of the budget; or a `Clustering`.
+        normalize: Whether to give every row length 1 first.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The drawn rows, with weights.
+
+    Example:
+        >>> rows = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
+        >>> cluster_stratified(rows, 2, clusters=2).weights
+        array([3., 3.])
     """
     normalize = flag("normalize", normalize)
     options = {"clusters": clusters, "normalize": normalize}
@@ -133,15 +173,29 @@ def length_matched(
 ) -> Selection:
     """Draw random texts whose lengths are spread like those of all texts, or like those of other chosen rows.
 
-    `lengths` is a number a row, or the texts themselves (then their characters count). By default the draw walks
-    the rows from short to long at even steps, and each weighs the same. With `like`, a Selection or row numbers,
-    each tenth of the lengths gets as large a part of the budget as it has among those rows, and there are no
-    weights: what separates a method from this baseline is then not the length of what it picks.
+    By default the draw walks the rows from short to long at even steps, and each has the same weight. With `like`,
+    each tenth of the lengths gets the part of the budget that it has among those rows: if another method beats this
+    baseline, then not because of the lengths of what it picks.
 
-    Cost: no model call; the rows are not read. Memory: a few numbers a row.
+    Cost: no model call; the rows are not read. Memory: a few numbers per row.
 
-    >>> length_matched(np.zeros((6, 1)), 3, lengths=["a", "b", "cc", "dd", "eeeee", "fffff"]).ids.size
-    3
+    Args:
+        rows: Anything that `open_rows` takes.
+        budget: How many rows to select, including the given ones.
+        seed: The seed.
+        given: Rows that are selected in any case.
+        exclude: Rows that are never selected, and that the selection does not stand for.
+        lengths: One number per row, or the texts themselves (then their characters are counted).
+        like: A `Selection` or row numbers whose lengths to match, or None.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The drawn rows: with weights by default, without weights if `like` is given.
+
+    Example:
+        >>> length_matched(np.zeros((6, 1)), 3, lengths=["a", "b", "cc", "dd", "eeeee", "fffff"]).ids.size
+        3
     """
     task = begin("length-matched", rows, budget, seed, given, exclude, engine, progress)
     sizes = _lengths(lengths, task.rows.n)

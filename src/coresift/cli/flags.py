@@ -193,7 +193,9 @@ def gather(
     signals: Signals = None,
     given: Given = None,
     exclude: Exclude = None,
-    pilot: Annotated[str | None, choosing(help='Who is asked: Representatives or "Centers(keep=True)".')] = None,
+    pilot: Annotated[
+        str | None, choosing(help='The rows asked first: Representatives or "Centers(keep=True)".')
+    ] = None,
     score: Annotated[
         str | None, choosing(help='What a row is worth: Learned, Mixture, Distance or "Sensitivity(holder=0.1)".')
     ] = None,

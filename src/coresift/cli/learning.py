@@ -91,12 +91,13 @@ def _open(arguments: Arguments, state: Path) -> LearningRun:
 
 
 def _columns(arguments: Arguments, ids: Ints, n: int) -> Any:
-    """Return the table's own columns of these rows, without embeddings."""
+    """Return the table's own columns of these rows, without embeddings; None if there are no others."""
     import pyarrow as pa
 
     shown = take(arguments["table"] or arguments["rows"], ids, n)
     names = [name for name in shown.column_names if name != FEATURES and not _nested(shown.schema.field(name).type)]
-    return pa.table({f"table_{name}" if name in OWN else name: shown[name] for name in names if name != "id"})
+    columns = {f"table_{name}" if name in OWN else name: shown[name] for name in names if name != "id"}
+    return pa.table(columns) if columns else None
 
 
 def _nested(kind: Any) -> bool:

@@ -27,7 +27,7 @@ ROWS_A_TASK, CELLS_A_TASK = 2048, 64
 
 @dataclass(frozen=True)
 class Cells:
-    """Centers in cells of neighbors (`cell`, one number a center), their `middles`, and the candidates of each cell.
+    """Centers in cells of neighbors (`cell`, one number per center), their `middles`, and the candidates of each cell.
 
     `candidates` has a line a cell, nearest centers first; `middles` has one too: coordinates, and −‖m‖²/2.
     """

@@ -33,7 +33,7 @@ MOST_STEPS = 24
 REGROUPED = (0, 3, 8, 16)
 # Steps end when one lowers the cost by less than this part: first for a part of the rows, then for all.
 ROUGH_GAIN, LEAST_GAIN = 3e-3, 2e-4
-# With so many rows a center, every fourth row is settled first.
+# With so many rows per center, every fourth row is settled first.
 ROUGHED_FROM, PART = 64, 4
 
 

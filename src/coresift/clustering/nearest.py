@@ -52,7 +52,7 @@ def with_bias(points: Singles) -> Singles:
 def nearest(block: Singles, codebook: Codebook) -> tuple[Labels, Singles]:
     """Return each row's nearest center and its distance, the lowest center number on a tie."""
     points = np.ones((len(block), block.shape[1] + 1), np.float32)
-    # Rows that are not finite get distances that are not finite: whoever asked knows which row to name.
+    # Rows that are not finite get distances that are not finite: the caller knows which row to name.
     with np.errstate(over="ignore", invalid="ignore"):
         np.subtract(block, codebook.mean, out=points[:, :-1])
         labels = highest(points, codebook.table)

@@ -86,7 +86,7 @@ class Prefix:
         known, points = self.centers.size, self.rows.take(new)
         if known == 0:
             self._measure(points, workers)
-        if self.distances[new].any():  # a center that equals an earlier one is nearer to nobody
+        if self.distances[new].any():  # a center that equals an earlier one is nearer to no row
             self._compare(points, workers)
         self.centers = np.concatenate([self.centers, new])
         self.points = np.concatenate([self.points, points])

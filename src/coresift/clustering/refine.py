@@ -17,7 +17,7 @@ from coresift.rows import Rows, first_bad_row, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
 
 Step = tuple[float, Labels, Ints, Floats, Floats]
-# Sums are folded for at least so many rows a center, so that their tables stay small beside the rows.
+# Sums are folded for at least so many rows per center, so that their tables stay small beside the rows.
 FOLDED, FEWEST_FOLDED = 8, 8
 
 

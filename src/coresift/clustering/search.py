@@ -130,7 +130,7 @@ class Given:
 class Reduced:
     """The candidates of a row's cell on principal axes, the best three in full dimension.
 
-    The table has a line a center: its coordinates, and −‖c‖²/2 from all of its dimensions.
+    The table has a line per center: its coordinates, and −‖c‖²/2 from all of its dimensions.
     """
 
     centers: Singles

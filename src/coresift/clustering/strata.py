@@ -27,7 +27,7 @@ Finder = Callable[[Rows, int, Workers, Progress], Found]
 def encode(strata: Any, rows: Rows) -> Labels:
     """Return the class of every row as a number; classes are counted as they first appear.
 
-    `strata` is one label a row, of any kind that a dict takes for a key, or the name of a column of the table that
+    `strata` is one label per row, of any kind that a dict takes for a key, or the name of a column of the table that
     the rows come from.
 
     >>> encode(["b", "a", "b"], open_rows(np.eye(3)))

@@ -21,6 +21,7 @@ from coresift import recipes, registry
 from coresift.baselines import METHODS
 from coresift.checks import InputError, refuse, whole
 from coresift.clustering import cluster
+from coresift.covering import cover
 from coresift.engine import Engine
 from coresift.oracle import Oracle, as_oracle
 from coresift.progress import Progress
@@ -188,7 +189,7 @@ KNOWN: dict[str, Callable[..., Selection]] = {
     "distance": by_distance,
     "proxy": by_proxy,
 }
-KNOWN |= {name: _baseline(method) for name, method in METHODS.items()}
+KNOWN |= {name: _baseline(method) for name, method in {**METHODS, "cover": cover}.items()}
 
 # What every method is given, and no option of its own.
 GIVEN = {"rows", "losses", "budget", "seed", "engine", "given", "exclude", "progress"}

@@ -33,7 +33,7 @@ def as_markdown(found: Comparison, picture: Path) -> str:
 
 
 def answers(found: Comparison) -> list[str]:
-    """Return who is best at each budget, and whether that is beyond chance, a sentence each."""
+    """Return which method is best at each budget, and whether that is beyond chance, a sentence each."""
     if not found.verdicts:
         return [f"There are no two methods with {'a score' if found.scored else 'weights'} to compare."]
     return [_answer(found, verdict) for verdict in found.verdicts]

@@ -32,7 +32,7 @@ Todo: TypeAlias = dict[str, tuple[Method, list[Task]]]  # by label
 # modules in the current folder, whose files could stand in for those of a library.
 START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from coresift.comparison.worker import main; main()"
 SMALL = 2**20  # what describes rows in files takes fewer bytes than this
-LOOK = 0.1  # seconds between two looks at who has ended or takes too long
+LOOK = 0.1  # seconds between two looks at which processes have ended or take too long
 STARTING = 60.0  # seconds for imports, besides the user's limit
 GRACE = 2.0  # seconds for the last replies of a process that has ended
 WORTH_A_PROCESS = 4  # tasks for which another process of the same method is begun
@@ -71,7 +71,7 @@ def perform(setting: Setting, todo: Todo) -> Iterator[Trial]:
 
 
 class _Floor:
-    """Who works on what: processes, each of one method, and the tasks that are left."""
+    """Which process works on what: processes, each of one method, and the tasks that are left."""
 
     def __init__(self, setting: Setting, todo: Todo) -> None:
         self._setting = setting

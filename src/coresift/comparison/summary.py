@@ -91,7 +91,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Who is best at a budget, and which others cannot be told from it with these seeds."""
+    """Which method is best at a budget, and which others cannot be told from it with these seeds."""
 
     budget: int
     best: str
@@ -172,7 +172,7 @@ def root_mean_square(errors: Sequence[float]) -> Mean | None:
 def verdicts(
     lines: Sequence[Line], runs: Sequence[Trial], reference: str, value: Callable[[Trial], Any], higher: bool
 ) -> tuple[Verdict, ...]:
-    """Return, for each budget at which there is something to compare, who is best and who cannot be told from it."""
+    """Return, per budget with something to compare, the best method and those that cannot be told from it."""
     found = []
     for budget in dict.fromkeys(line.budget for line in lines):
         there = {line.method: line for line in lines if line.budget == budget and line.measure is not None}

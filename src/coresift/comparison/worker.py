@@ -1,6 +1,6 @@
 """The process that one method runs in: it gets tasks, selects, measures and replies, one JSON line each.
 
-It ends when whoever started it does, however that came about: then its standard input ends. What a method prints
+It ends when its parent process does, however that came about: then its standard input ends. What a method prints
 goes to the comparison's log, never between the replies.
 """
 
@@ -239,7 +239,7 @@ def _exactly(source: IO[bytes], size: int) -> bytes:
 def _listen(requests: IO[bytes], tasks: queue.Queue[dict[str, int]]) -> None:
     for line in requests:
         tasks.put(json.loads(line))
-    os._exit(1)  # nobody is left to reply to
+    os._exit(1)  # there is nothing left to reply to
 
 
 def _go_first_when_memory_is_short() -> None:

@@ -80,7 +80,7 @@ def cover_rows(
     Args:
         rows: All rows that are to be covered.
         count: How many rows to choose; there must be as many free rows.
-        workers: Who runs the row blocks.
+        workers: What runs the row blocks.
         rng: Draws anchors and groups.
         importance: u ≥ 0, a number per row, not all of them 0; by default all rows count the same.
         given: Rows that are chosen already, ascending.

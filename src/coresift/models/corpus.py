@@ -17,7 +17,7 @@ from coresift.types import Ints
 class Corpus(Table):
     """A table of n rows with columns of texts.
 
-    In CSV nobody can tell an empty text from none, so `blank` is what a missing text of such a file is.
+    In CSV an empty text cannot be told from none, so `blank` is what a missing text of such a file is.
 
     >>> corpus = open_corpus(["to be", "or not"])
     >>> corpus.n, list(corpus.windows("text", 5))

@@ -73,7 +73,7 @@ class TextEncoder:
         return self._device
 
     def encode(self, items: Sequence[str]) -> Singles:
-        """Return a vector a text."""
+        """Return a vector per text."""
         if self._forward is None:
             self._forward = self._load_sentence() if self._sentence else self._load_plain()
         with torch.inference_mode():
@@ -112,7 +112,7 @@ class TextEncoder:
 
 
 class ModuleEncoder:
-    """Any torch module, where it is, as an encoder: its output, or what goes into one of its layers, a vector a row."""
+    """Any torch module, where it is, as an encoder: one vector per row, its output or the input of a layer."""
 
     def __init__(self, model: Any, *, layer: Any = None, collate: Any = None) -> None:
         self._model, self._layer, self._collate = model, layer, collate or torch.utils.data.default_collate

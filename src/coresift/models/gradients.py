@@ -97,7 +97,7 @@ class GradientNorms(RowValues):
 
 
 def by_loop(loss: RowLoss, batch: dict[str, Any]) -> Any:
-    """One backward pass a row."""
+    """One backward pass per row."""
     parameters = [parameter for parameter in loss.model.parameters() if parameter.requires_grad]
     norms = []
     for row in range(len(batch["labels"])):

@@ -19,7 +19,7 @@ from coresift.types import Floats, Ints, digest
 
 
 class KeptLosses(Oracle):
-    """An oracle whose answers outlive the run: they depend on texts, model and options alone, not on who asks.
+    """An oracle whose answers outlive the run: they depend on texts, model and options alone, not on the caller.
 
     The model is loaded when a row is asked that the file does not have.
     """

@@ -28,7 +28,7 @@ Computation: TypeAlias = Callable[[Any], Any]
 
 
 class RowValues:
-    """One number a row, from a model that is asked for a few rows at a time: what `losses=` takes.
+    """One number per row, from a model that is asked for a few rows at a time: what `losses=` takes.
 
     The model is in evaluation mode while it is asked and left as it was. Where a batch does not fit a device's
     memory, its halves are tried.
@@ -85,7 +85,7 @@ class RowLoss(RowValues, ABC):
 
     @abstractmethod
     def compute(self, model: Any, batch: dict[str, Any]) -> Any:
-        """Return a tensor of one loss a row; `model` may be the model with other parameters in it."""
+        """Return a tensor of one loss per row; `model` may be the model with other parameters in it."""
 
     def fetch(self, ids: Ints) -> None:
         """Get hold of what these rows need, which will be asked next; a data set has it at hand."""

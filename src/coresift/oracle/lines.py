@@ -209,7 +209,7 @@ class Lines:
             raise
 
     def _restore(self, end: tuple[int, str]) -> None:
-        """Take back the last line, whose entry nobody has counted."""
+        """Take back the last line, whose entry has not been counted."""
         self._end = end
         if self._file.closed:
             return

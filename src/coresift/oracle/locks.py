@@ -9,12 +9,12 @@ from pathlib import Path
 
 from coresift.checks import CoresiftWarning, InputError
 
-# Windows locks bytes of the file, and nobody else may read a locked byte: this one lies behind any content.
+# Windows locks bytes of the file, and no other process may read a locked byte: this one lies behind any content.
 _BEYOND = 2**31 - 2
 
 
 def lock(file: FileIO, path: Path) -> None:
-    """Lock an open file until it is closed, or say who has it.
+    """Lock an open file until it is closed, or say which process has it.
 
     Args:
         file: The open file.

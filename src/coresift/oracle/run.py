@@ -109,7 +109,7 @@ class Run(Generic[R]):
         self._book = Book(self._n, question, fingerprint, self._oracle, state, name, arguments)
         self._driver = Driver(job, self._book.open, self._n, self._n if limit is None else limit)
         self._stopped: tuple[R] | tuple[()] = ()  # the result so far of a run that max_cost has stopped
-        weakref.finalize(self, self._book.close)  # for a run that nobody closes
+        weakref.finalize(self, self._book.close)  # for a run that is never closed
 
     # What a user does
 
@@ -162,7 +162,7 @@ class Run(Generic[R]):
         """Have everything that is asked answered, and return the result.
 
         Args:
-            source: Who answers, in any form that an `Oracle` takes; by default the run's own oracle.
+            source: Where answers come from, in any form that an `Oracle` takes; by default the run's own oracle.
 
         Returns:
             The result; if the oracle's `max_cost` is reached, the job's result so far, if it can give one.

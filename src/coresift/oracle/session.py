@@ -89,7 +89,7 @@ class Fetcher:
 class Session:
     """One run's questions to an oracle: which distinct rows it asked, when and why is in its `ledger`.
 
-    The ledger counts what the run asked, whoever answered (the callable, a file, the cache or the journal), so
+    The ledger counts what the run asked, from any source (the callable, a file, the cache or the journal), so
     that a result that is saved does not depend on it.
 
     Example:

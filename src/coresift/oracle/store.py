@@ -90,7 +90,7 @@ class Cache:
             return {row: self._values[row] for row in rows if row in self._values}
 
     def claim(self, rows: Iterable[int]) -> list[int]:
-        """Return those of the rows that nobody has asked for; they are now the caller's to ask."""
+        """Return those of the rows that were not asked for yet; they are now the caller's to ask."""
         with self._changed:
             free = [row for row in dict.fromkeys(rows) if row not in self._values and row not in self._claimed]
             self._claimed.update(free)

@@ -104,7 +104,7 @@ def _nothing(*_: object) -> None:
 
 
 def _read(rows: Rows, workers: Workers) -> tuple[list[Singles], float, bool]:
-    """Read a few blocks side by side; return them, the seconds a row, and whether they are copies."""
+    """Read a few blocks side by side; return them, the seconds per row, and whether they are copies."""
     wanted = max(1, READ // (rows.d * rows.block_rows))
     readers = [read for _, read in islice(rows.blocks(), wanted)]
     start = time.perf_counter()

@@ -38,10 +38,14 @@ EVEN_DRAW: Design = Systematic()
 
 
 def default() -> Recipe:
-    """Return what `select` does with losses when nothing else is said.
+    """Return the recipe that `select` uses for losses unless told otherwise.
 
-    >>> default().score
-    Learned(floor=0.5)
+    Returns:
+        A random pilot (`Representatives`), learned losses (`Learned`), and a systematic draw (`Systematic`).
+
+    Example:
+        >>> default().score
+        Learned(floor=0.5)
     """
     return Recipe(pilot=Representatives(), score=Learned(), design=Systematic())
 
@@ -50,11 +54,15 @@ def paper(holder: Any, *, keep: bool = False) -> Recipe:
     """Return the paper's Algorithm 1: ask the centers, then draw independently ∝ ℓ(c) + Λ‖e − c‖^z.
 
     Args:
-        holder: Λ, a number, one per cluster, or "free", "robust" or "estimate" to have it estimated.
+        holder: Λ: a number, one number per cluster, or "free", "robust" or "estimate" to estimate it.
         keep: Keep the centers in the selection, with weight 1, as the paper's experiments do.
 
-    >>> paper(holder=0.1).design
-    Independent()
+    Returns:
+        The recipe.
+
+    Example:
+        >>> paper(holder=0.1).design
+        Independent()
     """
     return Recipe(pilot=Centers(keep=keep), score=Sensitivity(holder=holder), design=Independent())
 
@@ -64,28 +72,81 @@ def paper_training(holder: Any = "free") -> Recipe:
 
     Args:
         holder: Λ, as in `paper`.
+
+    Returns:
+        The recipe.
+
+    Example:
+        >>> paper_training().pilot
+        Centers(keep=True)
     """
     return Recipe(pilot=Centers(keep=True), score=Sensitivity(holder=holder), design=Pivotal())
 
 
 def mixture(loss: float = 0.25, distance: float = 0.25) -> Recipe:
-    """Return a recipe that keeps the centers and draws by loss, by distance and uniformly in fixed parts."""
+    """Return a recipe that keeps the centers and draws by loss, by distance and uniformly, in fixed parts.
+
+    Args:
+        loss: The part of the probability that follows the losses of the centers.
+        distance: The part that follows the distance to the center. The rest is uniform.
+
+    Returns:
+        The recipe.
+
+    Example:
+        >>> mixture(loss=0.5).score
+        Mixture(loss=0.5, distance=0.25)
+    """
     return Recipe(pilot=Centers(keep=True), score=Mixture(loss, distance))
 
 
 def by_distance(floor: float = 0.5) -> Recipe:
-    """Return a recipe that asks nothing: distances decide, above a uniform floor."""
+    """Return a recipe that asks for no losses: rows are drawn by distance, above a uniform floor.
+
+    Args:
+        floor: The part of the probability that is uniform.
+
+    Returns:
+        The recipe.
+
+    Example:
+        >>> by_distance().score.floor
+        0.5
+    """
     return Recipe(score=Distance(floor))
 
 
 def by_proxy(losses: Any, floor: float = 0.2) -> Recipe:
-    """Return a recipe that draws by a cheap model's loss of every row, above a uniform floor."""
+    """Return a recipe that draws by a cheap model's loss of every row, above a uniform floor.
+
+    Args:
+        losses: One cheap loss per row.
+        floor: The part of the probability that is uniform.
+
+    Returns:
+        The recipe. It asks for no losses.
+
+    Example:
+        >>> by_proxy([1.0, 2.0, 3.0]).clusters
+        1
+    """
     # The order of the draw is that of the cheap losses, so one cluster is as good as many.
     return Recipe(clusters=1, score=Proxy(losses, floor))
 
 
 def rounds(*, asking: bool) -> Recipe:
-    """Return the defaults of several rounds, those of Algorithm 3; without losses, distances decide."""
+    """Return the default recipe of `cs.rounds`: the paper's Algorithm 3, or distances alone without losses.
+
+    Args:
+        asking: Whether losses are asked.
+
+    Returns:
+        The recipe.
+
+    Example:
+        >>> rounds(asking=True).pilot
+        Centers(keep=False)
+    """
     if not asking:
         return Recipe(score=Distance(), design=Independent())
     return Recipe(pilot=Centers(keep=False), score=Sensitivity(holder="free"), design=Independent())
@@ -94,7 +155,17 @@ def rounds(*, asking: bool) -> Recipe:
 def regression(score: Any, pilot: Any, design: Any) -> tuple[Score, Pilot | None, Design]:
     """Return the parts of a regression: medoids that are kept, then squared distances above a floor.
 
-    A score that needs leverage instead of a pilot goes without medoids.
+    Args:
+        score: The score, or None for the default.
+        pilot: The pilot, or None for the default. A score that uses leverage instead of a pilot gets none.
+        design: The design, or None for the default.
+
+    Returns:
+        The score, the pilot (or None) and the design.
+
+    Example:
+        >>> regression(None, None, None)[1:]
+        (Centers(keep=True), Pivotal())
     """
     chosen: Score = checked_part("score", score, Score) or Distance(floor=0.3, power=2.0)
     asked: Pilot | None = checked_part("pilot", pilot, Pilot)

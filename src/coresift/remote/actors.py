@@ -20,22 +20,26 @@ GIVEN, WAITING = 2, 8
 
 
 class Actors:
-    """Losses (or anything else a row) from a function that lives in several processes of a Ray cluster.
+    """Losses (or any other answer per row) from a function that runs in several processes of a Ray cluster.
 
-    make: called once in each actor, with no arguments; what it returns is asked, with an array of row numbers, and
-        answers with an array of as many entries. What takes long, such as to load a model, belongs here.
-    count: how many actors; each takes `cpus` and `gpus` of the cluster.
-    at_once: how many rows an actor is asked for at a time.
-    address: the cluster's, as for `Ray`.
+    An actor whose process or node dies is started again, and its question is asked again. Pass it to an `Oracle` with
+    a `batch` of several times `count` · `at_once`: this process counts and journals the answers, batch by batch.
+    `close()`, or the end of a `with` block, ends the actors.
 
-    An actor whose process or node dies is started anew, and its question is asked again. Give it to an `Oracle` with a
-    `batch` of several times `count` · `at_once`: answers are counted and journalled by this process, batch by batch.
-    `close()`, or the end of a `with`, ends the actors.
+    Args:
+        make: Called once in each actor, without arguments. It returns the function to ask, which takes an array of row
+            numbers and returns an array with one answer per row. Slow setup, such as loading a model, belongs here.
+        count: How many actors.
+        cpus: How many CPUs of the cluster each actor takes.
+        gpus: How many GPUs of the cluster each actor takes.
+        at_once: How many rows an actor is asked for at a time.
+        address: The address of the cluster, as for `Ray`.
 
-    >>> def make():
-    ...     return lambda ids: ids / 10
-    >>> Actors(make, 4, gpus=1)
-    Actors(make, count=4, cpus=1.0, gpus=1.0)
+    Example:
+        >>> def make():
+        ...     return lambda ids: ids / 10
+        >>> Actors(make, 4, gpus=1)
+        Actors(make, count=4, cpus=1.0, gpus=1.0)
     """
 
     def __init__(

@@ -47,19 +47,21 @@ IN_FLIGHT = 2
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ray(Strategy):
-    """The workers of a Ray cluster read and compute the row blocks; the result has the same bytes as that of threads.
+    """The workers of a Ray cluster read and compute the row blocks; the result has the same bytes as with threads.
 
-    address: the cluster's, such as "10.0.0.1:6379"; without one, the cluster that this process is connected to or that
-        RAY_ADDRESS names, or else one that is started on this machine.
-    threads: of this process, for what it does itself (`Local`).
-    keep: a folder of this process's machine; `select` and `ask` leave a finished clustering there, and a later call for
-        the same one takes it from there, such as the call after one that was killed.
-
-    Rows that are files must have the same paths on all nodes; an array in memory is sent once. Install it with
+    Files must have the same paths on all nodes; an array in memory is sent once. Install it with
     `pip install "coresift[ray]"`.
 
-    >>> Ray(address="10.0.0.1:6379")
-    Ray(address='10.0.0.1:6379', threads=None, keep=None)
+    Args:
+        address: The address of the cluster, such as "10.0.0.1:6379". By default, the cluster that this process is
+            connected to or that RAY_ADDRESS names, or else one that is started on this machine.
+        threads: How many threads this process uses for its own part of the work, as in `Local`.
+        keep: A folder on this process's machine for finished clusterings. A later call for the same clustering reads
+            it from there, for example after a run that was killed.
+
+    Example:
+        >>> Ray(address="10.0.0.1:6379")
+        Ray(address='10.0.0.1:6379', threads=None, keep=None)
     """
 
     address: str | None = None
@@ -201,7 +203,7 @@ class _Cluster:
     def _in_order(self, tasks: Iterator[_Task], total: int, workers: int, name: str) -> Iterator[Any]:
         progress = self._progress if name else Progress()
         waiting: deque[tuple[_Task, Any]] = deque()
-        # After an error the few tasks in flight run to their end for nobody: Ray (2.60) can abort this process when
+        # After an error the few tasks in flight run to their end unused: Ray (2.60) can abort this process when
         # one is cancelled at the moment of its completion.
         with stage(progress, name, total):
             for task in tasks:

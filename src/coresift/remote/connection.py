@@ -50,7 +50,7 @@ def _begin(ray: Any, address: str | None) -> None:
 
 
 def _knock(address: str | None) -> None:
-    """Refuse an address where nobody answers; Ray itself would try for minutes."""
+    """Refuse an address where no server answers; Ray itself would try for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         return

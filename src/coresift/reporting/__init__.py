@@ -66,7 +66,7 @@ def report(
     rows: the rows that were selected from, for the map.
     clustering: the clusters, for exact sizes and for their centers; without it they are estimated from the weights.
     losses: of the selected rows, or of all (an array, or a file with row or id, and loss): total, mean, Hölder ratios.
-    table: a table with a line a row (Parquet, Arrow, CSV, JSON lines), by default that of `rows`; of it `text` and
+    table: a table with a line per row (Parquet, Arrow, CSV, JSON lines), by default that of `rows`; of it `text` and
         `image` (encoded images; or an array of pixels, or a `.npy` file, instead of a name) are shown beside rows, and
         `label` is a column of classes.
     diagnosis: what `diagnose` returned, or a file that `coresift diagnose --json` wrote.

@@ -74,7 +74,7 @@ class LossByDistance:
 
 @dataclass(frozen=True)
 class Clusters:
-    """A line a cluster, by its `number`. Sizes and costs are exact where the clustering was given, else estimates.
+    """A line per cluster, by its `number`. Sizes and costs are exact where the clustering was given, else estimates.
 
     `share` is the part of the selected rows; `loss` the mean loss and `total` the part of the total loss, where losses
     are known. `representative` is a row number.
@@ -94,7 +94,7 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which classes the selection reaches, a line a class, and how many a uniform sample would reach on average.
+    """Which classes the selection reaches, a line per class, and how many a uniform sample would reach on average.
 
     `by_uniform` is how many rows of a class a uniform sample of that size has on average.
     """

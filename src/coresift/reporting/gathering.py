@@ -130,7 +130,7 @@ def choose_shown(selection: Selection, clustering: Clustering | None) -> Shown:
 def examples_of(clustering: Clustering, selected: Ints) -> Ints:
     """Return for each cluster a few rows that were not selected, spread over their distances; −1 where there are none.
 
-    They are shown, not measured: so many clusters that nobody looks at all of them have none.
+    They are shown, not measured: too many clusters to look at have none.
     """
     k = clustering.k
     if k * EXAMPLES > MOST_EXAMPLES:

@@ -1,4 +1,4 @@
-"""The second half of a report: facts become one HTML page that needs nothing else and asks nobody for anything.
+"""The second half of a report: facts become one HTML page that needs nothing else and loads nothing.
 
 What users wrote stands either escaped in the markup (`sections`) or in a block of JSON (`payload`), from which the
 script sets it as text. The page's own policy allows its one style and its one script, by their digests, and no request

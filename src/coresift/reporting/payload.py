@@ -109,7 +109,7 @@ def fitting_words(facts: Facts, room: int) -> tuple[dict[str, str], dict[str, st
 
 
 def _interleaved(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    """Take four of one, then one of the other: whoever opens a cluster finds words there too."""
+    """Take four of one, then one of the other: an open cluster then shows words too."""
     found: list[int] = []
     for turn in range(max(-(-len(one) // 4), len(other))):
         found += [*one[4 * turn : 4 * turn + 4], *other[turn : turn + 1]]

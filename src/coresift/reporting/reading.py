@@ -15,7 +15,7 @@ from coresift.tables.parts import reading
 from coresift.tables.values import text_of, whole_numbers_in
 from coresift.types import Ints
 
-# The table's own ids of the rows with these numbers, or None if nobody knows them.
+# The table's own ids of the rows with these numbers, or None if they are unknown.
 NamesOf = Callable[[Ints], Sequence[Any] | None]
 
 

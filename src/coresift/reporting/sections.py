@@ -95,7 +95,7 @@ def _figures(facts: Facts) -> list[tuple[str, str, str]]:
     share = f"{facts.selected / facts.population:.1%}" if facts.population else ""
     found = [("Selected", f"{facts.selected:,}", f"of {facts.population:,} rows, {share}")]
     reasons = ", ".join(f"{count:,} {reason}" for _, reason, count in facts.ledger)
-    found.append(("Losses asked", f"{facts.asked:,}", reasons or "nobody was asked"))
+    found.append(("Losses asked", f"{facts.asked:,}", reasons or "none"))
     if facts.estimate is not None:
         total, mean = facts.estimate.total, facts.estimate.mean
         found.append(("Total loss", number(total.value), f"{number(total.low)} to {number(total.high)}"))

@@ -45,7 +45,7 @@ class SparseRows(Rows):
 
 def is_sparse(source: Any) -> bool:
     """Say whether this is a sparse matrix or array of scipy."""
-    # Whoever holds such an object has imported its library, so there is no need to import it to look.
+    # An object like this exists only if its library is imported, so there is no need to import it to look.
     sparse = sys.modules.get("scipy.sparse")
     return sparse is not None and bool(sparse.issparse(source))
 

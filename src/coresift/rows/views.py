@@ -191,7 +191,7 @@ class Subset(View):
 
     @property
     def read_at_once(self) -> int:
-        """One: whoever picks rows does not read them in groups."""
+        """One: picked rows are not read in groups."""
         return 1
 
     @property

@@ -92,7 +92,7 @@ def part_in_memory(source: Any, argument: str) -> Part | None:
 
 
 def _is_dataset(source: Any) -> bool:
-    # Whoever holds such an object has imported its library, so there is no need to import it to look.
+    # An object like this exists only if its library is imported, so there is no need to import it to look.
     datasets = sys.modules.get("datasets")
     return datasets is not None and isinstance(source, getattr(datasets, "Dataset", ()))
 

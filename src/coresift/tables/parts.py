@@ -44,7 +44,7 @@ class Part(ABC):
         return slice_from(self._stream(columns, size), start, stop)
 
     def _groups(self, columns: Sequence[str], size: int, ids: Ints) -> Iterator[tuple[Ints, Iterator[pa.RecordBatch]]]:
-        """Yield ascending row numbers with batches that they count along; a source may skip what nobody asks for."""
+        """Yield ascending row numbers with batches that they count along; a source may skip what is not asked for."""
         yield ids, self._stream(columns, size)
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:

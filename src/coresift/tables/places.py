@@ -14,7 +14,7 @@ _SECRETS = re.compile(r"(?<=://)[^/\s@]*@|(?<=\w)\?[^\s'\"]*=[^\s'\"]*")
 
 @dataclass(frozen=True)
 class Place:
-    """A file on a pyarrow filesystem; it is small to send, and whoever opens it needs the same access."""
+    """A file on a pyarrow filesystem; it is small to send, and the process that opens it needs the same access."""
 
     filesystem: Any
     path: str

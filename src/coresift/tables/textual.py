@@ -1,8 +1,8 @@
 """Tables in text files, CSV and JSON lines; they are read into memory as a whole.
 
 CSV: an empty cell is a null, a quoted empty cell an empty text. A column is one of numbers if every cell writes a
-number the way that a number is written (so 007 and +49 stay texts) or stands for none (NA, NaN, null, …). Whoever
-needs a column's cells as they were written names it in `texts`. A text that a spreadsheet would take for a formula
+number the way that a number is written (so 007 and +49 stay texts) or stands for none (NA, NaN, null, …). To
+get a column's cells as they were written, name it in `texts`. A text that a spreadsheet would take for a formula
 is written with an apostrophe before it, which is taken off here (`FORMULA`).
 
 JSON lines: one object per line. Numbers, texts and lists are what they are; a column that mixes texts with other
@@ -50,7 +50,7 @@ def read_csv(path: Path | Place, texts: Collection[str] | None = None) -> pa.Tab
 
     with reading(str(path)):
         names = _header(path)
-        if len(set(names)) < len(names):  # the sentence on names that are not distinct comes from whoever holds it
+        if len(set(names)) < len(names):  # the table that holds it refuses names that are not distinct
             return pa.table([pa.array([], pa.string())] * len(names), names=names)
         table = _parse(path, names)
         own = [re.sub("^'" + FORMULA[1:], r"\1", name) for name in names]
