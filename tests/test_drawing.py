@@ -1,13 +1,10 @@
 """The benchmark's fast draws are those of `select`."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 import coresift as cs
 from benchmarks.drawing import Stage
-from benchmarks.estimation import GRID, paper_squares, ratio, uniform_rmse
 from benchmarks.problems import PROBLEMS, Problem, halves
 from coresift.components import leading_components
 
@@ -65,30 +62,3 @@ def test_every_world_has_a_problem_in_each_half():
     assert len(tuning) == len(held_out) >= 15
     assert sorted(tuning + held_out) == sorted(PROBLEMS)
     assert {PROBLEMS[name].world for name in tuning} == {PROBLEMS[name].world for name in held_out}
-
-
-def test_the_exact_errors_of_the_references_are_those_of_every_outcome():
-    rows = np.array([[0.0], [0.4], [0.7], [5.0], [5.5], [6.5]], np.float32)
-    problem = Problem("tiny", rows, np.array([1.0, 0.5, 2.0, 0.0, 3.0, 1.0]), 4, "synthetic")
-    values, truth = problem.losses, problem.losses.sum()
-    clustering = cs.cluster(rows, 2, seed=0)
-    levels = values[clustering.centers][clustering.labels]
-    for factor, found in zip(GRID, paper_squares(problem, clustering), strict=True):
-        sizes = levels + factor * levels.sum() / clustering.powers.sum() * clustering.powers
-        chance = sizes / sizes.sum()
-        outcomes = itertools.product(np.flatnonzero(chance), repeat=2)
-        slow = sum(
-            chance[i] * chance[j] * ((values[i] / chance[i] + values[j] / chance[j]) / 2 - truth) ** 2
-            for i, j in outcomes
-        )
-        assert found == pytest.approx(slow)
-    samples = [6 / 4 * values[list(sample)].sum() - truth for sample in itertools.combinations(range(6), 4)]
-    assert uniform_rmse(problem) == pytest.approx(np.sqrt(np.mean(np.square(samples))))
-
-
-def test_ratios_have_intervals_that_cover():
-    rng = np.random.default_rng(0)
-    ratios = [ratio(rng.normal(size=(5, 60)), 2 * np.ones((1, 1))) for _ in range(40)]
-    assert np.mean([low <= 0.5 <= high for _, low, high in ratios]) > 0.8
-    value, low, high = ratios[0]
-    assert low < value < high

@@ -10,8 +10,8 @@ NAMESPACES = {
     *("recipes", "regression", "scores", "signals", "testing", "theory"),
 }
 FUNCTIONS = {
-    *("active_learning", "certify", "cluster", "compare_methods", "cover", "diagnose", "estimate", "load"),
-    *("open_rows", "plan", "report", "rounds", "save", "select", "start"),
+    *("active_learning", "certify", "cluster", "compare_methods", "cover", "diagnose", "estimate", "grow"),
+    *("load", "open_rows", "plan", "report", "rounds", "save", "select", "start"),
 }
 CLASSES = {
     *("Clustering", "CoresiftError", "CoresiftWarning", "InputError", "Oracle", "Recipe"),

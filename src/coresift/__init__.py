@@ -25,6 +25,7 @@ from coresift.covering import cover
 from coresift.diagnosis import diagnose
 from coresift.estimation import estimate
 from coresift.estimation.certificates import certify
+from coresift.growing import grow
 from coresift.learning import active_learning
 from coresift.multiround import rounds
 from coresift.oracle import Oracle
@@ -60,6 +61,7 @@ __all__ = [
     "engines",
     "estimate",
     "estimators",
+    "grow",
     "load",
     "models",
     "open_rows",

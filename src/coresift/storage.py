@@ -113,6 +113,7 @@ def _manifest(selection: Selection) -> dict[str, Any]:
             "z": float(selection.z),
             "holder": selection.holder.tolist(),
             "least_inclusion": float(selection.least_inclusion),
+            "growth": selection.growth.tolist(),
             "phases": [None if part is None else {"kind": part.kind, **part.record()} for part in selection.phases],
         }
     if isinstance(selection, CoverSelection):
@@ -278,6 +279,7 @@ def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
         phases=_phases(manifest["phases"]),  # type: ignore[arg-type]
         holder=np.array(manifest["holder"], np.float64),
         least_inclusion=float(manifest["least_inclusion"]),
+        growth=np.array(manifest.get("growth", ()), np.float64),
     )
 
 

@@ -175,7 +175,7 @@ def _statistical(
             refuse("upper", f"at least the largest loss there is, {values.max():g}", f"{upper:g}")
     ends = None if upper is None else (0.0, float(upper))
     found: Estimate = estimate(selection, values, confidence=confidence, method=method, ends=ends)
-    if not any(uncertain(selection, phase).size for phase in (1, 2)) and len(selection):
+    if not any(uncertain(selection, phase).size for phase in range(1, len(selection.phases) + 1)) and len(selection):
         kind, why = "exact", "every row that can matter came out"
     elif upper is not None and (obstacle := _obstacle(selection, method)):
         why += f"; a finite-sample one needs {obstacle}"

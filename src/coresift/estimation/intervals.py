@@ -87,7 +87,7 @@ def phase_sample(selection: WeightedSelection, number: int, values: Floats) -> P
     """Return what the variance of a phase depends on."""
     member = np.flatnonzero(selection.phase == number)
     member = member[np.argsort(selection.order[member], kind="stable")]
-    carried = (selection.share if number == 1 else 1 - selection.share) * values
+    carried = selection.carried(number) * values
     return PhaseSample(
         expanded=carried[member] / selection.inclusion[member],
         inclusion=selection.inclusion[member],

@@ -15,6 +15,9 @@ from coresift.types.flow import ORIGINS, Recipe, Request
 from coresift.types.strategies import Design, Opaque, Pilot
 from coresift.types.values import Floats, Ints, Singles, Value, freeze
 
+# How many phases a selection has before it grows: a pilot and a draw.
+MOST_PHASES = 2
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -281,12 +284,14 @@ class WeightedSelection(Selection):
         weights: How many rows each row stands for.
         inclusion: The conditional probability with which its phase drew a row (expected count, where rows repeat).
         share: α, the part of a row's total that the pilot carries.
-        phase: 0 for given rows, 1 for the pilot's, 2 for those of the draw.
+        phase: 0 for given rows, 1 for the pilot's, 2 for those of the draw, and so on where the selection has grown.
         multiplicity: How often a row was drawn.
         z: The power of the distances.
         phases: The strategy that drew each phase from the first on; None for a phase that drew nothing.
         holder: The Λ that was used, if any.
         least_inclusion: The smallest inclusion of any row in the second draw (0: unknown, or no bound).
+        growth: The part of every total that the first two phases carry together, then that of each phase that was
+            added by `grow`; empty for a selection that has not grown.
     """
 
     COLUMNS: ClassVar[dict[str, tuple[str, str]]] = {
@@ -309,10 +314,11 @@ class WeightedSelection(Selection):
     phases: tuple[Pilot | Design | Opaque | None, ...]
     holder: Floats = field(default_factory=lambda: np.zeros(0))
     least_inclusion: float = 0.0
+    growth: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         freeze(self, weights=np.float64, inclusion=np.float64, share=np.float64)
-        freeze(self, phase=np.uint8, multiplicity=np.int64, holder=np.float64)
+        freeze(self, phase=np.uint8, multiplicity=np.int64, holder=np.float64, growth=np.float64)
         super().__post_init__()
         if self.weights.shape != self.ids.shape:
             raise InputError("A selection needs one weight per row.")
@@ -323,8 +329,18 @@ class WeightedSelection(Selection):
         if not (np.isfinite(self.least_inclusion) and self.least_inclusion >= 0):
             raise InputError("A selection's least inclusion must be a finite number of at least 0.")
 
+        if self.growth.size and (self.growth.size != len(self.phases) - 1 or abs(float(self.growth.sum()) - 1) > 1e-9):
+            raise InputError("A selection's growth must be one part per added phase, and one before; they sum to 1.")
+
     def _weights(self) -> dict[str, Any]:
         return {"weight": self.weights}
+
+    def carried(self, phase: int) -> Floats:
+        """Return aₖ of every selected row: the part of its total that a phase carries."""
+        if phase > MOST_PHASES:
+            return np.full(len(self), self.growth[phase - MOST_PHASES])
+        own = self.share if phase == 1 else 1 - self.share
+        return own * self.growth[0] if self.growth.size else own
 
     @property
     def effective_size(self) -> float:
