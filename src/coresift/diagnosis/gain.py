@@ -20,7 +20,7 @@ from coresift.inclusion import fixed_size_inclusion, parts
 from coresift.progress import Progress, stage
 from coresift.recipes import Job
 from coresift.selection import no_pilot
-from coresift.types import Bools, Clustering, Evidence, Floats, Frame, Interval, Ints, PilotPlan, PilotSample, Score
+from coresift.types import Bools, Clustering, Evidence, Floats, Frame, Interval, Ints, PilotPlan, PilotSample, Score, Singles
 from coresift.variance import spread_terms
 
 # The probes are split into thirds, this many times. A third and the centers are about as many as a pilot has; the
@@ -54,7 +54,7 @@ def selected_ratio(
     asked: Asked,
     rng: np.random.Generator,
     progress: Progress,
-    components: Floats,
+    components: Singles,
 ) -> Interval:
     """Predict RMSE(selection) / RMSE(uniform) of the estimated total loss, for two phases of the job's budget."""
     size, n = asked.probes.size, clustering.n
@@ -164,7 +164,7 @@ class _Learner:
     job: Job
     asked: Asked
     count: int
-    components: Floats
+    components: Singles
 
     def inclusion(self, fit: Bools) -> Floats:
         """Return the inclusion probabilities of a second draw after these probes and the centers."""
