@@ -17,7 +17,6 @@ class Origin:
 
     embeddings: Path
     table: str
-    id_column: str | None
 
 
 def work_folder(selection: Path) -> Path:
@@ -25,13 +24,12 @@ def work_folder(selection: Path) -> Path:
     return selection.with_suffix(".work")
 
 
-def keep_origin(folder: Path, selection: Path, *, embeddings: Path, table: str, id_column: str | None) -> None:
+def keep_origin(folder: Path, selection: Path, *, embeddings: Path, table: str) -> None:
     """Note where a selection that was just written comes from."""
     facts = {
         "selection": _digest(selection),
         "embeddings": embeddings.name,
         "table": table if "://" in table else os.path.abspath(table),
-        "id_column": id_column,
     }
     write_bytes(json.dumps(facts, indent=1).encode() + b"\n", _note(folder, selection))
 
@@ -40,7 +38,7 @@ def find_origin(folder: Path, selection: Path) -> Origin | None:
     """Return where this selection comes from; None if nobody noted it, or something has changed since."""
     try:
         facts = json.loads(_note(folder, selection).read_bytes())
-        origin = Origin(folder / Path(facts["embeddings"]).name, str(facts["table"]), facts["id_column"])
+        origin = Origin(folder / Path(facts["embeddings"]).name, str(facts["table"]))
         same = facts["selection"] == _digest(selection) and origin.embeddings.is_dir()
     except (OSError, ValueError, KeyError, TypeError):
         return None

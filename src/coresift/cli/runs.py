@@ -186,9 +186,8 @@ def _beside(job: StepJob, arguments: Arguments, ids: Ints, n: int) -> Any:
     rows = None if job.rows is None else job.rows(arguments)
     if rows is None or rows.table is None:
         return None
-    embedding = [] if rows.columns is None or len(rows.columns) == rows.d > 1 else list(rows.columns)
-    taken = rows.table.take(ids)
-    return taken.drop_columns([name for name in embedding if is_nested(taken[name].type)])
+    asked = rows.table.take(ids)
+    return asked.drop_columns([name for name in rows.columns or () if is_nested(asked[name].type)])
 
 
 def _read(path: Path, column: str, run: Run[Any], question: Question) -> tuple[Any, list[Any]]:

@@ -103,7 +103,7 @@ def select_texts(
     facts.append(("clusters", found))
     picked = cs.select(rows, asked, budget, seed, engine=engine, **options)
     cs.save(picked, out, table=corpus.take(picked.ids))
-    keep_origin(folder, out, embeddings=path, table=table, id_column=id_column)
+    keep_origin(folder, out, embeddings=path, table=table)
     if asked is not None and sources.loss_model is not None:
         facts.append(("losses", asked.kept))
     show_facts(f"Wrote {out}", [*describe(picked, out), *facts])
