@@ -106,7 +106,7 @@ def _equal(labels: NDArray[Any], label: Any) -> Bools:
 def _whole(selection: WeightedSelection, method: Method, values: Values, confidence: float) -> Estimate:
     adjusted = method.adjust(selection, values.sampled)
     total, mean = _over_all(selection, method, adjusted, values, confidence)
-    return _estimate(selection, method, adjusted, total, mean, confidence, _alike(selection, values))
+    return _estimate(selection, method, adjusted, total, mean, confidence, _alike(selection, values, total))
 
 
 def _over_all(
@@ -149,12 +149,13 @@ def _group(selection: WeightedSelection, method: Method, values: Values, member:
             confidence=confidence,
             plain=isinstance(method, HorvitzThompson),
         )
-    return _estimate(selection, method, adjusted, total, around, confidence, _alike(selection, own))
+    return _estimate(selection, method, adjusted, total, around, confidence, _alike(selection, own, total))
 
 
-def _alike(selection: WeightedSelection, values: Values) -> tuple[str, ...]:
+def _alike(selection: WeightedSelection, values: Values, total: Interval) -> tuple[str, ...]:
     """Say what an interval rests on where all sampled values are equal and no range was told."""
-    if values.told or not values.equal or len(selection) >= selection.population:
+    known = np.isfinite(total.standard_error)
+    if values.told or not (values.equal and known) or len(selection) >= selection.population:
         return ()
     if values.rate:
         return (f"All sampled values are {values.sampled[0]:g}: the interval takes values as 0 or 1; ends= says more.",)
