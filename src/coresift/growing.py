@@ -169,7 +169,8 @@ def _evidence(
     inclusion[selection.ids] = np.minimum(1 / selection.weights, 1.0)
     plan = PilotPlan(inclusion, np.zeros(n), snake(clustering), keep=True, origin="pilot", tour=True)
     count, rows = job.score.needs.components, job.rows.normalized() if job.normalize else job.rows
-    found = leading_components(rows, min(count, rows.d), seed=job.seed, engine=engine) if count else np.zeros((0, 0))
+    nothing = np.zeros((0, 0), np.float32)
+    found = leading_components(rows, min(count, rows.d), seed=job.seed, engine=engine) if count else nothing
     pilot = PilotSample(selection.ids[answered], plan)
     holder = np.broadcast_to(selection.holder, clustering.k) if selection.holder.size else np.zeros(0)
     return Evidence(clustering, job.frame, pilot, known[answered], holder=holder, components=found)

@@ -21,6 +21,8 @@ from coresift.rows import Rows, open_rows
 from coresift.selection import Draft, finish, prepare
 from coresift.types import Floats, Ints, Ledger, Request, Singles, Value, WeightedSelection, freeze
 
+__all__ = ["Fit", "RegressionOptions", "RegressionSelection", "select"]
+
 
 class RegressionOptions(Options, total=False):
     """What `cs.regression.select` takes besides A, b, budget and seed: the options of `select`, and an intercept."""
@@ -30,10 +32,16 @@ class RegressionOptions(Options, total=False):
 
 @dataclass(frozen=True, eq=False)
 class Fit(Value):
-    """A linear prediction ⟨a, x⟩ + c: `coefficients` x, `intercept` c, and the `rank` of what it was fitted to.
+    """A linear prediction ⟨a, x⟩ + c.
 
-    >>> Fit(coefficients=np.array([2.0, 0.0]), intercept=1.0, rank=1).predict(np.array([[3.0, 5.0]]))
-    array([7.])
+    Attributes:
+        coefficients: x, one number per column.
+        intercept: c.
+        rank: The rank of the matrix that it was fitted to.
+
+    Example:
+        >>> Fit(coefficients=np.array([2.0, 0.0]), intercept=1.0, rank=1).predict(np.array([[3.0, 5.0]]))
+        array([7.])
     """
 
     coefficients: Floats
@@ -56,10 +64,14 @@ class Fit(Value):
 class RegressionSelection(Value):
     """Weighted rows whose squared residuals stand for those of all rows: E Σ_S w(⟨a,x⟩ − b)² = ‖Ax − b‖² at any x.
 
-    `selection` has the rows and weights; its losses are the squared residuals at `x0`, so `estimate` of them is
-    an estimate of ‖Ax₀ − b‖². `features` are the selected rows of A. `asked` are all rows whose label was asked,
-    in the order of their numbers, and `labels` the answers; the ledger of the selection counts them. Without
-    labels (b=None) there is no `x0` either.
+    Attributes:
+        selection: The rows and weights. Its losses are the squared residuals at `x0`, so `estimate` of them is an
+            estimate of ‖Ax₀ − b‖². Its ledger counts the labels that were asked.
+        features: The selected rows of A.
+        asked: All rows whose label was asked, in the order of their numbers.
+        labels: The labels of the rows in `asked`.
+        x0: The first fit, or None without labels (b=None).
+        intercept: Whether fits have a constant beside A's columns.
     """
 
     selection: WeightedSelection
@@ -79,10 +91,16 @@ class RegressionSelection(Value):
     def fit(self, ridge: float = 0.0, *, labels: Any = None) -> Fit:
         """Return the x that minimizes Σ w(⟨a,x⟩ + c − b)² + ridge·‖x‖² over the selection.
 
-        The ridge leaves the intercept alone, and as the weights sum to about n, it means what it would on all
-        rows. labels: those of `selection.ids`, in that order, where they come from elsewhere. Of several
-        solutions (fewer rows than columns, columns that repeat others) it is the shortest in units of the
-        columns' lengths, with a warning; a constant column beside an intercept has coefficient 0.
+        If there are several solutions (fewer rows than columns, columns that repeat others), it is the shortest in
+        units of the columns' lengths, with a warning; a constant column beside an intercept has coefficient 0.
+
+        Args:
+            ridge: A number of at least 0. It leaves the intercept alone, and since the weights sum to about n, it has
+                the strength that it would have on all rows.
+            labels: The labels of `selection.ids`, in that order, if they come from elsewhere.
+
+        Returns:
+            The fit.
         """
         ridge = positive("ridge", ridge, zero=True)
         weights = self.selection.weights
@@ -132,35 +150,42 @@ def select(
     progress: bool | Progress | None = None,
     **options: Unpack[RegressionOptions],
 ) -> RegressionSelection:
-    """Select `budget` weighted rows of A, ask their labels b, and be ready to fit: the paper's Algorithm 2.
+    """Select `budget` weighted rows of A and ask for their labels b, ready to fit: the paper's Algorithm 2.
 
-    A: a matrix in any form that `select` takes. As everywhere, its numbers are read as float32, so take the mean
-        off a column whose mean is a million times its spread.
-    b: the labels: a callable of row numbers, an array of n, a file with a column `label`, an `Oracle`, or None.
-        None takes the target column that A was opened with, and if there is none, no label is asked.
-    budget: rows out, medoids and draws together; each costs a label. Where the medoids are not kept (the paper),
-        they are asked beyond it.
-    clusters: how many medoids, or a `Clustering` with z=1; at most a tenth of the rows by default. Of the budget
-        it is a tenth, and a third with `LeverageMixture`; where the medoids are not kept, it is a tenth of the rows.
-    pilot: by default `Centers(keep=True)`: medoids come out with certainty and weight 1, and the draw is among
-        the others; with `LeverageMixture` no label is asked first, and x₀ is the fit on what was drawn.
-    score: by default `Distance(floor=0.3, power=2)`, since the loss is a square; `LeverageMixture()` looks at
-        leverage scores as well; `Sensitivity(holder)` is the paper's (⟨â,x₀⟩ − b̂)² + Λ‖a − â‖.
-    design: by default `Pivotal()`.
-    given, exclude: rows that come out in any case, and rows that never do.
-    intercept: whether x₀, leverage scores and fits have a constant beside A's columns.
-
-    The paper's own run, to the letter (it says how many rows, the medoids, it can never draw):
+    The paper's own run, to the letter (it warns how many rows, the medoids, it can never draw):
     `clusters=n // 10, pilot=Centers(keep=False), score=Sensitivity(holder=inf), design=Independent(),
     intercept=False`.
 
-    >>> A = np.random.default_rng(0).normal(size=(1000, 3))
-    >>> found = select(A, lambda ids: A[ids] @ [1.0, 2.0, 3.0] + 4.0, budget=50)
-    >>> found
-    RegressionSelection(50 of 1000 rows, 50 labels asked, seed=0)
-    >>> fit = found.fit()
-    >>> fit.coefficients.round(4), round(fit.intercept, 4)
-    (array([1., 2., 3.]), 4.0)
+    Args:
+        A: A matrix in any form that `open_rows` takes. Its numbers are read as float32, so subtract the mean from a
+            column whose mean is a million times its spread.
+        b: The labels: a callable of row numbers, an array of n, a file with a column `label`, or an `Oracle`. None
+            takes the target column that A was opened with; if there is none, no label is asked.
+        budget: How many rows come out, medoids and draws together; each costs one label. If the medoids are not kept
+            (as in the paper), their labels are asked in addition.
+        seed: The seed.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
+        options: The options of `cs.select`, with other defaults, and `intercept` (whether x₀, leverage scores and fits
+            have a constant beside A's columns, by default True). `clusters` is the number of medoids or a `Clustering`
+            with z=1: by default a tenth of the budget (a third with `LeverageMixture`, a tenth of the rows if medoids
+            are not kept), and at most a tenth of the rows. `pilot` is `Centers(keep=True)`: medoids come out with
+            certainty and weight 1, and the draw is among the others; with `LeverageMixture` no label is asked first,
+            and x₀ is the fit on what was drawn. `score` is `Distance(floor=0.3, power=2)`, since the loss is a square;
+            `LeverageMixture()` uses leverage scores as well; `Sensitivity(holder)` is the paper's
+            (⟨â,x₀⟩ − b̂)² + Λ‖a − â‖. `design` is `Pivotal()`.
+
+    Returns:
+        The selection, with its features and labels; `fit()` fits.
+
+    Example:
+        >>> A = np.random.default_rng(0).normal(size=(1000, 3))
+        >>> found = select(A, lambda ids: A[ids] @ [1.0, 2.0, 3.0] + 4.0, budget=50)
+        >>> found
+        RegressionSelection(50 of 1000 rows, 50 labels asked, seed=0)
+        >>> fit = found.fit()
+        >>> fit.coefficients.round(4), round(fit.intercept, 4)
+        (array([1., 2., 3.]), 4.0)
     """
     rows, progress = open_rows(A), choose(progress)
     oracle = as_oracle(rows.targets if b is None and rows.target_name else b, LABEL)

@@ -49,17 +49,27 @@ LABEL_TYPES = {bool: "bool", int: "int64", float: "double", str: "string"}
 
 
 def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) -> Path:
-    """Write a Selection to `.parquet`, `.csv` or `.jsonl`, a Clustering to `.npz`; the whole file or nothing.
+    """Write a selection to `.parquet`, `.csv` or `.jsonl`, or a clustering to `.npz`: the whole file or nothing.
 
-    table: whatever `open_rows` takes, all n rows or only the selected ones; its columns are written beside the
-        selection's own, so that the file is ready to train on. One that has the name of such a column becomes
-        `table_NAME`. `load` ignores it.
+    Args:
+        value: A `Selection` or a `Clustering`.
+        path: The file; its suffix decides the format.
+        table: Anything that `open_rows` takes, all n rows or only the selected ones. Its columns are written beside the
+            selection's own, so that the file is ready to train on. A column whose name is taken becomes `table_NAME`.
+            `load` ignores these columns.
 
-    >>> import numpy as np, tempfile, coresift as cs
-    >>> picked = cs.select(np.random.default_rng(0).normal(size=(100, 2)), budget=10)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     load(save(picked, folder + "/picked.parquet")) == picked
-    True
+    Returns:
+        The path.
+
+    Raises:
+        InputError: If the suffix does not fit, or the table does not have the selection's rows.
+
+    Example:
+        >>> import numpy as np, tempfile, coresift as cs
+        >>> picked = cs.select(np.random.default_rng(0).normal(size=(100, 2)), budget=10)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     load(save(picked, folder + "/picked.parquet")) == picked
+        True
     """
     path = Path(path)
     if not isinstance(value, (Selection, Clustering)):
@@ -78,7 +88,24 @@ def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) 
 
 
 def load(path: str | Path) -> Selection | Clustering:
-    """Read what `save` wrote, by the file's suffix; it is equal to what was saved."""
+    """Read what `save` wrote.
+
+    Args:
+        path: The file; its suffix says what it holds.
+
+    Returns:
+        A `Selection`, a `WeightedSelection` or a `Clustering`, equal to what was saved.
+
+    Raises:
+        InputError: If there is no such file, coresift did not write it, or it is damaged.
+
+    Example:
+        >>> import numpy as np, tempfile, coresift as cs
+        >>> clusters = cs.cluster(np.random.default_rng(0).normal(size=(100, 2)), 5)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     load(save(clusters, folder + "/clusters.npz")) == clusters
+        True
+    """
     path = Path(path)
     check_suffix(path, (*SELECTION_SUFFIXES, CLUSTERING_SUFFIX), "a file of coresift")
     if not path.is_file():

@@ -52,20 +52,30 @@ def cluster(
 ) -> Clustering:
     """Cluster rows around k of them, for the cost Σ ‖e − c(e)‖^z (z = 2: k-means, z = 1: k-median).
 
-    `normalize` gives every row length 1 first, for embeddings that are compared by cosine. Fewer centers come
-    out, with a warning, when there are fewer distinct rows.
+    With many centers, rows find theirs on principal axes and among a few candidates if that raises the cost of sample
+    rows by at most `tolerance`. The result's `search` says which way it was, and why.
 
-    `strata` has a class for every row (labels of any kind, or the name of a column of the rows' table): no cluster
-    then crosses a class, and the k centers are shared over the classes by size and spread, at least one each.
+    Args:
+        rows: Anything that `open_rows` takes.
+        k: How many clusters. If fewer rows are distinct, that many come out, with a warning.
+        z: The power of the distances in the cost.
+        seed: The seed.
+        normalize: Whether to give every row length 1 first, for embeddings that are compared by cosine.
+        strata: One class per row (labels of any kind, or the name of a column of the rows' table). No cluster then
+            crosses a class, and the centers are shared over the classes by size and spread, at least one each.
+        exact: Whether to compare every row with every center.
+        tolerance: By how much, relatively, the faster search may raise the cost.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
 
-    With many centers, rows find theirs on principal axes and among a few candidates where that raises the cost of
-    sample rows by at most `tolerance`; `exact` compares every row with every center. The result's `search` says
-    which it was, and why.
+    Returns:
+        The clustering: centers, labels and distances.
 
-    >>> import numpy as np
-    >>> found = cluster(np.array([[0.0], [0.1], [5.0], [5.1], [5.2]]), k=2, seed=1)
-    >>> found.k, sorted(found.sizes.tolist()), found.search
-    (2, [2, 3], 'exact: few centers')
+    Example:
+        >>> import numpy as np
+        >>> found = cluster(np.array([[0.0], [0.1], [5.0], [5.1], [5.2]]), k=2, seed=1)
+        >>> found.k, sorted(found.sizes.tolist()), found.search
+        (2, [2, 3], 'exact: few centers')
     """
     rows = open_rows(rows)
     k, z, seed = whole("k", k), positive("z", z), whole("seed", seed, least=0)

@@ -92,31 +92,39 @@ def compare_methods(
 ) -> Comparison:
     """Compare methods on the same rows with the same seeds and budgets, each in processes of its own.
 
-    rows: as `select` takes them.
-    losses: the loss of every row, as an array or a file: methods ask for some of them, and their estimates of the
-        total are held against the true one. With `train` a callable, or None, is enough.
-    methods: names, with options in brackets where wanted ("paper(holder=0.1)", "coresift(design=Poisson)"); texts
-        such as "module:function"; functions (rows, losses, budget, seed) -> Selection; or a mapping of labels to
-        those. An option that is the name of a .npy file stands for its array.
-    budgets: numbers of losses that a method may use, and of rows that it may select. `paper` asks k centers and
-        draws budget − k rows.
-    seeds: how many, or which.
-    out: a folder for the results: comparison.md, .csv, .json and .svg, and runs.jsonl, which keeps every run as it
-        comes. The same call again goes on where it was; more seeds, budgets or methods can be added.
-    train: a function (or "module:function") of a Selection that returns a score; methods are then judged by it.
-        `higher`: a larger score is better.
-    reference: the method that others are compared with, "uniform" if it is among them, else the first.
-    processes, threads: how many selections run at a time (by default one a core), and how many threads each has.
-    timeout: seconds after which a run (selection and training) has failed; a minute more for imports.
-    plot: by default one is drawn where matplotlib is installed.
+    A method that raises, crashes or runs out of memory gets a failed line; the others go on.
 
-    A method that raises, crashes or runs out of memory has a failed line; the others go on.
+    Args:
+        rows: Anything that `open_rows` takes.
+        losses: The loss of every row, as an array or a file: methods ask for some of them, and their estimates of the
+            total are compared with the true one. With `train`, a callable or None is enough.
+        methods: Names, with options in parentheses if needed ("paper(holder=0.1)", "coresift(design=Poisson)"); texts
+            such as "module:function"; functions (rows, losses, budget, seed) -> Selection; or a mapping of labels to
+            those. An option that is the name of a .npy file stands for its array.
+        budgets: Numbers of losses that a method may use, and of rows that it may select. `paper` asks k centers and
+            draws budget − k rows.
+        seeds: How many, or which.
+        out: A folder for the results: comparison.md, .csv, .json and .svg, and runs.jsonl, which keeps every run. The
+            same call again goes on where it stopped; you can add seeds, budgets or methods.
+        train: A function (or "module:function") that takes a selection and returns a score to judge methods by.
+        higher: Whether a larger score is better.
+        reference: The method to compare the others with; by default "uniform" if it is among them, else the first.
+        confidence: The confidence level of the intervals.
+        processes: How many selections run at a time, by default one per core.
+        threads: How many threads each of them has.
+        timeout: Seconds after which a run (selection and training) has failed; imports get a minute more.
+        plot: Whether to draw a plot; by default, if matplotlib is installed.
+        progress: Whether to show a progress bar.
 
-    >>> import numpy as np
-    >>> rows = np.random.default_rng(0).normal(size=(500, 3))
-    >>> found = compare_methods(rows, rows[:, 0] ** 2, ["distance", "uniform"], budgets=[50], seeds=3)
-    >>> [(line.method, line.budget, line.seeds) for line in found.lines]
-    [('distance', 50, 3), ('uniform', 50, 3)]
+    Returns:
+        The comparison: one line per budget and method.
+
+    Example:
+        >>> import numpy as np
+        >>> rows = np.random.default_rng(0).normal(size=(500, 3))
+        >>> found = compare_methods(rows, rows[:, 0] ** 2, ["distance", "uniform"], budgets=[50], seeds=3)
+        >>> [(line.method, line.budget, line.seeds) for line in found.lines]
+        [('distance', 50, 3), ('uniform', 50, 3)]
     """
     if loading.is_set():
         raise InputError(

@@ -20,7 +20,19 @@ from coresift.inclusion import fixed_size_inclusion, parts
 from coresift.progress import Progress, stage
 from coresift.recipes import Job
 from coresift.selection import no_pilot
-from coresift.types import Bools, Clustering, Evidence, Floats, Frame, Interval, Ints, PilotPlan, PilotSample, Score, Singles
+from coresift.types import (
+    Bools,
+    Clustering,
+    Evidence,
+    Floats,
+    Frame,
+    Interval,
+    Ints,
+    PilotPlan,
+    PilotSample,
+    Score,
+    Singles,
+)
 from coresift.variance import spread_terms
 
 # The probes are split into thirds, this many times. A third and the centers are about as many as a pilot has; the

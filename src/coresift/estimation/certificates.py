@@ -135,21 +135,30 @@ def certify(
 ) -> Certificate:
     """Say how far off the estimated total loss can be, from the losses of all selected rows.
 
-    losses: one for each of `selection.ids`, in that order.
-    upper: a number that no row's loss exceeds, drawn or not. With independent draws (`Independent`, no random pilot)
-        the interval is then a finite-sample one, by the empirical Bernstein inequality; otherwise it is asymptotic.
-    clustering: the one that the selection was made with, for the conditional part.
-    holder: Λ, one or one per cluster, if it is another than the selection was made with.
-    epsilon, delta: the error and failure probability that the conditional part is to count the draws for.
-    method: the estimator, as in `estimate`.
+    Args:
+        selection: The selection.
+        losses: One loss for each of `selection.ids`, in that order.
+        upper: A number that no row's loss exceeds, drawn or not. With independent draws (`Independent`, no random
+            pilot) the interval is then a finite-sample one, by the empirical Bernstein inequality; otherwise it is
+            asymptotic.
+        clustering: The clustering that the selection was made with, for the conditional part.
+        holder: Λ, one number or one per cluster, if it is not the one that the selection was made with.
+        epsilon: The error for which the conditional part counts the draws.
+        delta: The failure probability for which the conditional part counts the draws.
+        method: The estimator, as in `estimate`.
+        confidence: The confidence level of the interval.
 
-    >>> import numpy as np, coresift as cs
-    >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
-    >>> loss, clustering = np.abs(rows[:, 0]), cs.cluster(rows, 20, seed=0)
-    >>> picked = cs.select(rows, loss, budget=400, clusters=clustering, recipe=cs.recipes.paper(holder=1.0))
-    >>> certificate = cs.certify(picked, loss[picked.ids], upper=4.0, clustering=clustering)
-    >>> certificate.statistical.kind, certificate.conditional.theorem
-    ('finite-sample', 'sampling')
+    Returns:
+        The interval (`statistical`) and, with a clustering, what the theorem says under a stated Λ (`conditional`).
+
+    Example:
+        >>> import numpy as np, coresift as cs
+        >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
+        >>> loss, clustering = np.abs(rows[:, 0]), cs.cluster(rows, 20, seed=0)
+        >>> picked = cs.select(rows, loss, budget=400, clusters=clustering, recipe=cs.recipes.paper(holder=1.0))
+        >>> certificate = cs.certify(picked, loss[picked.ids], upper=4.0, clustering=clustering)
+        >>> certificate.statistical.kind, certificate.conditional.theorem
+        ('finite-sample', 'sampling')
     """
     method = check_method(selection, method)
     values = loss_vector(losses, selection.ids)

@@ -58,10 +58,11 @@ class Method(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HorvitzThompson(Strategy):
-    """Σ w·y, the plain weighted total: unbiased for any values; its variance is that of the values (the default).
+    """Σ w·y, the plain weighted total (the default): unbiased for any values; its variance is that of the values.
 
-    >>> HorvitzThompson()
-    HorvitzThompson()
+    Example:
+        >>> HorvitzThompson()
+        HorvitzThompson()
     """
 
     label: ClassVar[str] = "weighted total"
@@ -91,19 +92,22 @@ class HorvitzThompson(Strategy):
 class Difference(Strategy):
     """Σŷ + Σ w·(y − ŷ), with a prediction ŷ for every row, made without the values of the draw.
 
-    Unbiased however wrong the predictions are; its variance is that of y − ŷ, so predictions help when they are
+    It is unbiased however wrong the predictions are. Its variance is that of y − ŷ, so predictions help if they are
     nearer to the values than 0 is, scale included. Use it with a cheap model's losses, or with the losses of the
-    centers (`center_predictions`); where the scale is in doubt, use `GeneralizedRegression`. `predictions` has n
-    numbers, NaN for the rows that were excluded.
+    centers (`center_predictions`); if the scale is in doubt, use `GeneralizedRegression`.
 
-    >>> import numpy as np, coresift as cs
-    >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
-    >>> loss, cheap = rows[:, 0] ** 2, rows[:, 0] ** 2 + 0.1 * rows[:, 1]
-    >>> picked = cs.select(rows, losses=loss, budget=100)
-    >>> plain = cs.estimate(picked, loss[picked.ids])
-    >>> better = cs.estimate(picked, loss[picked.ids], method=cs.estimators.Difference(cheap))
-    >>> better.total.standard_error < 0.2 * plain.total.standard_error
-    True
+    Args:
+        predictions: One number for each of the n rows, NaN for rows that were excluded.
+
+    Example:
+        >>> import numpy as np, coresift as cs
+        >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
+        >>> loss, cheap = rows[:, 0] ** 2, rows[:, 0] ** 2 + 0.1 * rows[:, 1]
+        >>> picked = cs.select(rows, losses=loss, budget=100)
+        >>> plain = cs.estimate(picked, loss[picked.ids])
+        >>> better = cs.estimate(picked, loss[picked.ids], method=cs.estimators.Difference(cheap))
+        >>> better.total.standard_error < 0.2 * plain.total.standard_error
+        True
     """
 
     predictions: Any
@@ -139,20 +143,23 @@ class GeneralizedRegression(Strategy):
 
     This is the generalized regression estimator (GREG). It is also Σ w·g·y with calibrated weights w·g (`weights`),
     for which the columns' totals are exactly the known ones. Its bias is of order 1/rows selected, smaller than its
-    standard error by a factor of order 1/√rows; its variance is that of the residuals, so it never loses much to the
-    plain total unless there are many columns for few rows. Use it when columns explain the values on an unknown scale.
+    standard error by a factor of order 1/√rows; its variance is that of the residuals, so it is never much worse than
+    the plain total unless there are many columns for few rows. Use it when columns explain the values on an unknown
+    scale.
 
-    columns: numbers for all n rows (NaN for those that were excluded), one column or several; or, with `totals`,
-        for the selected rows alone, in the order of `selection.ids`.
-    totals: the columns' totals over all rows, if `columns` is about the selected rows.
-    intercept: take the number of rows as one more known total.
+    Args:
+        columns: Numbers for all n rows (NaN for those that were excluded), one column or several; or, with `totals`,
+            for the selected rows alone, in the order of `selection.ids`.
+        totals: The columns' totals over all rows, if `columns` is about the selected rows.
+        intercept: Whether the number of rows is one more known total.
 
-    >>> import numpy as np, coresift as cs
-    >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
-    >>> picked = cs.select(rows, losses=rows[:, 0] ** 2, budget=100)
-    >>> weights = cs.estimators.GeneralizedRegression(rows).weights(picked)
-    >>> bool(np.allclose(weights @ rows[picked.ids], rows.sum(axis=0))), round(float(weights.sum()))
-    (True, 1000)
+    Example:
+        >>> import numpy as np, coresift as cs
+        >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
+        >>> picked = cs.select(rows, losses=rows[:, 0] ** 2, budget=100)
+        >>> weights = cs.estimators.GeneralizedRegression(rows).weights(picked)
+        >>> bool(np.allclose(weights @ rows[picked.ids], rows.sum(axis=0))), round(float(weights.sum()))
+        (True, 1000)
     """
 
     columns: Any
@@ -240,14 +247,23 @@ class _Fit:
 
 
 def center_predictions(clustering: Clustering, losses: Any, exclude: Any = None) -> Floats:
-    """Return ŷ(e) = the loss of e's center, for every row, from one loss per center; NaN for excluded rows.
+    """Return ŷ(e), the loss of e's center, for every row e.
 
-    >>> import numpy as np, coresift as cs
-    >>> rows = np.array([[0.0], [0.1], [5.0], [5.1]])
-    >>> clustering = cs.cluster(rows, 2, seed=0)
-    >>> losses = rows[clustering.centers, 0].round()
-    >>> center_predictions(clustering, losses)
-    array([0., 0., 5., 5.])
+    Args:
+        clustering: The clustering.
+        losses: One loss per center.
+        exclude: Rows that were excluded.
+
+    Returns:
+        One number per row, NaN for excluded rows.
+
+    Example:
+        >>> import numpy as np, coresift as cs
+        >>> rows = np.array([[0.0], [0.1], [5.0], [5.1]])
+        >>> clustering = cs.cluster(rows, 2, seed=0)
+        >>> losses = rows[clustering.centers, 0].round()
+        >>> center_predictions(clustering, losses)
+        array([0., 0., 5., 5.])
     """
     levels = _numbers("losses", losses, (1,))
     if levels.size != clustering.k or not np.all(np.isfinite(levels)):
@@ -263,14 +279,23 @@ def difference_weights(
     """Return the rows and weights whose weighted total is `Difference` with `center_predictions`, for any values.
 
     The selected rows keep their weights, and center i is added with n_i − Σ w over the selected rows of its cluster,
-    which may be below 0. `exclude` is what `select` was told to exclude.
+    which may be below 0.
 
-    >>> import numpy as np, coresift as cs
-    >>> rows = np.random.default_rng(0).normal(size=(100, 2))
-    >>> clustering = cs.cluster(rows, 5, seed=0)
-    >>> ids, weights = difference_weights(cs.select(rows, budget=20, clusters=clustering), clustering)
-    >>> round(float(weights.sum()), 9)
-    100.0
+    Args:
+        selection: The selection.
+        clustering: The clustering that it was made with.
+        exclude: The rows that `select` was told to exclude.
+
+    Returns:
+        The row numbers, and one weight per row.
+
+    Example:
+        >>> import numpy as np, coresift as cs
+        >>> rows = np.random.default_rng(0).normal(size=(100, 2))
+        >>> clustering = cs.cluster(rows, 5, seed=0)
+        >>> ids, weights = difference_weights(cs.select(rows, budget=20, clusters=clustering), clustering)
+        >>> round(float(weights.sum()), 9)
+        100.0
     """
     check_clustering(selection, clustering)
     excluded = row_numbers("exclude", exclude, clustering.n)

@@ -55,26 +55,36 @@ def embed(
     engine: Engine | None = None,
     progress: bool | Progress | None = None,
 ) -> Rows:
-    """Embed texts, or images and other inputs of a torch module, and return the rows.
+    """Embed texts, or images and other inputs of a torch module.
 
-    source: for a text model, a list of texts, or a table with the column `text`: a Parquet, Arrow, CSV or JSONL file,
-        a folder or glob of them, a folder of `datasets`, an Arrow table or a `Dataset`. For a torch module a tensor,
-        an array or a data set of inputs, or of pairs of an input and a label.
-    model: the folder or hub name of a sentence-transformers model or of a transformers encoder, or a torch module.
-    out: a folder to write; `open_rows(out)` and the command line take it as rows, with the table's ids. Called again
-        with the same texts and options, it goes on after a kill, or finds that all is done. None: in memory.
-    pooling, normalize: "mean" or "cls"; whether vectors get length 1. By default as the model says.
-    max_length: how many tokens of a text count at most, by default as many as the model takes.
-    batch: how many items at a time; those of one batch are of like length.
-    dtype: "float16" or "float32".
-    collate: how a list of items becomes a batch for a torch module, by default torch's own way.
-    device: "cpu", "cuda" or "mps"; by default the best there is, and for a torch module where it is.
-    engine: with `Ray`, texts are encoded on its cluster, by one actor for each GPU or, without any, for each `threads`
-        CPUs; the model must lie in the same folder on all nodes.
+    Args:
+        source: For a text model, a list of texts, or a table with the column `text`: a Parquet, Arrow, CSV or JSONL
+            file, a folder or glob of them, a folder of `datasets`, an Arrow table or a `Dataset`. For a torch module, a
+            tensor, an array or a data set of inputs, or of pairs of an input and a label.
+        model: The folder or hub name of a sentence-transformers model or a transformers encoder, or a torch module.
+        out: A folder to write; `open_rows(out)` and the command line take it as rows, with the table's ids. Called
+            again with the same texts and options, it resumes after a kill, or finds that everything is done. None
+            keeps the rows in memory.
+        text: The column of texts.
+        id_column: The column of ids, by default `id` if there is one.
+        pooling: "mean" or "cls", by default as the model says.
+        normalize: Whether vectors get length 1, by default as the model says.
+        max_length: How many tokens of a text count at most, by default as many as the model takes.
+        batch: How many items at a time; the items of a batch have similar lengths.
+        dtype: "float16" or "float32".
+        collate: How a list of items becomes a batch for a torch module, by default torch's own way.
+        device: "cpu", "cuda" or "mps"; by default the best there is, and for a torch module the one it is on.
+        engine: With `Ray`, texts are encoded on its cluster, by one actor per GPU or, if there are none, per `threads`
+            CPUs. The model must be in the same folder on all nodes.
+        progress: Whether to show a progress bar.
 
-    >>> import torch
-    >>> embed(torch.eye(3), torch.nn.Linear(3, 2))
-    Rows(n=3, d=2)
+    Returns:
+        The rows.
+
+    Example:
+        >>> import torch
+        >>> embed(torch.eye(3), torch.nn.Linear(3, 2))
+        Rows(n=3, d=2)
     """
     if isinstance(model, torch.nn.Module):
         _refuse_text_options(pooling=pooling, max_length=max_length, id_column=id_column)
@@ -108,12 +118,27 @@ def last_layer(
     device: str | None = None,
     progress: bool | Progress | None = None,
 ) -> Rows:
-    """Return what goes into the last linear layer of a model, or into `layer`, as one row an item.
+    """Return the inputs of the last linear layer of a model, or of `layer`, as one row per item.
 
-    >>> import torch
-    >>> network = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
-    >>> last_layer(network, torch.ones(5, 4))
-    Rows(n=5, d=3)
+    Args:
+        model: A torch module.
+        dataset: A tensor, an array or a data set of inputs, or of pairs of an input and a label.
+        out: A folder to write, as in `embed`, or None to keep the rows in memory.
+        layer: The layer, by default the last linear one.
+        batch: How many items at a time.
+        dtype: "float16" or "float32".
+        collate: How a list of items becomes a batch, by default torch's own way.
+        device: "cpu", "cuda" or "mps"; by default the one that the model is on.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The rows.
+
+    Example:
+        >>> import torch
+        >>> network = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+        >>> last_layer(network, torch.ones(5, 4))
+        Rows(n=5, d=3)
     """
     encoder = ModuleEncoder(model, layer=layer or last_linear(model), collate=collate)
     with evaluating(model, device):

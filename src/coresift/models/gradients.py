@@ -26,17 +26,22 @@ AT_ONCE = 2**26  # numbers that the gradients of several rows may be held in
 
 
 def gradient_norms(loss: RowLoss, *, way: str | None = None, batch: int | None = None) -> RowValues:
-    """Return ‖∇_θ ℓ(e)‖² of each row over all parameters that are trained, for `select(losses=...)`.
+    """Return the squared gradient norm ‖∇_θ ℓ(e)‖² of each row over all trained parameters, for `select(losses=...)`.
 
-    loss: what `classifier_loss` or `text_loss` returned.
-    way: "layers", "vmap" or "loop"; by default the first of these that agrees with the loop on two rows.
-    batch: how many rows at a time, by default as for the loss.
+    Args:
+        loss: What `classifier_loss` or `text_loss` returned.
+        way: "layers", "vmap" or "loop"; by default the first of these that agrees with the loop on two rows.
+        batch: How many rows at a time, by default as for the loss.
 
-    >>> from coresift.models import classifier_loss
-    >>> network = torch.nn.Linear(4, 3)
-    >>> norms = gradient_norms(classifier_loss(network, (torch.ones(10, 4), torch.zeros(10, dtype=torch.long))))
-    >>> norms(np.array([2, 7])).shape
-    (2,)
+    Returns:
+        A callable that takes row numbers and returns one number per row.
+
+    Example:
+        >>> from coresift.models import classifier_loss
+        >>> network = torch.nn.Linear(4, 3)
+        >>> norms = gradient_norms(classifier_loss(network, (torch.ones(10, 4), torch.zeros(10, dtype=torch.long))))
+        >>> norms(np.array([2, 7])).shape
+        (2,)
     """
     if way is not None and way not in WAYS:
         refuse("way", f"one of {', '.join(WAYS)}", repr(way))
@@ -48,8 +53,22 @@ def gradient_norms(loss: RowLoss, *, way: str | None = None, batch: int | None =
 def last_layer_gradient_norms(loss: RowLoss, *, layer: Any = None, batch: int | None = None) -> RowValues:
     """Return the squared gradient norm of each row over the last linear layer alone, without a backward pass.
 
-    For cross-entropy it is ‖p − y‖²·(‖h‖² + 1): p are the predicted probabilities, y the class, h what goes into the
-    layer (and 1 is the bias, if there is one). It is much cheaper than all parameters, and not the same.
+    For cross-entropy it is ‖p − y‖²·(‖h‖² + 1): p are the predicted probabilities, y the class, h the input of the
+    layer (and 1 is for the bias, if there is one). It is much cheaper than over all parameters, and not the same.
+
+    Args:
+        loss: What `classifier_loss` returned, or `text_loss` for a classifier.
+        layer: The layer, by default the last linear one.
+        batch: How many rows at a time, by default as for the loss.
+
+    Returns:
+        A callable that takes row numbers and returns one number per row.
+
+    Example:
+        >>> from coresift.models import classifier_loss
+        >>> loss = classifier_loss(torch.nn.Linear(4, 3), (torch.ones(10, 4), torch.zeros(10, dtype=torch.long)))
+        >>> last_layer_gradient_norms(loss)(np.array([2, 7])).shape
+        (2,)
     """
     if not isinstance(loss, ClassifierLoss | TextClassifierLoss):
         refuse("loss", "that of a classifier", type(loss).__name__)

@@ -245,14 +245,21 @@ def classifier_loss(
 ) -> ClassifierLoss:
     """Return the cross-entropy of each row under a torch classifier, for `select(losses=...)`.
 
-    dataset: a torch data set of pairs (input, class) or of dicts with `labels`, or a pair of arrays or tensors.
-    collate: how a list of items becomes a batch, by default torch's own way.
-    batch, device: how many rows at a time, and where ("cpu", "cuda", "mps"; by default where the model is).
+    Args:
+        model: A torch module that returns one logit per class.
+        dataset: A torch data set of pairs (input, class) or of dicts with `labels`, or a pair of arrays or tensors.
+        collate: How a list of items becomes a batch, by default torch's own way.
+        batch: How many rows at a time.
+        device: "cpu", "cuda" or "mps"; by default the one that the model is on.
 
-    >>> import torch
-    >>> loss = classifier_loss(torch.nn.Linear(4, 3), (torch.ones(10, 4), torch.zeros(10, dtype=torch.long)))
-    >>> loss(np.array([2, 7])).shape
-    (2,)
+    Returns:
+        A callable that takes row numbers and returns one loss per row.
+
+    Example:
+        >>> import torch
+        >>> loss = classifier_loss(torch.nn.Linear(4, 3), (torch.ones(10, 4), torch.zeros(10, dtype=torch.long)))
+        >>> loss(np.array([2, 7])).shape
+        (2,)
     """
     return ClassifierLoss(model, dataset, collate=collate, batch=batch, device=device)
 
@@ -272,14 +279,24 @@ def text_loss(
 ) -> TextLoss:
     """Return the loss of each row of a table of texts under a language model or text classifier.
 
-    A seq2seq model's is the mean over the tokens of `target` given `text`; a causal model's the mean over the tokens
-    of `target` after the prompt `text`, or without a target over those of `text`; a classifier's the cross-entropy
-    of the class in `target`. Padding and prompt do not count. A row with no token to predict has loss 0.
+    For a seq2seq model it is the mean over the tokens of `target` given `text`; for a causal model the mean over the
+    tokens of `target` after the prompt `text`, or without a target over those of `text`; for a classifier the
+    cross-entropy of the class in `target`. Padding and prompt do not count. A row with no token to predict has loss 0.
 
-    model: a folder or hub name, or a transformers model, which needs its `tokenizer` too.
-    source: a table as for `embed`, or a dict of lists of texts.
-    prefix: stands before every text ("translate English to German: "). separator: between prompt and target.
-    max_length: how many tokens count at most, by default as many as the model takes.
+    Args:
+        model: A folder or hub name, or a transformers model, which needs its `tokenizer` too.
+        source: A table as for `embed`, or a dict of lists of texts.
+        text: The column of texts.
+        target: The column of targets: texts, or classes for a classifier.
+        tokenizer: The model's tokenizer, if `model` is not a name.
+        prefix: A text to put before every text, such as "translate English to German: ".
+        separator: A text to put between prompt and target, for a causal model.
+        max_length: How many tokens count at most, by default as many as the model takes.
+        batch: How many rows at a time.
+        device: "cpu", "cuda" or "mps"; by default the best there is, or the one that the model is on.
+
+    Returns:
+        A callable that takes row numbers and returns one loss per row.
     """
     if isinstance(model, str | Path):
         model, tokenizer, kind = load_scorer(model, device)

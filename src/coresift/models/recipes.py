@@ -20,10 +20,17 @@ Train: TypeAlias = Callable[[Ints, Floats | None], Any]
 
 @dataclass(frozen=True)
 class Costs:
-    """What a recipe has used: labels of rows, losses that a model was asked for, rows embedded, trainings.
+    """What a recipe used.
 
     A row counts once among the labels, whether its loss was asked, it was trained on, or both; only rows that an
-    estimate of Λ asked count again where they are drawn later.
+    estimate of Λ asked count again if they are drawn later.
+
+    Attributes:
+        labels: How many rows needed a label.
+        model_calls: How many losses a model was asked for.
+        embedded: How many rows were embedded.
+        rows: How many rows there are.
+        trainings: How often a model was trained.
     """
 
     labels: int
@@ -40,7 +47,14 @@ class Costs:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a recipe returns: the model, the selection that it was trained on, and what it cost."""
+    """What a recipe returns.
+
+    Attributes:
+        model: The trained model.
+        selection: The selection that it was trained on.
+        costs: What it cost.
+        warm: The model that was trained first, if there was one.
+    """
 
     model: Any
     selection: WeightedSelection
@@ -66,21 +80,32 @@ def image_recipe(
 
     This is the paper's recipe for image classification. `warm`·budget rows are drawn uniformly and trained on. Rows
     are then embedded by that model and clustered into `centers`·budget clusters, the losses of the centers are asked,
-    and the rest is drawn ∝ ℓ(c) + Λ‖e − c‖². Warm rows and centers are part of the budget, and the training set.
+    and the rest is drawn ∝ ℓ(c) + Λ‖e − c‖². Warm rows and centers are part of the budget and of the training set.
 
-    n: how many rows there are.
-    train: takes row numbers and their weights (None: unweighted) and returns a model, from the same start each time.
-    embed: takes the warm model and returns rows, such as `lambda model: last_layer(model, images)`.
-    losses: takes the warm model and returns a function of row numbers, such as `classifier_loss(model, data)`.
-    holder: Λ, a number or a word as in `Sensitivity`.
-    options: those of `select`. `pilot`, `score` and `design` put other parts in the place of the paper's:
-        `recipe=cs.recipes.default()` is this package's own.
+    Args:
+        n: How many rows there are.
+        budget: How many rows to train on.
+        train: Takes row numbers and their weights (None: unweighted), and returns a model, from the same start each
+            time.
+        embed: Takes the warm model and returns rows, such as `lambda model: last_layer(model, images)`.
+        losses: Takes the warm model and returns a function of row numbers, such as `classifier_loss(model, data)`.
+        holder: Λ, a number or a word as in `Sensitivity`.
+        warm: The part of the budget that is trained on first.
+        centers: The part of the budget that is centers.
+        weighted: Whether the final training gets the weights.
+        seed: The seed.
+        options: Those of `select`. `pilot`, `score` and `design` replace the paper's parts;
+            `recipe=cs.recipes.default()` is this package's own recipe.
 
-    >>> points = np.random.default_rng(0).normal(size=(500, 3))
-    >>> found = image_recipe(500, 50, train=lambda ids, weights: points[ids].mean(0),
-    ...                      embed=lambda model: points, losses=lambda model: lambda ids: points[ids, 0] ** 2)
-    >>> len(found.selection), found.costs.labels, found.costs.model_calls, found.costs.embedding_passes
-    (50, 50, 10, 1.0)
+    Returns:
+        The model, the selection and what it cost.
+
+    Example:
+        >>> points = np.random.default_rng(0).normal(size=(500, 3))
+        >>> found = image_recipe(500, 50, train=lambda ids, weights: points[ids].mean(0),
+        ...                      embed=lambda model: points, losses=lambda model: lambda ids: points[ids, 0] ** 2)
+        >>> len(found.selection), found.costs.labels, found.costs.model_calls, found.costs.embedding_passes
+        (50, 50, 10, 1.0)
     """
     whole("n", n)
     budget = whole("budget", budget, least=5)
@@ -112,17 +137,25 @@ def fine_tuning_recipe(
 ) -> Trained:
     """Embed, cluster, ask a model for a few losses, select, and fine-tune on the selection.
 
-    embed: returns the rows, such as `lambda: embed("corpus.parquet", "all-MiniLM-L6-v2", "embeddings", text="en")`.
-    losses: what `select` takes, such as `text_loss("t5-small", "corpus.parquet", text="en", target="de")`.
-    fine_tune: takes row numbers and their weights (None: unweighted) and returns the model.
-    options: those of `select`, whose defaults are this package's own. The paper's run is
-        `recipe=cs.recipes.paper_training(holder=0.1)`.
+    Args:
+        budget: How many rows to fine-tune on.
+        embed: Returns the rows, such as `lambda: embed("corpus.parquet", "all-MiniLM-L6-v2", "embeddings", text="en")`.
+        losses: What `select` takes, such as `text_loss("t5-small", "corpus.parquet", text="en", target="de")`.
+        fine_tune: Takes row numbers and their weights (None: unweighted), and returns the model.
+        weighted: Whether fine-tuning gets the weights.
+        seed: The seed.
+        options: Those of `select`, with this package's own defaults. The paper's run is
+            `recipe=cs.recipes.paper_training(holder=0.1)`.
 
-    >>> points = np.random.default_rng(0).normal(size=(500, 3))
-    >>> found = fine_tuning_recipe(50, embed=lambda: points, losses=lambda ids: points[ids, 0] ** 2,
-    ...                            fine_tune=lambda ids, weights: points[ids].mean(0))
-    >>> len(found.selection), found.costs.labels, found.costs.model_calls
-    (50, 50, 10)
+    Returns:
+        The model, the selection and what it cost.
+
+    Example:
+        >>> points = np.random.default_rng(0).normal(size=(500, 3))
+        >>> found = fine_tuning_recipe(50, embed=lambda: points, losses=lambda ids: points[ids, 0] ** 2,
+        ...                            fine_tune=lambda ids, weights: points[ids].mean(0))
+        >>> len(found.selection), found.costs.labels, found.costs.model_calls
+        (50, 50, 10)
     """
     rows = open_rows(embed())
     selection = select(rows, losses, budget, seed, **options)

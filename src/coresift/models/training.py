@@ -25,10 +25,20 @@ def training_weights(selection: Selection) -> Floats:
     The mean of w·s/N times a row's gradient over the s rows then has the mean gradient over all N rows as its
     expectation, so learning rates stay what they are.
 
-    >>> from coresift import select
-    >>> picked = select(np.random.default_rng(0).normal(size=(100, 2)), budget=10)
-    >>> round(float(training_weights(picked).mean()), 1)
-    1.0
+    Args:
+        selection: A selection with weights.
+
+    Returns:
+        One weight per selected row.
+
+    Raises:
+        InputError: If the selection has no weights.
+
+    Example:
+        >>> from coresift import select
+        >>> picked = select(np.random.default_rng(0).normal(size=(100, 2)), budget=10)
+        >>> round(float(training_weights(picked).mean()), 1)
+        1.0
     """
     if not isinstance(selection, WeightedSelection):
         raise InputError(NO_WEIGHTS)
@@ -37,9 +47,18 @@ def training_weights(selection: Selection) -> Floats:
 
 
 class Selected(torch.utils.data.Subset):  # type: ignore[misc]
-    """Some rows of a data set as a torch `Subset`, with a weight each; without weights all have 1.
+    """Some rows of a data set as a torch `Subset`, with one weight per row.
 
     An item is (item, weight); `weighing(collate)` makes batches of them. `weights` has all weights as a tensor.
+
+    Args:
+        dataset: A torch data set.
+        ids: Row numbers.
+        weights: One number per row, or None for 1 each.
+
+    Example:
+        >>> Selected(torch.arange(5), [1, 3], [2.0, 0.5])[1]
+        (tensor(3), tensor(0.5000))
     """
 
     def __init__(self, dataset: Any, ids: Any, weights: Any = None) -> None:
@@ -57,7 +76,22 @@ class Selected(torch.utils.data.Subset):  # type: ignore[misc]
 
 
 def subset(dataset: Any, selection: Selection, *, weighted: bool = True) -> Any:
-    """Return the selected rows of a data set with their `training_weights`; unweighted, as a plain torch `Subset`."""
+    """Return the selected rows of a torch data set.
+
+    Args:
+        dataset: The data set that was selected from.
+        selection: The selection.
+        weighted: Whether items come with their `training_weights`.
+
+    Returns:
+        A `Selected`, or a plain torch `Subset` if unweighted.
+
+    Example:
+        >>> from coresift import select
+        >>> rows = np.random.default_rng(0).normal(size=(100, 2))
+        >>> len(subset(torch.as_tensor(rows), select(rows, budget=10)))
+        10
+    """
     _check_length(dataset, selection)
     if weighted:
         return Selected(dataset, selection.ids, training_weights(selection))
@@ -65,7 +99,19 @@ def subset(dataset: Any, selection: Selection, *, weighted: bool = True) -> Any:
 
 
 def weighing(collate: Callable[[list[Any]], Any] | None = None) -> Callable[[list[Any]], Any]:
-    """Return a collate function for items of `Selected`: a dict gets the key "weight", a tuple one more entry."""
+    """Return a collate function for items of `Selected`.
+
+    Args:
+        collate: How a list of items without weights becomes a batch, by default torch's own way.
+
+    Returns:
+        A function that returns the batch with its weights: a dict gets the key "weight", a tuple one more entry.
+
+    Example:
+        >>> batch, weights = weighing()([(torch.tensor(3), torch.tensor(0.5)), (torch.tensor(4), torch.tensor(2.0))])
+        >>> batch.tolist(), weights.tolist()
+        ([3, 4], [0.5, 2.0])
+    """
     inner = collate or torch.utils.data.default_collate
 
     def run(items: list[Any]) -> Any:
@@ -83,7 +129,20 @@ def weighted_sampler(selection: Selection, draws: int | None = None, *, seed: in
 
     It goes with the unweighted subset: `DataLoader(subset(data, picked, weighted=False), sampler=...)`. The expected
     gradient of a draw is Σwg/Σw; multiply the loss by the sampler's `scale`, Σw/N, for Σwg/N, which is exactly
-    unbiased for the mean over all rows. `draws` an epoch, by default as many as there are rows.
+    unbiased for the mean over all rows.
+
+    Args:
+        selection: A selection with weights.
+        draws: How many draws per epoch, by default as many as there are selected rows.
+        seed: The seed.
+
+    Returns:
+        A torch `WeightedRandomSampler` with the attribute `scale`.
+
+    Example:
+        >>> from coresift import select
+        >>> len(weighted_sampler(select(np.random.default_rng(0).normal(size=(100, 2)), budget=10), draws=30))
+        30
     """
     weights = training_weights(selection)
     generator = torch.Generator().manual_seed(seed)
@@ -94,7 +153,17 @@ def weighted_sampler(selection: Selection, draws: int | None = None, *, seed: in
 
 
 def select_dataset(dataset: Any, selection: Selection, *, weighted: bool = True, column: str = WEIGHT) -> Any:
-    """Return the selected rows of a `datasets.Dataset`, with their `training_weights` in a column of their own."""
+    """Return the selected rows of a `datasets.Dataset`.
+
+    Args:
+        dataset: The data set that was selected from.
+        selection: The selection.
+        weighted: Whether to add the `training_weights` as a column.
+        column: The name of that column.
+
+    Returns:
+        A `datasets.Dataset`.
+    """
     _check_length(dataset, selection)
     picked = dataset.select(selection.ids)
     if not weighted:
@@ -105,16 +174,25 @@ def select_dataset(dataset: Any, selection: Selection, *, weighted: bool = True,
 
 
 def fit(estimator: Any, inputs: Any, targets: Any, selection: Selection, *, weighted: bool = True) -> Any:
-    """Fit a scikit-learn estimator on the selected rows of all inputs and targets, and return it.
+    """Fit a scikit-learn estimator on the selected rows of all inputs and targets.
 
-    Weights go in as `sample_weight`, as they are: their sum is about N, so a penalty has the strength that it would
-    have on all rows.
+    Args:
+        estimator: The estimator.
+        inputs: The inputs of all rows.
+        targets: The targets of all rows.
+        selection: The selection.
+        weighted: Whether the weights go in as `sample_weight`. Their sum is about N, so a penalty has the strength that
+            it would have on all rows.
 
-    >>> import coresift as cs
-    >>> from sklearn.linear_model import Ridge
-    >>> rows = np.random.default_rng(0).normal(size=(200, 3))
-    >>> fit(Ridge(), rows, rows.sum(1), cs.select(rows, budget=50)).coef_.round(1).tolist()
-    [1.0, 1.0, 1.0]
+    Returns:
+        The fitted estimator.
+
+    Example:
+        >>> import coresift as cs
+        >>> from sklearn.linear_model import Ridge
+        >>> rows = np.random.default_rng(0).normal(size=(200, 3))
+        >>> fit(Ridge(), rows, rows.sum(1), cs.select(rows, budget=50)).coef_.round(1).tolist()
+        [1.0, 1.0, 1.0]
     """
     _check_length(inputs, selection)
     _check_length(targets, selection)
@@ -129,16 +207,22 @@ def fit(estimator: Any, inputs: Any, targets: Any, selection: Selection, *, weig
 
 
 class Resampler:
-    """Selection in the manner of imbalanced-learn: `fit_resample(X, y)` returns the selected rows.
+    """Selection in the style of imbalanced-learn: `fit_resample(X, y)` returns the selected rows.
 
-    budget, losses, seed, options: as in `select`; `losses` may be a function of (X, y) that returns one. After it,
-    `selection_` has the selection, `sample_indices_` its row numbers and `sample_weight_` its weights. With
-    `by_class=True` no cluster crosses a class of y.
+    Afterwards `selection_` has the selection, `sample_indices_` its row numbers and `sample_weight_` its weights.
 
-    >>> rows = np.random.default_rng(0).normal(size=(200, 3))
-    >>> few, labels = Resampler(budget=20).fit_resample(rows, np.arange(200))
-    >>> few.shape, labels.shape
-    ((20, 3), (20,))
+    Args:
+        budget: How many rows to select.
+        losses: As in `select`, or a function of (X, y) that returns such losses.
+        seed: The seed.
+        by_class: Whether to keep clusters within the classes of y.
+        options: Other options of `select`.
+
+    Example:
+        >>> rows = np.random.default_rng(0).normal(size=(200, 3))
+        >>> few, labels = Resampler(budget=20).fit_resample(rows, np.arange(200))
+        >>> few.shape, labels.shape
+        ((20, 3), (20,))
     """
 
     def __init__(
@@ -195,11 +279,17 @@ def row_losses(outputs: Any, labels: Any, *, causal: bool) -> Any:
 
 
 def weighted_trainer(base: Any = None) -> Any:
-    """Return the transformers `Trainer` (or a subclass, `base`) with a loss that is weighted by a column "weight".
+    """Return the transformers `Trainer` with a loss that is weighted by a column "weight".
 
     The loss of a batch is the mean of weight times row loss, where a row's loss is its token mean, its cross-entropy
-    or its squared error. Rows without the column weigh 1, as in evaluation. The column reaches the collator: one that
-    pads texts must leave numbers alone, as transformers' own do.
+    or its squared error. Rows without the column have weight 1, as in evaluation. The column reaches the collator: one
+    that pads texts must leave numbers alone, as transformers' own do.
+
+    Args:
+        base: A subclass of `Trainer` to extend, by default `Trainer` itself.
+
+    Returns:
+        A subclass of `base`.
     """
     base = base or need("transformers").Trainer
 

@@ -56,28 +56,41 @@ def report(
     engine: Engine | None = None,
     progress: bool | Progress | None = None,
 ) -> Path:
-    """Write one HTML page that shows a selection; it works offline and loads nothing. Return its path.
+    """Write one HTML page that shows a selection; it works offline and loads nothing.
 
-    Of a run of `active_learning` the page shows a map by round, the learning curve and the balance of classes; it takes
+    For a run of `active_learning` the page shows a map by round, the learning curve and the class balance; it takes
     `title`, `engine` and `progress` alone.
 
-    Each part needs something to show it with; what is not given is left out, and the page says so.
+    Each part of the page needs something to show; a part that has nothing is left out, and the page says so.
 
-    rows: the rows that were selected from, for the map.
-    clustering: the clusters, for exact sizes and for their centers; without it they are estimated from the weights.
-    losses: of the selected rows, or of all (an array, or a file with row or id, and loss): total, mean, Hölder ratios.
-    table: a table with a line per row (Parquet, Arrow, CSV, JSON lines), by default that of `rows`; of it `text` and
-        `image` (encoded images; or an array of pixels, or a `.npy` file, instead of a name) are shown beside rows, and
-        `label` is a column of classes.
-    diagnosis: what `diagnose` returned, or a file that `coresift diagnose --json` wrote.
-    facts: another file, `.json`, for all that the page says.
+    Args:
+        selection: The selection.
+        path: The page to write, `.html`.
+        rows: The rows that were selected from, for the map.
+        clustering: The clusters, for exact sizes and for their centers; without it they are estimated from the weights.
+        losses: Of the selected rows or of all rows (an array, or a file with row or id, and loss), for the total, the
+            mean and Hölder ratios.
+        table: A table with one line per row (anything that `open_rows` takes), by default that of `rows`.
+        text: The column of the table with a text to show beside each row.
+        image: The column with encoded images; or an array of pixels, or a `.npy` file.
+        label: The column with classes.
+        diagnosis: What `diagnose` returned, or a file that `coresift diagnose --json` wrote.
+        title: The title of the page.
+        facts: A `.json` file to write as well, with everything that the page says.
+        engine: What runs the row blocks: threads, or a Ray cluster.
+        progress: Whether to show a progress bar.
 
-    >>> import numpy as np, tempfile, coresift as cs
-    >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
-    >>> picked = cs.select(rows, losses=np.abs(rows[:, 0]), budget=50)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     cs.report(picked, folder + "/picked.html", rows=rows, losses=np.abs(rows[:, 0])).stat().st_size < 2_000_000
-    True
+    Returns:
+        The path of the page.
+
+    Example:
+        >>> import numpy as np, tempfile, coresift as cs
+        >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+        >>> picked = cs.select(rows, losses=np.abs(rows[:, 0]), budget=50)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = cs.report(picked, folder + "/picked.html", rows=rows, losses=np.abs(rows[:, 0]))
+        ...     page.stat().st_size < 2_000_000
+        True
     """
     path = Path(path)
     check_target(path, SUFFIXES, "a report")
