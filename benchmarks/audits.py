@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from coresift.active_learning import Learned, complete, steps
 from scipy.stats import binomtest
 
 from benchmarks.features import Features, load
 from coresift.audits import audit_accuracy, draw_audit
 from coresift.heads import LogisticHead
+from coresift.learning import Learned, complete, steps
 
 RESULTS = Path(__file__).resolve().parent / "results"
 DATA = {"banking77": 1000, "fashion-mnist": 2000}

@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from coresift.active_learning import ROUNDS, Learned, complete, steps
-from coresift.active_learning.plan import Plan
 from numpy.typing import NDArray
 
 import coresift as cs
 from coresift.covering import cover
 from coresift.heads import LogisticHead
+from coresift.learning import ROUNDS, Learned, complete, steps
+from coresift.learning.plan import Plan
 
 Matrix = NDArray[np.float32]
 Ints = NDArray[np.int64]
