@@ -19,9 +19,9 @@ import numpy as np
 from scipy.stats import binomtest
 
 from benchmarks.features import Features, load
-from coresift.active_learning import Learned, complete, steps
 from coresift.audits import audit_accuracy, draw_audit
 from coresift.heads import LogisticHead
+from coresift.learning import Learned, complete, steps
 
 RESULTS = Path(__file__).resolve().parent / "results"
 DATA = {"banking77": 1000, "fashion-mnist": 2000}

@@ -1,24 +1,16 @@
-"""Speed and memory of two baselines: greedy k-center beside its own arithmetic, facility location beside apricot's.
+"""Speed of greedy k-center beside its own arithmetic.
 
-    python -m benchmarks.baselines                  both, about three minutes on two cores
-    python -m benchmarks.baselines k-center         one of them (the other's figures stay)
+    python -m benchmarks.baselines                  about a minute on two cores
 
 *The arithmetic* of k-center is the product of all rows with one chosen row, in blocks on all cores, as often as rows
-are chosen. Facility location runs on made-up rows; ours and apricot's choose in processes of their own, apricot's
-after its functions were compiled; the least of three and of two runs counts, and both choices are judged by
-Σ‖x − nearest chosen row‖². MNIST comes from the data folder. Writes `results/baselines.json` and
-`results/baselines.md`.
+are chosen. MNIST comes from the data folder. Writes `results/baselines.json` and `results/baselines.md`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -27,7 +19,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import coresift as cs
-from benchmarks.measuring import peak_memory
 from benchmarks.problems import data_folder
 from coresift.engine import available_cores
 
@@ -38,12 +29,7 @@ Facts = dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", help=", ".join(SECTIONS))
-    parser.add_argument("--run", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.run:
-        name, source, budget, out = arguments.run
-        print(json.dumps(RUNS[name](np.load(source), int(budget), Path(out))))
-        return
     path = RESULTS / "baselines.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
     for name in arguments.sections or SECTIONS:
@@ -83,64 +69,7 @@ def arithmetic(values: np.ndarray, points: np.ndarray) -> float:
         return time.perf_counter() - start
 
 
-# ------------------------------------------------------------------ facility location
-
-
-def facility(n: int = 20_000, d: int = 64, budget: int = 1_000) -> list[Facts]:
-    rng = np.random.default_rng(0)
-    noise = rng.standard_normal((n, d), np.float32)
-    middles = rng.standard_normal((50, d), np.float32)
-    clusters = middles[rng.integers(50, size=n)] + 0.7 * rng.standard_normal((n, d), np.float32)
-    found = []
-    for name, rows in (("50 clusters", clusters), ("isotropic noise", noise)):
-        ours, theirs = (in_a_process(method, rows, budget) for method in RUNS)
-        facts = {"rows": name, "n": n, "d": d, "budget": budget}
-        found.append({**facts, "ours": ours, "apricot": theirs, "speedup": theirs["seconds"] / ours["seconds"]})
-    return found
-
-
-def in_a_process(method: str, rows: np.ndarray, budget: int) -> Facts:
-    """Choose in a fresh process, and judge the choice here."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, out = Path(folder) / "rows.npy", Path(folder) / "chosen.npy"
-        np.save(source, rows)
-        words = [sys.executable, "-m", "benchmarks.baselines", "--run", method, str(source), str(budget), str(out)]
-        done = subprocess.run(words, check=True, capture_output=True, text=True)
-        return {**json.loads(done.stdout), "cost": cost(rows, np.load(out))}
-
-
-def ours(rows: np.ndarray, budget: int, out: Path) -> Facts:
-    return timed(lambda: cs.baselines.facility_location(rows, budget).ids, out, times=3)
-
-
-def apricot(rows: np.ndarray, budget: int, out: Path) -> Facts:
-    from apricot import FacilityLocationSelection  # noqa: PLC0415
-
-    FacilityLocationSelection(5).fit(rows[:100])
-    return timed(lambda: FacilityLocationSelection(budget).fit(rows).ranking, out, times=2)
-
-
-def timed(choose: Callable[[], np.ndarray], out: Path, times: int) -> Facts:
-    """The least seconds of a few runs, and the most memory."""
-    seconds = []
-    with peak_memory() as peak:
-        for _ in range(times):
-            start = time.perf_counter()
-            chosen = choose()
-            seconds.append(time.perf_counter() - start)
-    np.save(out, chosen)
-    return {"seconds": min(seconds), "peak_mb": peak[0] / 1e6, "all_seconds": seconds}
-
-
-def cost(rows: np.ndarray, chosen: np.ndarray) -> float:
-    """Σ‖x − nearest chosen row‖² in float64."""
-    from scipy.spatial.distance import cdist  # noqa: PLC0415
-
-    return float(sum(cdist(part, rows[chosen], "sqeuclidean").min(axis=1).sum() for part in np.array_split(rows, 20)))
-
-
-RUNS = {"ours": ours, "apricot": apricot}
-SECTIONS = {"k-center": k_center, "facility": facility}
+SECTIONS = {"k-center": k_center}
 
 
 def report(found: dict[str, list[Facts]]) -> str:
@@ -151,16 +80,6 @@ def report(found: dict[str, list[Facts]]) -> str:
         for fact in found["k-center"]:
             text += f"| {fact['rows']} | {fact['n']:,} × {fact['d']} | {fact['budget']:,} | {fact['seconds']:.1f} "
             text += f"| {fact['arithmetic']:.1f} | {fact['ratio']:.2f} |\n"
-    if "facility" in found:
-        text += "\n## Facility location beside apricot's\n\n"
-        text += "| rows | n × d | chosen | method | seconds | peak memory, MB | cost | times faster |\n"
-        text += "|---|---|---|---|---|---|---|---|\n"
-        for fact in found["facility"]:
-            for method in RUNS:
-                one = fact[method]
-                text += f"| {fact['rows']} | {fact['n']:,} × {fact['d']} | {fact['budget']:,} | {method} "
-                text += f"| {one['seconds']:.2f} | {one['peak_mb']:,.0f} | {one['cost']:,.1f} "
-                text += f"| {fact['speedup']:.1f} |\n" if method == "ours" else "| |\n"
     return text
 
 

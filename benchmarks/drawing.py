@@ -14,16 +14,15 @@ import numpy as np
 import coresift as cs
 from benchmarks.problems import Problem
 from coresift.components import leading_components
-from coresift.designs import Systematic
 from coresift.estimation.learned import Auxiliary, learned_total, summarize
 from coresift.inclusion import parts
 from coresift.portfolio import Known, mix
 from coresift.prediction import feature_columns
 from coresift.signal_pilot import InformedRepresentatives
 from coresift.signal_table import SignalTable, signal_table
-from coresift.types import Evidence, Floats, Frame, Ints, Pilot, Scores
+from coresift.types import Evidence, Floats, Frame, Ints, PilotSample, Scores, Singles
 
-DESIGN = Systematic()
+DESIGN = cs.designs.Systematic()
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +87,8 @@ class Stage:
 
     def scored(self, score: Any, seed: int) -> Draw:
         """A selection by any score; without a pilot if it does not ask."""
-        ids = self.pilot(seed) if score.asks else np.zeros(0, np.int64)
-        evidence = Evidence(self.clustering, self.frame, Pilot(ids, self.plan), self.problem.losses[ids])
+        ids = self.pilot(seed) if score.needs.pilot else np.zeros(0, np.int64)
+        evidence = Evidence(self.clustering, self.frame, PilotSample(ids, self.plan), self.problem.losses[ids])
         found: Scores = score.scores(evidence)
         return self._second(ids, found.sizes, found.order, seed)
 
@@ -111,7 +110,7 @@ class Stage:
 
     def auxiliary(self, draw: Draw) -> Auxiliary:
         """What the selection would carry for the learned estimate."""
-        return replace(self._totals, features=self.features[draw.ids], sizes=draw.sizes)
+        return replace(self._totals, features=self.features[draw.ids].astype(np.float64), sizes=draw.sizes)
 
     def learned(self, draw: Draw) -> tuple[float, Floats]:
         """The learned estimate of the total loss, and the residuals that the second phase is weighted for."""
@@ -125,6 +124,6 @@ class Stage:
         return float(draw.weights @ self.problem.losses[draw.ids])
 
 
-def components_of(problem: Problem) -> Floats:
+def components_of(problem: Problem) -> Singles:
     """The leading components of a problem's rows."""
     return leading_components(problem.rows, engine=cs.engines.Local(threads=1))

@@ -37,7 +37,7 @@ REFERENCES, REFERENCE_SEED = 5, 1_000_000
 # Λ as a multiple of Σℓ̂/Φ, the value at which losses and distances weigh the same.
 GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 VARIANTS = ("default", "confidence", "cheap", "useless", "rivals")
-VERSION = 1  # raise it when the method changes, so that older draws are not mixed with newer ones
+VERSION = 2  # raise it when the method changes, so that older draws are not mixed with newer ones
 
 
 def main() -> None:

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import coresift as cs
-from coresift.active_learning import ROUNDS, Learned, complete, steps
-from coresift.active_learning.plan import Plan
 from coresift.covering import cover
 from coresift.heads import LogisticHead
+from coresift.learning import ROUNDS, Learned, complete, steps
+from coresift.learning.plan import Plan
 
 Matrix = NDArray[np.float32]
 Ints = NDArray[np.int64]

@@ -71,11 +71,14 @@ def run(setting: Setting) -> None:
     journal = Journal(setting.out / "regression.jsonl")
     with threadpool_limits(2):
         journal.fill(setting, "regression", keys, lambda key: one_run(arrays, *key, sizes_of(setting, key[0])))
-        tried = keys[: (1 if setting.quick else regression_causes.RUNS) * len(tasks(setting))]
-        names = QUICK_CAUSES if setting.quick else tuple(regression_causes.VARIANTS)
-        Journal(setting.out / "regression-causes.jsonl").fill(
-            setting, "what else it may be", tried, lambda key: regression_causes.one_run(arrays, *key, names)
-        )
+        count = 1 if setting.quick else regression_causes.RUNS + regression_causes.CONFIRMING
+        tried: list[Key] = [(features, number) for number in range(count) for features in tasks(setting)]
+
+        def one_try(key: Key) -> Entry:
+            names = QUICK_CAUSES if setting.quick else regression_causes.names_of(key[1])
+            return regression_causes.one_run(arrays, *key, names)
+
+        Journal(setting.out / "regression-causes.jsonl").fill(setting, "what else it may be", tried, one_try)
 
 
 def tasks(setting: Setting) -> tuple[int, ...]:
@@ -139,7 +142,8 @@ def report(setting: Setting) -> Report:
     write_table(setting.out / "regression.csv", head, cells)
     lines.sort(key=lambda one: "Algorithm 2" not in one.what)
     word, number, text = verdict(found)
-    tried = Journal(setting.out / "regression-causes.jsonl").read()
+    first, confirming = regression_causes.parted(Journal(setting.out / "regression-causes.jsonl").read())
+    tried = confirming or first
     if word == NO and regression_causes.medoids_suffice(tried, NEAR):
         word, text = PARTLY, f"{text} Not as written; almost, if the medoids are fitted too."
         number = f"{number}; almost none if the medoids are fitted too"
@@ -162,20 +166,24 @@ fitted too, or if there are ten times fewer of them, Algorithm 2 does almost as 
 
 def causes(setting: Setting) -> str:
     """Return what was tried to find the cause, if it was."""
-    found = Journal(setting.out / "regression-causes.jsonl").read()
-    if not found:
+    first, confirming = regression_causes.parted(Journal(setting.out / "regression-causes.jsonl").read())
+    if not first:
         return ""
+    text = f"\n\n{CAUSE}\n\n{regression_causes.markdown(first)}"
+    runs = len({key[1] for key in confirming})
+    if runs > 1:
+        text += f"\nThe two that explain it, in {runs} further runs that no choice was made on:\n\n"
+        text += regression_causes.markdown(confirming)
     fair = [
         f"{gap:+.3f} ± {error:.3f} with {features} features"
-        for features, (gap, error) in regression_causes.with_as_many_labels(found).items()
+        for features, (gap, error) in regression_causes.with_as_many_labels(confirming or first).items()
     ]
-    labels = ""
     if fair:
-        labels = (
+        text += (
             "\nWith as many labels (a tenth of the rows drawn and a tenth as medoids, against a fifth drawn by "
             f"leverage scores) the difference is {' and '.join(fair)}.\n"
         )
-    return f"\n\n{CAUSE}\n\n{regression_causes.markdown(found)}{labels}"
+    return text
 
 
 Values = tuple[Floats, Floats, Floats]

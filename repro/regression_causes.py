@@ -21,7 +21,7 @@ from repro.data import Arrays
 from repro.plans import Ints
 from repro.results import Entry, Floats, Key, paired
 
-RUNS = 20
+RUNS, CONFIRMING = 20, 40  # the second on splits that no choice was made on
 SHARES = (0.1, 0.2)  # of the training rows
 RIDGES = {16: 0.1, 128: 10.0}
 OUTLIER = 20.0  # standard deviations
@@ -60,6 +60,9 @@ VARIANTS = {
     "raw": Variant("features as they are", scale="raw"),
     "class": Variant("the number of the gas as the target, all 13,910 rows", target="gas_class"),
 }
+
+
+CONFIRMED = ("as written", "medoids kept", "few medoids")
 
 
 class Problem:
@@ -105,7 +108,12 @@ def scaling(rows: Floats, scale: str) -> tuple[Any, Any]:
     return (rows.min(0), np.ptp(rows, 0)) if scale == "0 to 1" else (0.0, 1.0)
 
 
-def one_run(arrays: Arrays, features: int, number: int, names: tuple[str, ...] = tuple(VARIANTS)) -> Entry:
+def names_of(number: int) -> tuple[str, ...]:
+    """Return the variants of a run: all in the first ones, then those that are to be confirmed."""
+    return tuple(VARIANTS) if number < RUNS else CONFIRMED
+
+
+def one_run(arrays: Arrays, features: int, number: int, names: tuple[str, ...]) -> Entry:
     """Return the validation R² of Algorithm 2 and of leverage scores for every variant and size on one split."""
     problems: dict[tuple[Any, ...], Problem] = {}
     found = []
@@ -194,6 +202,12 @@ def compared(entries: dict[Key, Entry]) -> list[tuple[str, int, float, Floats, F
             key = (one["variant"], features, one["share"])
             made.setdefault(key, []).append((one["algorithm"], one["leverage"]))
     return [(*key, *np.array(values).T) for key, values in made.items()]
+
+
+def parted(entries: dict[Key, Entry]) -> tuple[dict[Key, Entry], dict[Key, Entry]]:
+    """Return the first runs, and those that confirm."""
+    first = {key: entry for key, entry in entries.items() if key[1] < RUNS}
+    return first, {key: entry for key, entry in entries.items() if key not in first}
 
 
 def markdown(entries: dict[Key, Entry]) -> str:

@@ -20,6 +20,7 @@ HEAVY = {
     "tests/test_repro.py": "models",
     "tests/test_sources.py": "models",
     "tests/test_training.py": "models",
+    "tests/tiny_models.py": "models",
     "src/coresift/models": "models",
     "src/coresift/remote": "ray",
 }

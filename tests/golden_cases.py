@@ -28,6 +28,7 @@ from coresift.demo import load_demo
 
 HOME = Path(__file__).parent / "golden"
 INPUTS = HOME / "inputs.npz"
+FILES = HOME / "files"
 BUDGET, SEED = 90, 11
 CLUSTERINGS = ("plain", "median", "unit", "classes", "fine")
 
@@ -461,6 +462,24 @@ def baseline_from_rows(method):
     return exact(cs.baselines.METHODS[method](data.rows, 60, seed=SEED, **options))
 
 
+def files():
+    """Return what is kept in files of each kind, by the file's name."""
+    picked = cs.select(
+        rows(), inputs().losses, BUDGET, seed=SEED, clusters=clustering("plain"), given=GIVEN, exclude=EXCLUDED
+    )
+    chosen = cs.baselines.k_center(rows(), 20, seed=SEED)
+    kinds = (".parquet", ".csv", ".jsonl")
+    found = {f"{name}{kind}": one for name, one in (("picked", picked), ("chosen", chosen)) for kind in kinds}
+    return found | {"clusters.npz": clustering("classes")}
+
+
+def write_files():
+    """Write the files anew, which a new version of their format calls for."""
+    FILES.mkdir(exist_ok=True)
+    for name, one in files().items():
+        cs.save(one, FILES / name)
+
+
 METHODS = tuple(cs.baselines.METHODS)
 
 # ------------------------------------------------------------------ the table
@@ -616,6 +635,36 @@ ROW_CASES: dict[str, Case] = {
     "rows-diagnose": diagnosed_from_rows,
     **{f"rows-baseline-{name}": partial(baseline_from_rows, name) for name in METHODS},
 }
+
+
+# ------------------------------------------------------------------ coverage and active learning
+
+
+def covered(matrix, **options):
+    """Choose rows that cover all."""
+    found = cs.cover(matrix, 60, seed=SEED, **options)
+    return {name: getattr(found, name) for name in ("ids", "order", "origin", "represents", "representative")}
+
+
+def learned(matrix, labels, budget=120, **options):
+    """Label all that a run asks, and return the rows with their rounds, and the audits."""
+    found = cs.active_learning(matrix, budget, rounds=3, labels=lambda ids: labels[ids], seed=SEED, **options)
+    selection = found.complete()
+    audits = [(one.trained_on, one.rows, one.value, one.low, one.high) for one in found.audits]
+    result = {name: getattr(selection, name) for name in ("ids", "order", "rounds")}
+    return result | {"audits": np.array(audits, np.float64).reshape(-1, 5)}
+
+
+CASES |= {
+    "cover": lambda: covered(rows()),
+    "cover-frame": lambda: covered(rows(), **BOTH),
+    "cover-importance": lambda: covered(rows(), importance=inputs().losses),
+}
+ROW_CASES |= {
+    "rows-cover": lambda: covered(demo().rows, normalize=True),
+    "rows-active-learning": lambda: learned(demo().rows, demo().classes, audit=50),
+    "rows-active-learning-numeric": lambda: learned(demo().rows, demo().losses, audit=None, numeric=True),
+}
 EVERY_CASE: dict[str, Case] = CASES | ROW_CASES
 
 
@@ -645,14 +694,17 @@ def renew(names):
 def main():
     """Renew the cases that the command line names."""
     parser = argparse.ArgumentParser(description="Store the results of golden cases anew.")
-    parser.add_argument("--renew", nargs="+", metavar="NAME", required=True, help="cases, or 'missing' for new ones")
+    told = "cases; 'missing' for new ones, or 'files' for the files that are to load in all versions to come"
+    parser.add_argument("--renew", nargs="+", metavar="NAME", required=True, help=told)
     names = parser.parse_args().renew
+    if names == ["files"]:
+        return write_files()
     if names == ["missing"]:
         names = [name for name in EVERY_CASE if not (HOME / f"{name}.npz").exists()]
     unknown = [name for name in names if name not in EVERY_CASE]
     if unknown:
         parser.error(f"no such case: {', '.join(unknown)}")
-    renew(names)
+    return renew(names)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from coresift.designs import Independent, Pivotal, Poisson, Systematic
@@ -30,6 +32,21 @@ def combinations(n):
         for pilot in PILOTS if score.needs.pilot else [None, *PILOTS]:
             for design in DESIGNS:
                 yield {"pilot": pilot, "score": score, "design": design}
+
+
+def pairwise(n):
+    """So few of the combinations that any two parts which can meet do meet: for what does not depend on all three."""
+    missing = {pair: None for one in combinations(n) for pair in pairs(one)}
+    while missing:
+        best = max(combinations(n), key=lambda one: sum(pair in missing for pair in pairs(one)))
+        for pair in pairs(best):
+            missing.pop(pair, None)
+        yield best
+
+
+def pairs(combination):
+    """Return the pairs of parts of a combination, by how they show."""
+    return list(itertools.combinations([f"{kind} {part!r}" for kind, part in combination.items()], 2))
 
 
 def show(combination):

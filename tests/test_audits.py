@@ -29,6 +29,7 @@ def test_the_estimate_is_unbiased_over_all_draws_and_halves():
     assert np.mean(estimates) == pytest.approx(values.mean(), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accuracy", [0.6, 0.9, 0.97])
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_intervals_cover_and_are_no_wider_than_those_of_a_plain_sample(accuracy, calibrated):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from reference import distance
 
 import coresift as cs
-from coresift.baselines import METHODS, duplicates, facility, geometric, pairs
+from coresift.baselines import METHODS, duplicates, geometric
 from coresift.baselines.lewis import lewis_weights
 from coresift.baselines.making import begin
 from coresift.baselines.sketching import places_and_signs, random_directions, sketched_scores
@@ -172,6 +172,7 @@ def test_equal_rows_are_no_problem(name):
             assert not isinstance(picked, cs.WeightedSelection) or np.all(np.isfinite(picked.weights))
 
 
+@pytest.mark.slow
 @every
 def test_threads_and_files_do_not_matter(name, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "block_length", lambda d: 512)
@@ -467,35 +468,6 @@ def test_diversity_takes_the_row_nearest_to_each_center(rows):
     assert picked.ids.tolist() == sorted(expected)
 
 
-def assert_greedy_facilities(rows, given, choices):
-    """Every choice gains as much as any row would; two rows that only have each other near gain exactly the same."""
-    rows = np.asarray(rows, float)
-    squared = [[distance(a, b) ** 2 for b in rows] for a in rows]
-    away = [min((squared[i][j] for j in given), default=1e5) for i in range(len(rows))]
-    for choice in choices:
-        gains = [sum(max(0.0, away[i] - squared[i][j]) for i in range(len(rows))) for j in range(len(rows))]
-        assert gains[choice] >= max(gains) * (1 - 1e-5)
-        away = [min(away[i], squared[i][choice]) for i in range(len(rows))]
-
-
-@pytest.mark.parametrize("listed", [-1, 6, 1024])  # never, after some choices, from the start
-@pytest.mark.parametrize(("at_hand", "alone"), [(1, 1), (6, 300), (1024, 1 << 20)])
-@pytest.mark.parametrize("given", [[], [3, 60]])
-def test_facility_location_is_that_of_plain_loops(monkeypatch, at_hand, alone, listed, given):
-    monkeypatch.setattr(facility, "AT_HAND", at_hand)
-    monkeypatch.setattr(facility, "MEASURED", at_hand)
-    monkeypatch.setattr(pairs, "PAIRS_A_CANDIDATE", listed)
-    monkeypatch.setattr(pairs, "TILE_CANDIDATES", 7)
-    monkeypatch.setattr(pairs, "TILE", 11)
-    monkeypatch.setattr(facility, "ALONE", alone)
-    monkeypatch.setattr(facility, "TILE", 5)
-    monkeypatch.setattr(facility, "TILE_ROWS", 16)
-    rows = np.random.default_rng(9).normal(size=(90, 3)).astype(np.float32) + 20
-    picked = cs.baselines.facility_location(rows, 20, given=given or None)
-    drawn = picked.origin == 3
-    assert_greedy_facilities(rows, given, picked.ids[drawn][np.argsort(picked.order[drawn])].tolist())
-
-
 def plain_herding(rows, budget, width, chosen, reference):
     chosen = list(chosen)
 
@@ -655,6 +627,7 @@ def test_random_directions_keep_lengths_on_average():
     assert np.mean(lengths) == pytest.approx((x**2).sum(), rel=0.03)
 
 
+@pytest.mark.slow
 def test_sketched_scores_are_mostly_within_a_factor_of_two():
     rng = np.random.default_rng(2)
     rows = (rng.normal(size=(20_000, 80)) * rng.lognormal(0, 1, size=(20_000, 1))).astype(np.float32)

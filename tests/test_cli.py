@@ -21,11 +21,12 @@ from command_line import Outcome, refused, succeeded
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.checks import InputError
-from coresift.cli.flags import DESIGNS, PILOTS, SCORES, parse_part
+from coresift.cli.parsing import parse_part
+from coresift.registry import known
 
 VERBS = (
-    *("demo", "cluster", "ask", "select", "estimate", "certify", "plan", "compare", "diagnose", "regression"),
-    "report",
+    *("demo", "cluster", "select", "plan", "cover", "estimate", "certify", "diagnose", "regression"),
+    *("compare-methods", "report", "start select", "start regression", "start diagnose", "ask", "tell", "status"),
 )
 N, D, BUDGET = 400, 4, 40
 ROWS = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
@@ -38,14 +39,20 @@ COMMAND = str(Path(sys.executable).with_name("coresift"))
 TOLD = {
     "demo": {"selected", "rows", "total", "truth"},
     "cluster": {"wrote", "clusters", "rows", "cost", "search", "sizes"},
-    "ask": {"wrote", "need_a_loss", "rows"},
+    "cover": {"wrote", "selected", "rows"},
+    "start select": {"job", "asked", "pending", "finished"},
+    "start regression": {"job", "asked", "pending", "finished"},
+    "start diagnose": {"job", "asked", "pending", "finished"},
+    "ask": {"job", "wrote", "pending"},
+    "tell": {"job", "read", "pending"},
+    "status": {"job", "pending"},
     "select": {"wrote", "selected", "rows", "losses_asked", "weights", "effective_size"},
     "estimate": {"estimates", "confidence", "effective_size"},
     "certify": {"statistical", "conditional"},
     "plan": {"losses_asked", "passes", "memory", "seconds"},
-    "compare": {"wrote", "lines", "verdicts"},
+    "compare-methods": {"wrote", "lines", "verdicts"},
     "diagnose": {"verdict", "reason", "ratio", "holder", "losses_asked"},
-    "regression": {"wrote", "need_a_label"},
+    "regression": {"wrote", "labels_asked", "determination"},
     "report": {"wrote", "bytes"},
 }
 
@@ -85,7 +92,9 @@ def estimated(outcome):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_shows_an_example_that_names_it(run, verb):
-    assert f"Example: coresift {verb}" in succeeded(run(verb, "--help"))
+    shown = succeeded(run(*verb.split(), "--help"))
+    assert f"Example: coresift {verb}" in shown
+    assert shown == succeeded(run(*verb.split(), "-h"))
 
 
 def example(run, verb):
@@ -93,15 +102,19 @@ def example(run, verb):
     np.save("embeddings.npy", np.random.default_rng(2).normal(size=(2_500, 3)).astype(np.float32))
     ids = np.arange(2_500)
     pa.csv.write_csv(pa.table({"row": ids, "loss": ids / 7}), "losses.csv")
-    pa.csv.write_csv(pa.table({"row": ids, "loss": ids / 7}), "answered.csv")
+    pa.csv.write_csv(pa.table({"row": ids, "label": ids / 7}), "labels.csv")
     succeeded(run("select", "embeddings.npy", "--budget", 50))
-    help_text = " ".join(run(verb, "--help").out.split())
-    line = re.search(rf"Example: coresift ({verb} .*?) (Arguments|Options|Then|To):?", help_text).group(1)
-    if verb == "select":
-        shutil.copy("answered.csv", "ask.csv")
+    if verb in ("ask", "tell", "status"):
+        succeeded(run("start", "select", "embeddings.npy", "--budget", 50))
+        pa.csv.write_csv(pa.table({"row": ids[:1000], "loss": ids[:1000] / 7}), "some.csv")
+    help_text = " ".join(run(*verb.split(), "--help").out.split())
+    line = re.search(rf"Example: coresift ({verb} .*?) (Arguments|Options|Then|To)\b", help_text).group(1)
+    if verb == "tell":
+        shutil.copy("some.csv", "ask.csv")
     return line.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_examples_work_as_they_stand_and_tell_json_or_nothing(run, data, verb):
     words = example(run, verb)
@@ -114,47 +127,81 @@ def test_the_examples_work_as_they_stand_and_tell_json_or_nothing(run, data, ver
 def test_help_lists_the_verbs_and_version_is_the_packages(run):
     alone = succeeded(run())
     assert alone == succeeded(run("--help"))
-    assert all(re.search(rf"^  {verb} ", alone, re.MULTILINE) for verb in VERBS)
+    assert all(re.search(rf"^  {verb.split()[0]} ", alone, re.MULTILINE) for verb in VERBS)
     assert "coresift demo" in alone
     assert succeeded(run("--version")) == f"coresift {cs.__version__}\n"
 
 
-def test_ask_select_and_plan_take_the_same_options(run):
-    def flags(verb):
-        return set(re.findall(r"^  (--[a-z-]+)", run(verb, "--help").out, re.MULTILINE))
+def flags_of(run, verb):
+    return set(re.findall(r"^  (--[a-z-]+)", run(*verb.split(), "--help").out, re.MULTILINE))
 
+
+def test_selecting_verbs_take_the_same_options(run):
     texts = {"--text", "--target", "--embed-model", "--loss-model", "--gradient", "--prefix", "--max-length"}
-    assert flags("select") - flags("ask") == {"--losses", "--work", "--device", *texts}
-    assert flags("ask") - flags("plan") == {"--out", "--threads", "--engine", "--address"}
-    assert not flags("plan") - flags("ask")
+    assert flags_of(run, "select") - flags_of(run, "start select") == {"--losses", "--work", "--device", *texts}
+    assert flags_of(run, "start select") - flags_of(run, "select") == {"--state"}
+    computing = {"--threads", "--engine", "--address"}
+    assert flags_of(run, "start select") - flags_of(run, "plan") == {"--out", "--state", *computing}
+    assert not flags_of(run, "plan") - flags_of(run, "select")
+    assert flags_of(run, "diagnose") - flags_of(run, "start select") == {"--losses", "--probes", "--holder", "--power"}
+    assert flags_of(run, "start select") - flags_of(run, "diagnose") == {"--out", "--state"}
+    assert flags_of(run, "start diagnose") - flags_of(run, "diagnose") == {"--out", "--state"}
+    assert flags_of(run, "regression") - flags_of(run, "start regression") == {"--labels"}
+
+
+def test_help_groups_the_options_and_says_how_tab_completes_them(run):
+    shown = succeeded(run("select", "--help"))
+    headings = re.findall(r"^(\S.*):$", shown, re.MULTILINE)
+    assert headings == [
+        *("Arguments", "Options", "How ROWS are read", "How rows are chosen", "From texts", "Who computes"),
+    ]
+    section = shown.split("How ROWS are read:")[1].split("How rows are chosen:")[0]
+    assert set(re.findall(r"^  (--[a-z-]+)", section, re.MULTILINE)) == {
+        *("--column", "--id-column", "--exclude-column", "--standardize"),
+    }
+    assert "--install-completion" in " ".join(succeeded(run()).split())
+
+
+def test_completion_knows_verbs_and_options(tmp_path):
+    environment = {**os.environ, "_CORESIFT_COMPLETE": "complete_bash"}
+    for words, wanted in (("coresift compare", "compare-methods"), ("coresift select --bud", "--budget")):
+        facts = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        done = subprocess.run([COMMAND], check=False, env={**environment, **facts}, capture_output=True, text=True)
+        assert wanted in done.stdout.split(), done
 
 
 # Real processes
 
 
+@pytest.mark.slow
 def test_a_whole_session_in_real_processes(data):
     assert run_process("--version", folder=data).out == f"coresift {cs.__version__}\n"
     common = ("rows.npy", "--budget", BUDGET, "--clusters", "clusters.npz")
     succeeded(run_process("cluster", "rows.npy", "-k", 8, folder=data))
     succeeded(run_process("plan", *common, folder=data))
-    succeeded(run_process("ask", *common, folder=data))
+    succeeded(run_process("start", "select", *common, folder=data))
+    succeeded(run_process("ask", "run.state", folder=data))
     asked = pa.csv.read_csv(data / "ask.csv")["row"].to_numpy()
     pa.csv.write_csv(pa.table({"row": asked, "loss": LOSSES[asked]}), data / "ask.csv")
-    succeeded(run_process("select", *common, "--losses", "ask.csv", folder=data))
+    succeeded(run_process("tell", "run.state", "ask.csv", folder=data))
+    assert cs.load(data / "picked.parquet") == cs.select(ROWS, LOSSES, BUDGET, clusters=cs.load(data / "clusters.npz"))
     assert "400" in estimated(run_process("estimate", "picked.parquet", "--values", "losses.csv", folder=data))
-    expected = {"rows.npy", "rows.parquet", "losses.csv", "clusters.npz", "ask.csv", "picked.parquet"}
+    expected = {"rows.npy", "rows.parquet", "losses.csv", "clusters.npz", "run.state", "ask.csv", "picked.parquet"}
     assert {path.name for path in data.iterdir()} == expected
 
 
+@pytest.mark.slow
 def test_the_module_runs_too(tmp_path):
     words = [sys.executable, "-m", "coresift", "--version"]
     assert succeeded(process(words, tmp_path)) == f"coresift {cs.__version__}\n"
 
 
+@pytest.mark.slow
 def test_a_refusal_in_a_real_process(data):
     assert refused(run_process("select", "none.npy", "--budget", 5, folder=data)) == ("There is no file none.npy.")
 
 
+@pytest.mark.slow
 def test_a_warning_in_a_real_process_is_one_line_and_no_failure(data):
     outcome = run_process("cluster", "rows.npy", "-k", 2 * N, folder=data)
     assert outcome.status == 0
@@ -162,6 +209,7 @@ def test_a_warning_in_a_real_process_is_one_line_and_no_failure(data):
     assert cs.load(data / "clusters.npz").k == N
 
 
+@pytest.mark.slow
 def test_a_progress_bar_shows_on_a_terminal_and_only_there(tmp_path):
     np.save(tmp_path / "rows.npy", np.zeros((70_000, 2), np.float32))  # several blocks
     # A bar has patience so that quick work shows none; without it, this shows.
@@ -198,6 +246,7 @@ def _drain(master):
 # What the verbs do
 
 
+@pytest.mark.slow
 def test_demo_tells_estimate_truth_coverage_and_losses_asked(run):
     shown = succeeded(run("demo", "--seed", 3))
     assert "500 of 10,003" in shown
@@ -217,6 +266,7 @@ def test_demo_tells_estimate_truth_coverage_and_losses_asked(run):
     assert shown == succeeded(run("demo", "--seed", 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1, 2, 10_003])
 def test_demo_with_extreme_budgets(run, budget):
     succeeded(run("demo", "--budget", budget))
@@ -229,6 +279,7 @@ def test_cluster_writes_what_the_library_computes(run, data):
     assert "7 of 400 rows" in shown
 
 
+@pytest.mark.slow
 def test_select_writes_what_the_library_computes(run, data):
     succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", BUDGET, "--seed", 4))
     assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, BUDGET, seed=4)
@@ -248,19 +299,37 @@ PARTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("flag", "text", "options"), PARTS, ids=[text for _, text, _ in PARTS])
 def test_parts_are_named_as_in_the_library(run, data, flag, text, options):
     succeeded(run("select", "rows.npy", "--losses", "losses.csv", "--budget", 40, "--clusters", 4, flag, text))
     assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, 40, clusters=4, **options)
 
 
-@pytest.mark.parametrize("part", [*PILOTS, *SCORES, *DESIGNS])
-def test_what_a_part_shows_of_itself_is_read_back(part):
-    one = part(holder=0.25) if part is cs.scores.Sensitivity else part()
-    known = next(kind for kind in (PILOTS, SCORES, DESIGNS) if part in kind)
-    assert parse_part("--part", repr(one), known) == one
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in ("pilot", "score", "design") for name in known(kind)]
+)
+def test_what_a_part_shows_of_itself_is_read_back(kind, name):
+    cls = known(kind)[name]
+    options = {"Sensitivity": {"holder": 0.25}, "Proxy": {"losses": [1.0, 2.0]}}.get(name, {})
+    part = cls(**options)
+    if name != "Proxy":  # whose array has no text
+        assert parse_part(kind, repr(part)) == part
 
 
+def answer_all(run, column, answers):
+    """Answer what run.state asks until it has finished; return what was told in the end."""
+    while True:
+        succeeded(run("ask", "run.state", "--out", "ask.csv"))
+        rows = pa.csv.read_csv("ask.csv")["row"].to_numpy()
+        pa.csv.write_csv(pa.table({"row": rows, column: answers[rows]}), "told.csv")
+        Path("ask.csv").unlink()
+        told = json.loads(estimated(run("tell", "run.state", "told.csv", "--json")))
+        if told["finished"]:
+            return told
+
+
+@pytest.mark.slow
 def test_paper_mode(run, data):
     parts = {
         "pilot": cs.pilots.Centers(keep=False),
@@ -279,17 +348,17 @@ def test_paper_mode(run, data):
     assert re.search(r"losses to estimate the total loss +120\b", shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["free", "robust", "estimate"])
 def test_paper_mode_with_an_estimate(run, data, word):
     common = ("rows.npy", "--paper", word, "--clusters", 5, "--budget", 40)
-    shown = succeeded(run("ask", *common))
+    succeeded(run("start", "select", *common))
+    told = json.loads(succeeded(run("ask", "run.state", "--json")))
     planned = succeeded(run("plan", *common))
     asked = AnswerFile(Path("ask.csv")).rows()
-    (count,) = re.findall(r"rows that need a loss +(\d+)", shown)
-    assert asked.size == int(count)
+    assert asked.size == told["pending"]
     assert int(re.findall(r"losses asked to choose them +(\d+)", planned)[0]) >= asked.size
-    Path("ask.csv").write_text("row,loss\n" + "".join(f"{row},{float(LOSSES[row])!r}\n" for row in asked.tolist()))
-    succeeded(run("select", *common, "--losses", "ask.csv"))
+    answer_all(run, "loss", LOSSES)
     parts = {
         "pilot": cs.pilots.Centers(keep=False),
         "score": cs.scores.Sensitivity(holder=word),
@@ -330,13 +399,29 @@ def test_diagnose_gives_its_verdict_first_and_counts_what_it_asks(run, data):
 
 
 @pytest.mark.parametrize("table", ["rows.npy", "rows.parquet"])
-def test_diagnose_writes_the_rows_that_it_needs_and_reads_their_losses(run, data, table):
-    options = ("diagnose", table, "--budget", BUDGET, "--probes", 60)
-    assert re.search(rf"rows that need a loss +64 of {N}", succeeded(run(*options, "--ask", "probes.csv")))
-    asked = pa.csv.read_csv("probes.csv")
-    losses = pa.array(LOSSES[asked["row"].to_numpy()])
-    pa.csv.write_csv(asked.append_column("loss", losses), "answered.csv")
-    assert succeeded(run(*options, "--losses", "answered.csv")) == succeeded(run(*options, "--losses", "losses.csv"))
+def test_a_diagnosis_in_steps_is_that_in_one_go(run, data, table):
+    options = (table, "--budget", BUDGET, "--probes", 60, "--strata", "losses.csv:kind", "--power", 1, "--holder", 0.2)
+    succeeded(run("start", "diagnose", *options))
+    answer_all(run, "loss", LOSSES)
+    whole = json.loads(succeeded(run("diagnose", *options, "--losses", "losses.csv", "--json")))
+    assert json.loads(Path("diagnosis.json").read_text()) == {
+        name: value for name, value in whole.items() if name != "columns"
+    }
+    succeeded(run("select", table, "--budget", BUDGET))
+    succeeded(run("report", "picked.parquet", "--diagnosis", "diagnosis.json"))
+    assert whole["reason"].split(",")[0] in Path("picked.html").read_text(encoding="utf-8")
+
+
+def test_diagnose_and_plan_take_what_select_takes(run, data):
+    Path("out.txt").write_text("3\n5\n")
+    options = ("--budget", BUDGET, "--strata", "losses.csv:kind", "--exclude", "out.txt", "--design", "Poisson")
+    told = json.loads(succeeded(run("diagnose", "rows.npy", "--losses", "losses.csv", *options, "--json")))
+    kinds = np.array(["even", "odd"])[np.arange(N) % 2]
+    parts = {"strata": kinds, "exclude": [3, 5], "design": cs.designs.Poisson()}
+    twin = cs.diagnose(ROWS, LOSSES, BUDGET, **parts)
+    assert (told["verdict"], told["ratio"]["value"]) == (twin.verdict, twin.ratio.value)
+    told = json.loads(succeeded(run("plan", "rows.npy", *options, "--json")))
+    assert told["losses_asked"] == cs.plan(ROWS, BUDGET, **parts).losses_asked
 
 
 @pytest.mark.parametrize("form", ["lines", "csv", "parquet", "selection"])
@@ -355,7 +440,8 @@ def test_given_and_excluded_rows_come_from_files(run, data, form):
         cs.save(cs.select(ROWS, budget=10, seed=9, exclude=exclude), "given.parquet")
         given = cs.load("given.parquet").ids.tolist()
     options = ("rows.npy", "--budget", BUDGET, "--given", f"given.{suffix}", "--exclude", f"exclude.{suffix}")
-    succeeded(run("ask", *options))
+    succeeded(run("start", "select", *options))
+    succeeded(run("ask", "run.state"))
     assert not set(pa.csv.read_csv("ask.csv")["row"].to_pylist()) & set(exclude)
     succeeded(run("select", *options, "--losses", "losses.csv"))
     picked = cs.load("picked.parquet")
@@ -364,17 +450,113 @@ def test_given_and_excluded_rows_come_from_files(run, data, form):
     assert picked.population == N - len(exclude)
 
 
+@pytest.mark.parametrize("form", ["lines", "csv", "jsonl", "selection"])
+def test_given_and_excluded_rows_can_be_ids(run, data, form):
+    given, exclude = [7, 300, 12], [20, 21, 22]
+    for name, rows in {"given": given, "exclude": exclude}.items():
+        if form == "lines":
+            Path(f"{name}.lines").write_text("".join(f"{IDS[row]}\n" for row in rows), encoding="utf-8")
+        elif form != "selection":
+            _write(f"{name}.{form}", {"id": [IDS[row] for row in rows]})
+    suffix = form
+    if form == "selection":
+        _write("exclude.parquet", {"id": [IDS[row] for row in exclude]})
+        cs.save(cs.select("rows.parquet", budget=5, exclude=exclude), "given.parquet")
+        given, suffix = cs.load("given.parquet").ids, "parquet"
+    files = ("--given", f"given.{suffix}", "--exclude", f"exclude.{suffix}")
+    succeeded(run("select", "rows.parquet", "--budget", BUDGET, *files))
+    assert cs.load("picked.parquet") == cs.select("rows.parquet", budget=BUDGET, given=given, exclude=exclude)
+    succeeded(run("cover", "rows.parquet", "--budget", BUDGET, *files, "--out", "cover.csv"))
+    assert cs.load("cover.csv") == cs.cover("rows.parquet", BUDGET, given=given, exclude=exclude)
+
+
+def test_numbers_that_are_ids_and_row_numbers_of_other_rows_are_refused(run, data):
+    columns = {"id": np.arange(N) + 1, **{f"x{place}": ROWS[:, place] for place in range(D)}}
+    pa.parquet.write_table(pa.table(columns), "shifted.parquet")
+    Path("given.txt").write_text("7\n")
+    said = refused(run("select", "shifted.parquet", "--budget", 20, "--given", "given.txt"))
+    assert said.startswith("given.txt has numbers that could be row numbers or ids")
+    _write("given.csv", {"id": [7]})
+    succeeded(run("select", "shifted.parquet", "--budget", 20, "--given", "given.csv"))
+    assert 6 in cs.load("picked.parquet").ids
+    Path("given.txt").write_text("0\n")  # no id, so a row number
+    succeeded(run("select", "shifted.parquet", "--budget", 20, "--given", "given.txt"))
+    assert 0 in cs.load("picked.parquet").ids
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_the_tables_own_columns_come_out(run, data, suffix):
+    columns = {"id": IDS, "words": [f"text {row}" for row in range(N)], "loss": LOSSES.tolist()}
+    columns |= {f"x{place}": ROWS[:, place].tolist() for place in range(D)}
+    _write(f"table{suffix}", columns)
+    options = (f"table{suffix}", "--budget", BUDGET, "--exclude-column", "loss")
+    shown = succeeded(run("select", *options, "--out", f"picked{suffix}"))
+    assert re.search(r"columns used +x0, x1, x2, x3\n?", shown)
+    picked = cs.load(f"picked{suffix}")
+    assert np.array_equal(picked.ids, cs.select(ROWS, budget=BUDGET).ids)
+    written = _read(f"picked{suffix}")
+    assert written["words"] == [f"text {row}" for row in picked.ids]
+    np.testing.assert_allclose(written["table_loss"], LOSSES[picked.ids])
+    succeeded(run("cover", *options, "--importance", "loss", "--out", f"cover{suffix}"))
+    covering = cs.load(f"cover{suffix}")
+    assert np.array_equal(covering.ids, cs.cover(ROWS, BUDGET, importance=LOSSES).ids)
+    assert _read(f"cover{suffix}")["words"] == [f"text {row}" for row in covering.ids]
+    # What a run asks has them too, and what is called as the answers are cannot be taken for answers.
+    succeeded(run("start", "select", *options, "--out", f"end{suffix}"))
+    succeeded(run("ask", "run.state", "--out", f"ask{suffix}"))
+    asked = _read(f"ask{suffix}")
+    assert asked["words"] == [f"text {row}" for row in asked["row"]]
+    assert "loss" not in asked
+    assert "table_loss" in asked
+    answer_all(run, "loss", LOSSES)
+    assert _read(f"end{suffix}")["words"] == [f"text {row}" for row in cs.load(f"end{suffix}").ids]
+
+
+def test_an_embedding_is_not_shown_to_those_who_answer(run, data):
+    succeeded(run("start", "select", "rows.parquet", "--budget", BUDGET))
+    succeeded(run("ask", "run.state"))
+    assert pa.csv.read_csv("ask.csv").column_names == ["row", "id"]
+
+
+def test_very_different_scales_are_hinted_at(run, data):
+    wide = ROWS * [10_000, 1, 1, 1]
+    _write("wide.csv", {f"x{place}": wide[:, place].tolist() for place in range(D)})
+    shown = succeeded(run("select", "wide.csv", "--budget", BUDGET))
+    assert "The values of column 'x0' vary" in shown
+    assert "--standardize gives both the same say" in shown
+    shown = succeeded(run("select", "wide.csv", "--budget", BUDGET, "--standardize"))
+    assert "hint" not in shown
+    twin = cs.select(cs.open_rows("wide.csv", standardize=True), budget=BUDGET)
+    assert cs.load("picked.parquet") == twin
+
+
+def test_cover_takes_its_options(run, data):
+    succeeded(run("cover", "rows.npy", "--budget", 30, "--normalize", "--seed", 5, "--importance", "losses.csv:size"))
+    twin = cs.cover(ROWS, 30, normalize=True, seed=5, importance=np.arange(N) % 5.0)
+    assert cs.load("covering.parquet") == twin
+    assert "defines none" in refused(run("estimate", "covering.parquet", "--values", "losses.csv"))
+    succeeded(run("report", "covering.parquet", "--rows", "rows.npy"))
+
+
+def test_a_report_finds_the_texts_in_the_selection_itself(run, data):
+    columns = {"words": [f"text number {row}" for row in range(N)], "embedding": ROWS.tolist()}
+    pa.parquet.write_table(pa.table(columns), "table.parquet")
+    succeeded(run("select", "table.parquet", "--budget", BUDGET))
+    succeeded(run("report", "picked.parquet", "--text", "words"))
+    page = Path("picked.html").read_text(encoding="utf-8")
+    assert all(f"text number {row}" in page for row in cs.load("picked.parquet").ids)
+
+
 def test_a_file_that_lacks_rows_is_explained(run, data):
-    succeeded(run("ask", "rows.npy", "--budget", BUDGET, "--out", "ask.csv"))
-    asked = pa.csv.read_csv("ask.csv")["row"]
-    pa.csv.write_csv(pa.table({"row": asked, "loss": LOSSES[asked.to_numpy()]}), "ask.csv")
-    other = refused(run("select", "rows.npy", "--budget", 2 * BUDGET, "--losses", "ask.csv"))
-    assert other.endswith("It must have been asked with the same rows, budget, seed and options.")
-    succeeded(run("select", "rows.npy", "--budget", BUDGET, "--losses", "ask.csv"))
-    assert "all selected rows" in refused(run("estimate", "picked.parquet", "--values", "ask.csv"))
-    assert "--ask first" in refused(run("diagnose", "rows.npy", "--budget", BUDGET, "--losses", "ask.csv"))
+    rows = cs.select(ROWS, LOSSES, BUDGET).ids[:5]
+    pa.csv.write_csv(pa.table({"row": rows, "loss": LOSSES[rows]}), "few.csv")
+    other = refused(run("select", "rows.npy", "--budget", 2 * BUDGET, "--losses", "few.csv"))
+    assert other.endswith("Answers that are asked row by row come by coresift start select.")
+    succeeded(run("select", "rows.npy", "--budget", BUDGET, "--losses", "losses.csv"))
+    assert "all selected rows" in refused(run("estimate", "picked.parquet", "--values", "few.csv"))
+    assert "start diagnose" in refused(run("diagnose", "rows.npy", "--budget", BUDGET, "--losses", "few.csv"))
     page = Path("picked.html")
-    succeeded(run("report", "picked.parquet", "--losses", "ask.csv"))
+    succeeded(run("report", "picked.parquet", "--losses", "few.csv"))
     assert "selected rows are known; give all of them" in page.read_text(encoding="utf-8")
 
 
@@ -401,36 +583,51 @@ REGRESSION = ("regression", "rows.npy", "--budget", BUDGET)
 TARGETS = ROWS @ [1.0, -2.0, 3.0, 0.5] + 4
 
 
-def label(path, more=()):
-    """Add a column label to what was asked, and the lines of other files."""
-    rows = np.concatenate([pa.csv.read_csv(one)["row"].to_numpy() for one in (path, *more)])
-    pa.csv.write_csv(pa.table({"row": rows, "label": TARGETS[rows]}), path)
-
-
 def test_regression_from_question_to_coefficients(run, data):
-    assert f"{BUDGET} of {N}" in succeeded(run(*REGRESSION, "--ask", "ask.csv"))
-    label("ask.csv")
-    shown = succeeded(run(*REGRESSION, "--labels", "ask.csv", "--fit", "fit.csv"))
-    assert shown.startswith("Wrote picked.parquet and fit.csv\n")
+    succeeded(run("start", *REGRESSION, "--fit", "fit.csv"))
+    told = answer_all(run, "label", TARGETS)
+    assert (told["labels_asked"], told["coefficients"]) == (BUDGET, D)
     expected = cs.regression.select(ROWS, TARGETS, BUDGET)
     assert cs.load("picked.parquet") == expected.selection
     fit = pa.csv.read_csv("fit.csv").to_pydict()
     assert fit["column"] == ["intercept", "0", "1", "2", "3"]
     np.testing.assert_allclose(fit["coefficient"], [4.0, 1.0, -2.0, 3.0, 0.5], rtol=1e-4)
+    pa.csv.write_csv(pa.table({"row": np.arange(N), "label": TARGETS}), "labels.csv")
+    shown = succeeded(run(*REGRESSION, "--labels", "labels.csv", "--fit", "again.csv", "--out", "again.parquet"))
+    assert shown.startswith("Wrote again.parquet and again.csv\n")
     assert "R² on the selected rows, weighted  1.0000" in shown
+    assert cs.load("again.parquet") == expected.selection
 
 
+@pytest.mark.slow
 def test_regression_asks_the_medoids_first_where_they_decide(run, data):
     options = ("--score", "Sensitivity(holder=0.5)", "--clusters", 8)
-    assert f"8 of {N}" in succeeded(run(*REGRESSION, *options, "--ask", "ask.csv"))
-    label("ask.csv")
-    assert f"{BUDGET - 8} of {N}" in succeeded(run(*REGRESSION, *options, "--labels", "ask.csv", "--ask", "more.csv"))
-    label("more.csv", ["ask.csv"])
-    succeeded(run(*REGRESSION, *options, "--labels", "more.csv"))
+    succeeded(run("start", *REGRESSION, *options))
+    told = json.loads(succeeded(run("ask", "run.state", "--json")))
+    assert (told["pending"], told["reason"]) == (8, "medoids")
+    assert answer_all(run, "label", TARGETS)["round"] == 2
     expected = cs.regression.select(ROWS, TARGETS, BUDGET, clusters=8, score=cs.scores.Sensitivity(holder=0.5))
     assert cs.load("picked.parquet") == expected.selection
-    said = refused(run(*REGRESSION, *options, "--labels", "more.csv", "--ask", "again.csv"))
-    assert said == "There is nothing to ask: more.csv has every label that is needed."
+    assert "There is nothing left to answer" in succeeded(run("ask", "run.state", "--out", "more.csv"))
+
+
+def test_the_label_is_never_a_feature(run, data):
+    columns = {"row": np.arange(N), **{f"x{place}": ROWS[:, place] for place in range(D)}, "label": TARGETS}
+    pa.csv.write_csv(pa.table(columns), "table.csv")
+    options = ("table.csv", "--budget", BUDGET, "--exclude-column", "row")
+    shown = succeeded(run("regression", *options, "--labels", "table.csv", "--fit", "fit.csv"))
+    assert re.search(r"columns used +x0, x1, x2, x3\n?", shown)
+    names = ["intercept", "x0", "x1", "x2", "x3"]
+    assert pa.csv.read_csv("fit.csv")["column"].to_pylist() == names
+    shown = succeeded(run("start", "regression", *options, "--fit", "again.csv"))
+    assert re.search(r"columns used +x0, x1, x2, x3\n?", shown)
+    succeeded(run("ask", "run.state", "--out", "ask.csv"))
+    assert not {"label", "row_"} & set(pa.csv.read_csv("ask.csv").column_names)
+    answer_all(run, "label", TARGETS)
+    assert pa.csv.read_csv("again.csv") == pa.csv.read_csv("fit.csv")
+    succeeded(run("start", "regression", *options, "--target", "x3", "--state", "other.state"))
+    told = json.loads(succeeded(run("status", "other.state", "--json")))
+    assert told["columns"] == ["x0", "x1", "x2"]
 
 
 def test_regression_on_a_table_with_its_own_labels_and_ids(run, data):
@@ -445,8 +642,7 @@ def test_regression_on_a_table_with_its_own_labels_and_ids(run, data):
     lines = [json.loads(line) for line in Path("fit.jsonl").read_text().splitlines()]
     assert [line["column"] for line in lines] == ["intercept", "x0", "x1", "x2", "x3"]
     np.testing.assert_array_equal([line["coefficient"] for line in lines[1:]], found.fit(0.1).coefficients)
-    succeeded(run("regression", "table.parquet", "--budget", BUDGET, "--target", "price", "--ask", "ids.csv"))
-    assert pa.csv.read_csv("ids.csv").column_names == ["row", "id"]
+    assert pa.parquet.read_table("picked.parquet")["price"].to_pylist() == TARGETS[picked.ids].tolist()
 
 
 def test_regression_in_paper_mode_says_what_it_can_never_draw(run, data):
@@ -460,12 +656,13 @@ def test_regression_in_paper_mode_says_what_it_can_never_draw(run, data):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
 def test_own_ids_travel_from_ask_to_estimate(run, data, suffix):
     options = ("rows.parquet", "--budget", BUDGET, "--seed", 1)
-    succeeded(run("ask", *options, "--out", f"ask{suffix}"))
+    succeeded(run("start", "select", *options, "--out", f"picked{suffix}"))
+    succeeded(run("ask", "run.state", "--out", f"ask{suffix}"))
     asked = _read(f"ask{suffix}")
     assert asked["id"] == [IDS[row] for row in asked["row"]]
     # Whoever computes the losses knows the ids only.
     _write(f"answers{suffix}", {"id": asked["id"][::-1], "loss": LOSSES[asked["row"]].tolist()[::-1]})
-    succeeded(run("select", *options, "--losses", f"answers{suffix}", "--out", f"picked{suffix}"))
+    succeeded(run("tell", "run.state", f"answers{suffix}"))
     picked = cs.load(f"picked{suffix}")
     assert list(picked.names) == [IDS[row] for row in picked.ids]
     assert picked == cs.select("rows.parquet", LOSSES, BUDGET, seed=1)
@@ -477,7 +674,7 @@ def test_own_ids_travel_from_ask_to_estimate(run, data, suffix):
 def _read(path):
     if path.endswith(".jsonl"):
         lines = [json.loads(line) for line in Path(path).read_text().splitlines()]
-        return {name: [line[name] for line in lines] for name in lines[0]}
+        return {name: [line.get(name) for line in lines] for name in lines[0]}
     table = pa.csv.read_csv(path) if path.endswith(".csv") else pa.parquet.read_table(path)
     return table.to_pydict()
 
@@ -562,8 +759,8 @@ def test_predictions_go_into_an_estimate_as_a_file_or_a_table(run, data):
     cs.save(picked, "picked.parquet")
     for flags, method in [
         (("--predictions", "cheap.npy"), cs.estimators.Difference(cheap)),
-        (("--predictions", "cheap.csv", "--method", "difference"), cs.estimators.Difference(cheap)),
-        (("--predictions", "cheap.npy", "--method", "regression"), cs.estimators.GeneralizedRegression(cheap)),
+        (("--predictions", "cheap.csv", "--estimator", "difference"), cs.estimators.Difference(cheap)),
+        (("--predictions", "cheap.npy", "--estimator", "regression"), cs.estimators.GeneralizedRegression(cheap)),
     ]:
         shown = estimated(run("estimate", "picked.parquet", "--values", "losses.csv", *flags))
         total = cs.estimate(picked, LOSSES[picked.ids], method=method).total
@@ -598,12 +795,7 @@ ESTIMATE = ("estimate", "made.parquet", "--values", "losses.csv")
 DIAGNOSE = ("diagnose", "rows.npy", "--budget", BUDGET, "--losses", "losses.csv")
 CERTIFY = ("certify", "made.parquet", "--losses", "losses.csv")
 REFUSALS = {
-    "nothing to diagnose": (DIAGNOSE[:-2], "Give one of --losses, the answers, and --ask, a file for the rows"),
-    "answers and questions": ((*DIAGNOSE, "--ask", "x.csv"), "Give one of --losses, the answers, and --ask, a file"),
-    "questions over answers": (
-        (*DIAGNOSE[:-2], "--ask", "losses.csv"),
-        "losses.csv has losses in it already; give another --ask, or remove it first.",
-    ),
+    "nothing to diagnose": (DIAGNOSE[:-2], "Missing option '--losses'."),
     "too few probes": ((*DIAGNOSE, "--probes", 5), "probes must be a whole number of at least 20; got 5."),
     "a negative Λ": ((*DIAGNOSE, "--holder", -1), "holder must be a finite number of at least 0; got -1.0."),
     "a ratio of power 0": ((*DIAGNOSE, "--power", 0), "powers must be a finite number above 0; got 0.0."),
@@ -618,7 +810,22 @@ REFUSALS = {
     "no such rows": (("select", "none.npy", "--budget", 5), "There is no file none.npy."),
     "no rows at all": (("select", "--budget", 5), "Missing argument 'ROWS'."),
     "unknown verb": (("choose",), "No such command 'choose'."),
-    "unknown option": ((*SELECT, "--bugdet", 5), "No such option: --bugdet"),
+    "unknown option": ((*SELECT, "--bugdet", 5), "No such option: --bugdet; the nearest is --budget."),
+    "misspelled verb": (("selct",), "No such command 'selct'; the nearest is 'select'."),
+    "an old verb": (("compare", "rows.npy"), "No such command 'compare'; the nearest is 'compare-methods'."),
+    "too many clusters to write": ((*SELECT, "--clusters", "9" * 5000), "--clusters must be a number or a .npz file "),
+    "more seeds than anyone runs": (
+        ("compare-methods", "rows.npy", "--losses", "losses.csv", "--budget", 20, "--seeds", "9" * 20),
+        "seeds must be at most 1,000,000; got 99999999999999999999.",
+    ),
+    "importance of no column": (
+        ("cover", "rows.npy", "--budget", 5, "--importance", "loss"),
+        "--importance must be a FILE:COLUMN where the rows are no table; got loss.",
+    ),
+    "importance below 0": (
+        ("cover", "rows.npy", "--budget", 5, "--importance", "negative.csv:loss"),
+        "importance must be numbers of at least 0; got -1 for row 0.",
+    ),
     "no number": (("select", "rows.npy", "--budget", "many"), "Invalid value for '--budget': "),
     "a NaN": (("select", "nan.npy", "--budget", 5), "rows must be finite numbers; row 7 has NaN at position 2."),
     "a NaN to cluster": (("cluster", "nan.npy", "-k", 5), "rows must be finite numbers; row 7 has NaN at position 2."),
@@ -629,7 +836,7 @@ REFUSALS = {
     "missing losses": (
         (*SELECT, "--losses", "few.csv"),
         r"few.csv must have every row that is asked; \d+ of \d+ are missing, the first of them \d+ "
-        r"\(its ids are such as 0\)\. It must have been asked with the same .*\.",
+        r"\(its ids are such as 0\)\. Answers that are asked row by row come by coresift start select\.",
     ),
     "no losses": ((*SELECT, "--losses", "none.csv"), "losses must be .* got 'none.csv', which is not a file."),
     "no loss column": ((*SELECT, "--losses", "ids.csv"), "ids.csv must have the column loss; it has row."),
@@ -647,12 +854,12 @@ REFUSALS = {
     "a damaged clustering": ((*SELECT, "--clusters", "damaged.npz"), "damaged.npz is not a file that coresift wrote"),
     "a clustering of other rows": (
         (*SELECT, "--clusters", "other.npz"),
-        r"The clustering is of other rows \(50 of them\) than these 400; cluster these rows anew.",
+        r"The clustering is of other rows \(50 of them\) than these 400; cluster these rows again.",
     ),
     "another power": ((*SELECT, "--clusters", "made.npz", "--z", 1), "z must be that of the clustering, 2; got 1.0."),
     "code": (
         (*SELECT, "--score", "os.system('touch x')"),
-        "--score must be one of Learned, .*, perhaps with options such as Learned.*; got os.system.*",
+        "--score must be one of .*Learned.*, perhaps with options such as Mixture.*; got os.system.*",
     ),
     "code in an option": ((*SELECT, "--score", "Mixture(loss=exit())"), "--score must be one of .*"),
     "spread options": ((*SELECT, "--pilot", "Centers(**{'keep': True})"), "--pilot must be one of .*"),
@@ -678,7 +885,7 @@ REFUSALS = {
         (*SELECT, "--given", "lines.txt", "--exclude", "lines.txt"),
         "Row 3 is both given and excluded; it can be only one of the two.",
     ),
-    "given rows that are none": ((*SELECT, "--given", "words.txt"), "words.txt must have one row number per line; .*"),
+    "given rows that are none": ((*SELECT, "--given", "words.txt"), "words.txt must have one row number per line, "),
     "given rows beyond the last": ((*SELECT, "--given", "beyond.txt"), "given must be row numbers from 0 to 399; .*"),
     "no given rows": ((*SELECT, "--given", "none.txt"), "There is no file none.txt."),
     "unknown column": ((*SELECT, "--column", "x"), "column must be left out where there are no columns"),
@@ -721,19 +928,10 @@ REFUSALS = {
         "--out must not lie in shards, whose files are the rows; got shards/x.parquet.",
     ),
     "clusters out of no kind": (("cluster", "rows.npy", "-k", 5, "--out", "x.npy"), "The name of a clustering must .*"),
-    "nothing to ask": (
-        ("ask", *SELECT[1:], "--score", "Distance()"),
-        "There is nothing to ask: with these options select needs no losses.",
-    ),
-    "nothing to ask when all come out": (("ask", "rows.npy", "--budget", N), "There is nothing to ask: .*"),
-    "losses would be lost": (
-        ("ask", *SELECT[1:], "--out", "losses.csv"),
-        "losses.csv has losses in it already; give another --out, or remove it first.",
-    ),
-    "regression without labels": (REGRESSION, "A fit needs labels: give --labels or --target, or --ask to learn "),
+    "regression without labels": (REGRESSION, "Give one of --labels, a file, and --target, a column of the table; "),
     "labels twice": (
         (*REGRESSION, "--labels", "labels.csv", "--target", "x"),
-        "--labels and --target are two sources of labels; give one of them.",
+        "Give one of --labels, a file, and --target, a column of the table; to learn ",
     ),
     "a target that is no number": (
         ("regression", "rows.parquet", "--budget", 5, "--target", "id"),
@@ -743,10 +941,6 @@ REFUSALS = {
     "missing labels": (
         (*REGRESSION, "--labels", "labels.csv"),
         r"labels.csv must have every row that is asked; \d+ of \d+ are missing, the first of them \d+ .*",
-    ),
-    "labels would be lost": (
-        (*REGRESSION, "--ask", "labels.csv"),
-        "labels.csv has labels in it already; give another --ask, or remove it first.",
     ),
     "fit is read": (
         (*REGRESSION, "--labels", "labels.csv", "--fit", "labels.csv"),
@@ -766,7 +960,7 @@ REFUSALS = {
     ),
     "a mixture in select": (
         (*SELECT, "--score", "LeverageMixture"),
-        "--score must be one of Learned, .*; got LeverageMixture.",
+        "score=LeverageMixture.* needs leverage scores, which only a regression has; use another here.",
     ),
     "estimate of nothing": (("estimate", "none.parquet", "--values", "losses.csv"), "There is no file none.parquet."),
     "estimate of a clustering": (
@@ -790,9 +984,9 @@ REFUSALS = {
     ),
     "too few values": (("estimate", "made.parquet", "--values", "few.csv"), "few.csv must have every row that is "),
     "unknown group": ((*ESTIMATE, "--group", "sort"), "losses.csv must have the column sort; it has row, loss, .*"),
-    "no predictions": ((*ESTIMATE, "--method", "regression"), "--method regression needs --predictions."),
+    "no predictions": ((*ESTIMATE, "--estimator", "regression"), "--estimator regression needs --predictions."),
     "no such predictions": ((*ESTIMATE, "--predictions", "none.npy"), "There is no file none.npy."),
-    "an unknown method": ((*ESTIMATE, "--method", "guess"), "--method must be difference or regression; got guess."),
+    "an unknown method": ((*ESTIMATE, "--estimator", "guess"), "--estimator must be difference or regression; got "),
     "damaged predictions": ((*ESTIMATE, "--predictions", "damaged.npy"), "The file damaged.npy cannot be read: .*"),
     "pickled predictions": ((*ESTIMATE, "--predictions", "pickled.npy"), "The file pickled.npy cannot be read: .*"),
     "predictions of few rows": ((*ESTIMATE, "--predictions", "few.csv"), "few.csv must have every row that is "),
@@ -861,6 +1055,7 @@ def test_out_is_checked_before_the_work_begins(run, data, monkeypatch):
     assert "no folder" in refused(run(*SELECT, "--out", "no/x.csv"))
 
 
+@pytest.mark.slow
 def test_a_folder_that_may_not_be_written_in(data):
     (data / "closed").mkdir(mode=0o500)
     command = [COMMAND, *map(str, SELECT), "--out", "closed/x.csv"]
@@ -870,6 +1065,7 @@ def test_a_folder_that_may_not_be_written_in(data):
     assert "may write in" in refused(process(command, data))
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(data):
     limited = f"ulimit -f 1; exec {COMMAND} select rows.npy --budget 400 --out picked.csv"
     (data / "picked.csv").write_text("old")
@@ -879,5 +1075,116 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_old_file(data):
 
 
 def test_parse_part_refuses_in_the_library_too():
-    with pytest.raises(InputError, match=r"^--design must be one of Systematic, Pivotal, Poisson, Independent, "):
-        parse_part("--design", "__import__('os')", DESIGNS)
+    with pytest.raises(InputError, match=r"^--design must be one of "):
+        parse_part("design", "__import__('os')")
+
+
+# Whatever the surroundings
+
+
+def surrounded(words, folder, **environment):
+    words = [COMMAND, *map(str, words)]
+    environment = {**os.environ, **environment}
+    done = subprocess.run(words, check=False, cwd=folder, capture_output=True, timeout=60, env=environment)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252"])
+def test_an_output_that_has_few_characters_gets_the_others_escaped(data, encoding):
+    diagnose = ("diagnose", "rows.npy", "--losses", "losses.csv", "--budget", BUDGET, "--holder", 0.2)
+    for words in (("select", "--help"), diagnose, (*diagnose, "--json")):
+        if encoding == "ascii" and "--help" in words:
+            continue  # click writes its help as UTF-8 then
+        status, out, err = surrounded(words, data, PYTHONIOENCODING=encoding)
+        assert (status, err) == (0, b"")
+        text = out.decode(encoding)
+        if "--json" in words:
+            assert json.loads(text)["verdict"]
+        else:
+            assert "\\u039b" in text  # a Λ
+
+
+def test_a_closed_output_changes_nothing(data):
+    script = f"exec {COMMAND} select rows.npy --budget 20 --out closed.parquet >&-"
+    done = subprocess.run(["bash", "-c", script], check=False, cwd=data, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert cs.load(data / "closed.parquet") == cs.select(ROWS, budget=20)
+
+
+def test_an_output_that_is_full_is_one_sentence(data):
+    script = f"exec {COMMAND} select rows.npy --budget 20 > /dev/full"
+    done = subprocess.run(["bash", "-c", script], check=False, cwd=data, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert re.fullmatch(r"Error: [^\n]*No space left on device[^\n]*\n", done.stderr), done.stderr
+
+
+def test_warnings_that_are_to_be_errors_are_still_warnings(data):
+    words = ("cluster", "rows.npy", "-k", 2 * N)
+    # Of ours alone: what another library warns of while it is imported is not ours to hide.
+    status, _, err = surrounded(words, data, PYTHONWARNINGS="error::UserWarning")
+    assert status == 0
+    assert err.decode().startswith("Warning: Asked for 800 clusters")
+
+
+def test_no_terminal_command_of_the_data_reaches_the_terminal(run, data):
+    evil = "\x1b]0;owned\x07 \x9b31m \u202eok\nError"
+    _write(
+        "rows.parquet", {"id": [f"{evil}{row}" for row in range(N)], evil: ROWS[:, 0].tolist(), "y": [1.0, 2.0] * 200}
+    )
+    _write("losses.parquet", {"id": [f"{evil}{row}" for row in range(N)], "loss": [1.0] * N, "kind": [evil, "b"] * 200})
+    outcomes = [run("select", "rows.parquet", "--budget", 20, *more) for more in ((), ("--json",), ("--column", evil))]
+    outcomes += [
+        run("estimate", "picked.parquet", "--values", "losses.parquet", "--group", "kind", *more)
+        for more in ((), ("--json",), ("--column", evil))
+    ]
+    _write("bad.parquet", {"id": [f"{evil}{row}" for row in range(N)], "loss": [-1.0] * N})
+    outcomes.append(run("select", "rows.parquet", "--budget", 20, "--losses", "bad.parquet"))
+    shown = "".join(outcome.out + outcome.err for outcome in outcomes)
+    assert "owned" in shown
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", shown)
+    assert not re.search(r"^Error\d", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("module", ["json", "numpy", "scipy", "pickle", "csv", "matplotlib"])
+def test_no_file_of_the_current_folder_is_run(data, module):
+    (data / f"{module}.py").write_text("open('PWNED', 'w').close()\nraise ImportError\n")
+    words = (
+        "compare-methods",
+        "rows.npy",
+        "--losses",
+        "losses.csv",
+        "--budget",
+        20,
+        "--seeds",
+        1,
+        "--method",
+        "uniform",
+    )
+    status, _, err = surrounded(words, data)
+    assert status == 0, err
+    assert not (data / "PWNED").exists()
+
+
+def test_a_function_that_is_named_is_found_in_the_current_folder_but_shadows_nothing(data):
+    (data / "mine.py").write_text(
+        "import coresift as cs\n"
+        "def half(rows, losses, budget, seed):\n"
+        "    return cs.select(rows, losses, budget, seed)\n"
+    )
+    (data / "json.py").write_text("open('PWNED', 'w').close()\nraise ImportError\n")
+    methods = ("--method", "mine:half", "--method", "uniform")
+    words = ("compare-methods", "rows.npy", "--losses", "losses.csv", "--budget", 20, "--seeds", 1, *methods, "--json")
+    status, out, err = surrounded(words, data)
+    assert status == 0, err
+    assert json.loads(out)["methods"] == ["mine:half", "uniform"]
+    assert not (data / "PWNED").exists()
+
+
+def test_a_link_in_the_folder_of_a_comparison_is_not_written_through(run, data):
+    Path("comparison").mkdir()
+    Path("precious.npy").write_text("precious")
+    for name in (".losses.npy", ".rows.npy"):
+        Path("comparison", name).symlink_to(Path("precious.npy").absolute())
+    words = ("--losses", "losses.csv", "--budget", 20, "--seeds", 1, "--method", "uniform", "--standardize")
+    succeeded(run("compare-methods", "rows.npy", *words))
+    assert Path("precious.npy").read_text() == "precious"

@@ -123,6 +123,7 @@ def test_seeds_are_distinct_rows_and_no_more_than_there_are(workers):
     assert len(seeds) == distinct_count(rows[seeds]) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "z", "expected"),
     [
@@ -225,6 +226,7 @@ def matrices(draw):
     return result
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(matrices(), st.integers(1, 45), st.sampled_from(POWERS), st.integers(0, 1000), st.booleans())
 def test_every_clustering_keeps_its_promises(rows, k, z, seed, normalize):
@@ -233,6 +235,7 @@ def test_every_clustering_keeps_its_promises(rows, k, z, seed, normalize):
     holds(found, unit(rows) if normalize else rows, k, z)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(matrices(), st.integers(-5, 3), st.integers(0, 1000))
 def test_they_hold_even_if_the_kernel_takes_centers_for_one_another(rows, more, seed):
@@ -386,6 +389,7 @@ def content(found):
     return [value.tobytes() if isinstance(value, np.ndarray) else value for value in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("z", [1.0, 2.0])
 def test_the_same_bytes_for_any_number_of_threads_and_any_layout(z, tmp_path):
     rows = blobs(SMALLEST_SAMPLE + 4000, 90, 30, seed=7).astype(np.float16)
@@ -405,6 +409,7 @@ def test_the_same_bytes_for_any_number_of_threads_and_any_layout(z, tmp_path):
         assert other == first
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_clustering():
     rows = blobs(500, 3, 1, seed=0)
     assert cluster(rows, 8, seed=0) == cluster(rows, 8, seed=0)
@@ -429,6 +434,7 @@ def small_case(seed):
     return rows, int(rng.integers(1, min(n // 2, 9) + 1)), rng
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("z", [1.0, 2.0])
 def test_small_inputs_come_within_a_tenth_of_the_best_of_twenty_plain_runs(z):
     # Of 1,000 other cases 99.8 % (z = 1) and all (z = 2) come that close. Were the true share 99 %, four or more
@@ -441,6 +447,7 @@ def test_small_inputs_come_within_a_tenth_of_the_best_of_twenty_plain_runs(z):
     assert np.mean(np.array(ratios) <= 1.10) >= 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("z", [1.0, 2.0, 3.0])
 def test_learning_from_a_sample_costs_little(z, monkeypatch):
     rows = blobs(3 * SMALLEST_SAMPLE, 8, 40, seed=11)

@@ -54,6 +54,7 @@ def facts(found):
 # What is measured
 
 
+@pytest.mark.slow
 def test_a_run_is_one_selection_with_its_seed_and_budget_against_the_true_total():
     found = compare(["coresift"])
     for run in found.runs:
@@ -68,6 +69,7 @@ def test_a_run_is_one_selection_with_its_seed_and_budget_against_the_true_total(
     assert found.total == pytest.approx(LOSSES.sum())
 
 
+@pytest.mark.slow
 def test_paper_asks_its_centers_from_the_same_budget():
     found = compare(["paper(holder=0.3)", "paper(holder=0.3, keep=True)", "paper(clusters=7)"], budgets=[40])
     for run in found.runs:
@@ -85,6 +87,7 @@ def test_paper_asks_its_centers_from_the_same_budget():
     assert run.calls == np.union1d(picked.ids, clustering.centers).size
 
 
+@pytest.mark.slow
 def test_balance_is_the_holder_at_which_losses_and_distances_weigh_the_same():
     clustering = cs.cluster(ROWS, 4, seed=0)
     holder = LOSSES[clustering.centers][clustering.labels].sum() / clustering.powers.sum()
@@ -94,6 +97,7 @@ def test_balance_is_the_holder_at_which_losses_and_distances_weigh_the_same():
     assert first.asked == second.asked == 4
 
 
+@pytest.mark.slow
 def test_the_uniform_method_is_uniform_and_its_weights_are_n_over_the_budget():
     counts = np.zeros(12)
     for seed in range(3000):
@@ -104,12 +108,14 @@ def test_the_uniform_method_is_uniform_and_its_weights_are_n_over_the_budget():
     assert np.abs(counts - 1250).max() < 4.5 * math.sqrt(3000 * 5 / 12 * 7 / 12)
 
 
+@pytest.mark.slow
 def test_what_methods_find_does_not_depend_on_the_number_of_processes():
     methods = ["coresift", "uniform", rivals.plain]
     one, three = (compare(methods, processes=count) for count in (1, 3))
     assert facts(one) == facts(three)
 
 
+@pytest.mark.slow
 def test_a_method_without_weights_takes_part_but_has_no_error():
     found = compare(["uniform", rivals.unweighted], budgets=[20])
     without = line(found, "unweighted", 20)
@@ -122,6 +128,7 @@ def test_a_method_without_weights_takes_part_but_has_no_error():
     assert line(judged, "unweighted", 20).measure is not None
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_method_alone():
     found = compare([rivals.hungry, rivals.plain], budgets=[20], seeds=2, processes=2)
     if not Path("/proc/self/status").exists():
@@ -130,12 +137,14 @@ def test_memory_is_that_of_the_method_alone():
     assert more == pytest.approx(320e6, rel=0.1)
 
 
+@pytest.mark.slow
 def test_what_a_method_prints_goes_to_the_log(tmp_path):
     found = compare([rivals.chatty, "uniform"], budgets=[20], seeds=2, out=tmp_path)
     assert not found.failures
     assert (tmp_path / "methods.log").read_text().count("ready") == 2
 
 
+@pytest.mark.slow
 def test_rows_in_files_are_opened_by_the_processes_and_others_are_written_for_them(tmp_path):
     np.save(tmp_path / "rows.npy", ROWS)
     from_memory = compare(["coresift"], out=tmp_path / "a")
@@ -147,6 +156,7 @@ def test_rows_in_files_are_opened_by_the_processes_and_others_are_written_for_th
 # Training instead of losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("losses", [None, LOSSES, rivals.loss_of])
 def test_with_training_methods_are_judged_by_its_score(losses):
     found = compare(["coresift", "uniform"], losses=losses, train=rivals.score)
@@ -166,12 +176,14 @@ def test_with_training_methods_are_judged_by_its_score(losses):
     assert "best score" in str(found)
 
 
+@pytest.mark.slow
 def test_a_lower_score_can_be_the_better_one():
     found = compare(["coresift", "uniform"], budgets=[20], train="rivals:score", higher=False)
     levels = {one.method: one.measure.value for one in found.lines}
     assert found.verdicts[0].best == min(levels, key=levels.get)
 
 
+@pytest.mark.slow
 def test_a_score_that_is_no_number_is_a_failure():
     found = compare(["uniform"], budgets=[20], train=rivals.no_score)
     assert found.failures[0].failure == "train must return a number; it returned str."
@@ -203,6 +215,7 @@ def judged(run):
     return None if run.error is None else abs(run.error)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 30), st.integers(2, 5))
 def test_means_and_paired_differences_equal_their_slow_twin(seed, seeds, count):
@@ -238,6 +251,7 @@ def test_the_standard_error_of_the_root_mean_square_is_right():
     assert np.mean([root.error for root in roots]) == pytest.approx(spread, rel=0.15)
 
 
+@pytest.mark.slow
 def test_equal_methods_are_seldom_told_apart():
     """At one budget, five equal methods: a difference is called real in at most 5 % of the comparisons."""
     rng = np.random.default_rng(6)
@@ -269,6 +283,7 @@ def test_a_clear_difference_is_told():
     assert (verdict.best, verdict.tied) == ("worst", ("tied",))
 
 
+@pytest.mark.slow
 def test_one_seed_has_a_mean_but_no_standard_error():
     assert Mean.of([2.0]) == Mean(2.0, None)
     found = compare(["distance", "uniform"], budgets=[20], seeds=1)
@@ -294,6 +309,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.slow
 def test_a_failure_is_a_line_with_a_sentence_and_the_others_go_on(tmp_path):
     found = compare([*FAILURES, "distance", "uniform"], seeds=2, out=tmp_path)
     failed = found.methods[: len(FAILURES)]
@@ -307,6 +323,7 @@ def test_a_failure_is_a_line_with_a_sentence_and_the_others_go_on(tmp_path):
     assert len(json.loads((tmp_path / "comparison.json").read_text())["lines"]) == len(found.lines)
 
 
+@pytest.mark.slow
 def test_a_failure_at_one_budget_leaves_the_others():
     found = compare([rivals.dies_at_20, rivals.raises_late])
     assert line(found, "dies_at_20", 20).failure == "Its process ended without a result (status 3)."
@@ -316,12 +333,14 @@ def test_a_failure_at_one_budget_leaves_the_others():
     assert line(found, "raises_late", 40).failure is None
 
 
+@pytest.mark.slow
 def test_a_method_that_hangs_is_stopped(tmp_path):
     found = compare([rivals.hangs, "uniform"], budgets=[20], timeout=2)
     assert found.lines[0].failure == "It took longer than 2 seconds and was stopped."
     assert found.lines[1].seeds == 3
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_what_a_dead_method_leaves_behind_neither_blocks_nor_stays(tmp_path, monkeypatch):
     monkeypatch.setenv("RIVALS", str(tmp_path / "notes"))
@@ -331,6 +350,7 @@ def test_what_a_dead_method_leaves_behind_neither_blocks_nor_stays(tmp_path, mon
     assert gone(orphan)
 
 
+@pytest.mark.slow
 def test_failed_runs_are_tried_again_and_finished_ones_are_not(tmp_path, monkeypatch):
     monkeypatch.setenv("RIVALS", str(tmp_path / "notes"))
     compare(["rivals:slow", "rivals:raises"], budgets=[20], out=tmp_path / "out")
@@ -386,6 +406,7 @@ def kept(folder):
     return len(journal.read_bytes().splitlines()) if journal.exists() else 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc to see processes end")
 def test_a_comparison_that_was_killed_goes_on_where_it_was(tmp_path, monkeypatch):
     with running(tmp_path) as process:
@@ -410,6 +431,7 @@ def test_a_comparison_that_was_killed_goes_on_where_it_was(tmp_path, monkeypatch
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_a_torn_last_line_costs_one_run(tmp_path):
     whole = compare(["uniform"], out=tmp_path)
     journal = tmp_path / "runs.jsonl"
@@ -419,6 +441,7 @@ def test_a_torn_last_line_costs_one_run(tmp_path):
     assert journal.read_bytes().count(b"\n") == content.count(b"\n")
 
 
+@pytest.mark.slow
 def test_more_methods_budgets_and_seeds_add_to_what_is_there(tmp_path, monkeypatch):
     monkeypatch.setenv("RIVALS", str(tmp_path / "notes"))
     compare(["rivals:slow"], budgets=[20], seeds=2, out=tmp_path / "out")
@@ -429,6 +452,7 @@ def test_more_methods_budgets_and_seeds_add_to_what_is_there(tmp_path, monkeypat
     assert [(run.method, run.budget, run.seed) for run in fewer.runs] == [("uniform", 40, 1), ("uniform", 40, 2)]
 
 
+@pytest.mark.slow
 def test_results_of_other_losses_are_not_mixed_in(tmp_path):
     compare(["uniform"], out=tmp_path)
     with pytest.raises(InputError, match=r"belongs to another run \(losses: "):
@@ -459,6 +483,7 @@ def mine(rows, losses, budget, seed):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("guard", "outcome"),
     [
@@ -493,6 +518,7 @@ def test_functions_that_no_process_could_find_are_refused():
 # Names and options
 
 
+@pytest.mark.slow
 def test_every_known_method_runs_by_its_name(tmp_path):
     np.save(tmp_path / "cheap.npy", LOSSES * 1.1)
     own = ["coresift", "paper", "mixture", "distance", "uniform"]
@@ -568,6 +594,7 @@ def test_bad_input_is_one_sentence(options, sentence):
 # Files
 
 
+@pytest.mark.slow
 def test_the_files_say_the_same_as_the_result(tmp_path):
     found = compare(["coresift", "uniform", rivals.raises], out=tmp_path, plot=False)
     content = json.loads((tmp_path / "comparison.json").read_text())
@@ -635,7 +662,7 @@ def run(tmp_path, monkeypatch, capsys):
     )
 
     def run(*words):
-        monkeypatch.setattr(sys, "argv", ["coresift", "compare", "rows.npy", *map(str, words)])
+        monkeypatch.setattr(sys, "argv", ["coresift", "compare-methods", "rows.npy", *map(str, words)])
         with pytest.raises(SystemExit) as end:
             main()
         return (end.value.code or 0, *capsys.readouterr())

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from parts import combinations, show
+from parts import combinations, pairs, pairwise, show
 
 import coresift as cs
 
@@ -17,6 +17,14 @@ def data():
 
 
 every = pytest.mark.parametrize("combination", list(combinations(N)), ids=show)
+every_pair = pytest.mark.parametrize("combination", list(pairwise(N)), ids=show)
+
+
+def test_every_two_parts_that_can_meet_are_among_the_pairs():
+    some, whole = list(pairwise(N)), list(combinations(N))
+    assert {pair for one in some for pair in pairs(one)} == {pair for one in whole for pair in pairs(one)}
+    assert all(one in whole for one in some)
+    assert len(some) < len(whole) / 2
 
 
 @every
@@ -90,7 +98,7 @@ def test_given_rows_come_out_with_weight_one_and_excluded_ones_do_not(data, comb
         assert len(picked) == 60
 
 
-@every
+@every_pair
 def test_a_loaded_file_is_equal_and_gives_the_same_interval(data, combination, tmp_path):
     rows, losses, clustering = data
     picked = cs.select(rows, losses, 60, 6, clusters=clustering, **combination)
@@ -100,7 +108,7 @@ def test_a_loaded_file_is_equal_and_gives_the_same_interval(data, combination, t
         assert cs.estimate(loaded, losses[loaded.ids]) == cs.estimate(picked, losses[picked.ids])
 
 
-@every
+@every_pair
 def test_all_losses_zero_and_all_rows_equal_are_no_problem(combination):
     rows = np.ones((N, 2))
     with pytest.warns(cs.CoresiftWarning):

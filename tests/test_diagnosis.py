@@ -67,6 +67,7 @@ def test_holder_percentiles_are_those_of_the_ratios_off_the_centers(pairs, z):
     assert line.price == pytest.approx(expected[3] * mean)
 
 
+@pytest.mark.slow
 def test_the_best_z_is_that_of_the_loss():
     rows, _, rng = grouped(1)
     clustering = cs.cluster(rows, GROUPS, seed=0)
@@ -140,6 +141,7 @@ def test_nothing_is_said_of_a_share_that_cannot_be_known():
 # The prediction
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 3), st.integers(0, 3)), min_size=2, max_size=14).filter(
         lambda rows: min(Counter(stratum for *_, stratum in rows).values()) > 1
@@ -177,6 +179,7 @@ def test_no_stratum_has_one_row_and_whole_clusters_stay_together(labels):
         assert sum(size > 1 for size in sizes.values()) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["groups", "noise"])
 def test_the_predicted_error_is_that_of_real_selections(kind):
     rows, group, rng = grouped(3)
@@ -198,6 +201,7 @@ def test_the_predicted_error_is_that_of_real_selections(kind):
 # Verdicts
 
 
+@pytest.mark.slow
 def test_groups_with_losses_of_their_own_are_worth_it():
     for seed in range(10):
         rows, group, rng = grouped(seed)
@@ -208,6 +212,7 @@ def test_groups_with_losses_of_their_own_are_worth_it():
         assert found.gaps.nearer > 0.7
 
 
+@pytest.mark.slow
 def test_losses_unrelated_to_the_rows_are_sampled_uniformly():
     verdicts = []
     for seed in range(20):
@@ -218,6 +223,7 @@ def test_losses_unrelated_to_the_rows_are_sampled_uniformly():
     assert verdicts.count(UNIFORM) >= 18
 
 
+@pytest.mark.slow
 def test_a_loss_in_half_a_percent_of_the_rows_cannot_be_told_from_200_probes():
     seen = []
     for seed in range(12):
@@ -297,6 +303,7 @@ def test_exactly_the_centers_and_the_probes_are_asked_and_counted():
     assert cs.diagnose(rows, losses, BUDGET).ledger.asked == 220
 
 
+@pytest.mark.slow
 def test_every_row_is_probed_when_there_are_few_and_equally_often_when_there_are_many():
     rows = np.random.default_rng(0).normal(size=(60, 2))
     few = cs.diagnose(rows, rows[:, 0] ** 2, 30)

@@ -7,8 +7,6 @@ import coresift as cs
 from benchmarks.drawing import Stage
 from benchmarks.problems import PROBLEMS, Problem, halves
 from coresift.components import leading_components
-from coresift.portfolio import Portfolio
-from coresift.signal_pilot import InformedRepresentatives
 
 
 @pytest.fixture(scope="module")
@@ -21,21 +19,17 @@ def problem():
 @pytest.mark.parametrize("signals", [None, "length"])
 def test_a_stage_draws_what_select_draws(problem, signals):
     given = None if signals is None else {"length": np.abs(problem.rows[:, 0])}
-    components = leading_components(problem.rows)
     clustering = cs.cluster(problem.rows, 15, seed=0)
-    stage = Stage(problem, clustering, given, components)
-    pilot = cs.pilots.Representatives() if given is None else InformedRepresentatives(given)
-    score = Portfolio(given, components)
     for seed in (0, 7):
+        stage = Stage(problem, clustering, given, leading_components(problem.rows, seed=seed))
         picked = cs.select(
             problem.rows,
             problem.losses,
             150,
             seed,
             clusters=clustering,
-            pilot=pilot,
-            score=score,
-            design=cs.designs.Systematic(),
+            signals=given,
+            score=cs.scores.Portfolio(),
         )
         draw = stage.portfolio(seed)
         np.testing.assert_array_equal(draw.ids, picked.ids)

@@ -239,6 +239,7 @@ def test_how_many_threads():
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_control_c_ends_a_long_clustering_promptly_and_leaves_nothing(tmp_path):
     code = """if True:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import coresift as cs
-from coresift.estimation.intervals import _pilot, local, unskew
+from coresift.estimation.intervals import phase_sample, unskew
 from coresift.types import Frame
+from coresift.variance import local, within_clusters
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,7 @@ def problem():
 DESIGNS = [cs.designs.Independent(), cs.designs.Systematic(), cs.designs.Pivotal(), cs.designs.Poisson()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: type(design).__name__)
 def test_nominal_intervals_cover_the_truth(problem, design):
     """400 seeds at 95 %: below 92 % or above 99.5 % has a false-alarm rate under 1 in 100."""
@@ -100,6 +102,7 @@ def test_a_mean_is_the_total_over_the_rows_that_count(problem):
     assert found.mean.low < losses[1000:].mean() < found.mean.high
 
 
+@pytest.mark.slow
 def test_groups_add_up_and_their_means_are_ratios(problem):
     """Four groups over 60 seeds: coverage below 0.88 has a false-alarm rate under 1 in 1,000."""
     rows, losses, clustering = problem
@@ -180,10 +183,14 @@ def test_the_pilot_s_variance_is_that_inside_the_clusters(problem):
     ratios = []
     for seed in range(5):
         picked = cs.select(rows, losses, 300, seed, clusters=clustering)
-        ratios.append(_pilot(picked, losses[picked.ids]).variance / slow_pilot_variance(picked, losses[picked.ids]))
+        ratios.append(
+            within_clusters(phase_sample(picked, 1, losses[picked.ids])).variance
+            / slow_pilot_variance(picked, losses[picked.ids])
+        )
     np.testing.assert_allclose(ratios, 1)
 
 
+@pytest.mark.slow
 def test_the_pilot_s_variance_is_on_average_that_of_a_draw_from_each_cluster(problem):
     """Against the exact variance, from all rows; the mean over 150 seeds is known to 2 %, so 10 % is 5 errors wide."""
     rows, losses, clustering = problem
@@ -196,7 +203,7 @@ def test_the_pilot_s_variance_is_on_average_that_of_a_draw_from_each_cluster(pro
     found = []
     for seed in range(150):
         picked = cs.select(rows, losses, 300, seed, clusters=clustering)
-        found.append(_pilot(picked, losses[picked.ids]).variance)
+        found.append(within_clusters(phase_sample(picked, 1, losses[picked.ids])).variance)
     assert np.mean(found) == pytest.approx(exact, rel=0.1)
 
 
@@ -215,7 +222,7 @@ def test_a_cluster_with_one_selected_row_is_held_against_its_neighbors(problem):
     for other in set(alone) & {place - 1, place, place + 1}:
         residual = share[place] * (1.0 if other == place else -0.5) / inclusion[other]
         expected += (1 - inclusion[other]) * residual**2 / 1.5
-    assert _pilot(picked, values).variance == pytest.approx(expected)
+    assert within_clusters(phase_sample(picked, 1, values)).variance == pytest.approx(expected)
 
 
 def test_independent_draws_are_never_certain():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coresift as cs
-from coresift.covering import cover, cover_with_members
+from coresift.covering import cover
 from coresift.engine import Alone, Local
 from coresift.facility import cover_rows
 from coresift.facility.groups import form_groups
@@ -81,6 +81,7 @@ def test_the_sum_is_at_least_1_minus_1_over_e_of_the_largest(seed):
     assert (1 - 1 / np.e) * best <= reached <= best * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_groups_lose_little_and_say_what_they_did(monkeypatch):
     monkeypatch.setattr("coresift.facility.groups.GROUP", 128)
     monkeypatch.setattr("coresift.facility.groups.LARGEST_GROUP", 256)
@@ -131,6 +132,7 @@ def test_every_row_has_its_nearest_member():
     assert chosen.counts.sum() == 500
 
 
+@pytest.mark.slow
 def test_many_members_are_searched_for_and_found(monkeypatch):
     monkeypatch.setattr("coresift.facility.members.FEW_PRODUCTS", 0)
     rng = np.random.default_rng(0)
@@ -140,6 +142,7 @@ def test_many_members_are_searched_for_and_found(monkeypatch):
     assert (chosen.distances**2).sum() <= 1.01 * (gaps**2).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False])
 def test_same_seed_same_bytes_whatever_the_threads(exact):
     points, importance = blobs(5000, seed=3), np.random.default_rng(0).random(5000)
@@ -183,8 +186,8 @@ class TestCover:
         selection = cover(points, 30, given=[1, 2, 3], exclude=np.arange(100, 400))
         assert len(selection) == 30
         assert {1, 2, 3} <= set(selection.ids) <= set(range(100))
-        assert selection.weights is None
-        assert selection.recipe["choice"].startswith("exact greedy; bandwidth")
+        assert selection.recipe is None
+        assert selection.provenance.options["choice"].startswith("exact greedy; bandwidth")
 
     def test_importance_moves_the_choice(self):
         points = blobs(1000)
@@ -196,8 +199,37 @@ class TestCover:
 
     def test_excluded_rows_do_not_need_to_be_covered(self):
         points = blobs(400)
-        _, coverage = cover_with_members(points, 30, exclude=[0])
-        assert coverage.labels.shape == (399,)
+        selection = cover(points, 30, exclude=[0])
+        assert selection.representative[0] == -1
+        assert selection.represents.sum() == 399
+
+    @pytest.mark.parametrize("given", [None, [5, 17]])
+    def test_every_row_is_represented_by_the_nearest_selected_row(self, given):
+        points = blobs(300)
+        selection = cover(points, 25, given=given, exclude=[0, 1])
+        gaps = np.linalg.norm(points[:, None].astype(float) - points[selection.ids][None], axis=2)
+        found = np.searchsorted(selection.ids, selection.representative[2:])
+        np.testing.assert_allclose(gaps[np.arange(2, 300), found], gaps[2:].min(axis=1), rtol=1e-5, atol=1e-6)
+        for row, count in zip(selection.ids, selection.represents, strict=True):
+            members = selection.members(row)
+            assert row in members
+            assert len(members) == count
+
+    def test_copies_stand_for_themselves(self):
+        selection = cover(np.zeros((10, 2)), 4)
+        assert selection.represents.sum() == 10
+        assert all(selection.representative[row] == row for row in selection.ids)
+
+    @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+    def test_files_keep_how_many_rows_each_row_stands_for(self, tmp_path, suffix):
+        selection = cover(blobs(100), 8)
+        loaded = cs.load(cs.save(selection, tmp_path / f"cover{suffix}"))
+        assert loaded == selection
+        np.testing.assert_array_equal(loaded.represents, selection.represents)
+        with pytest.raises(cs.InputError, match="A file does not keep which rows a row stands for; run cover again"):
+            loaded.members(int(selection.ids[0]))
+        with pytest.raises(cs.InputError, match=r"row must be one of the 8 selected rows; got -3\."):
+            selection.members(-3)
 
     def test_the_budget_may_be_all_rows(self):
         assert cover(blobs(20), 20).ids.tolist() == list(range(20))

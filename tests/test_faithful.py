@@ -21,6 +21,7 @@ def paper(holder):
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

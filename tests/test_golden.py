@@ -8,6 +8,8 @@ import golden_cases
 import numpy as np
 import pytest
 
+import coresift as cs
+
 FROM_ROWS = os.environ.get("CI") == "true" or os.environ.get("CORESIFT_GOLDEN_ROWS") == "1"
 NEAR = 1e-12
 
@@ -49,6 +51,16 @@ def test_rows_give_the_stored_bytes(name):
 def test_nothing_is_stored_that_no_case_makes():
     names = {path.stem for path in golden_cases.HOME.glob("*.npz")}
     assert names == {*golden_cases.EVERY_CASE, golden_cases.INPUTS.stem}
+
+
+@pytest.mark.parametrize("name", golden_cases.files())
+def test_files_of_this_format_load_as_what_was_saved(name):
+    assert cs.load(golden_cases.FILES / name) == golden_cases.files()[name]
+
+
+def test_a_file_of_an_earlier_format_is_refused_in_a_sentence():
+    with pytest.raises(cs.InputError, match=r"has format 1; this version of coresift reads format \d+\.$"):
+        cs.load(golden_cases.FILES / "format-1.parquet")
 
 
 def test_a_difference_is_told():

@@ -48,6 +48,7 @@ def lemma_problem(rng, clustering, share):
     return level + true[clustering.labels] * ratios * clustering.powers, true
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.5, 0.1])
 def test_the_lemma_bounds_every_cluster_s_constant(share):
     """At most 12 of 500 runs may fail; each does with probability of at most 0.01, so 13 come 2 times in 1,000."""
@@ -78,6 +79,7 @@ def test_the_lemma_fails_where_its_assumption_does():
     assert np.any(found.values < true)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000), n=st.integers(5, 80), k=st.integers(1, 5), z=st.sampled_from([0.5, 1.0, 2.0]))
 def test_the_lemma_equals_the_plain_loops(seed, n, k, z):
@@ -100,6 +102,7 @@ def test_the_lemma_equals_the_plain_loops(seed, n, k, z):
     assert found.queries == probes.queries == clustering.k + probes.ids.size
 
 
+@pytest.mark.slow
 def test_members_are_uniform():
     """Each of 40 members is asked as often as the others: χ² over 4,000 seeds, false alarm 1 in 10,000."""
     from scipy.stats import chi2
@@ -160,6 +163,7 @@ def free_by_loops(rows, clustering, losses):
     return np.array(values)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), k=st.integers(2, 12), z=st.sampled_from([1.0, 2.0]))
 def test_the_free_estimate_equals_the_plain_loops(seed, k, z):
@@ -198,6 +202,7 @@ def made(kind, seed):
     }[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["free", "robust"])
 @pytest.mark.parametrize("kind", ["levels", "no signal", "lognormal", "pareto", "rare cluster", "mostly zeros"])
 def test_the_80th_percentile_is_within_a_factor_of_three(kind, method):
@@ -212,6 +217,7 @@ def test_the_80th_percentile_is_within_a_factor_of_three(kind, method):
     assert 1 / 3 < np.median(factors) < 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["levels", "no signal", "lognormal", "pareto"])
 def test_rows_above_the_robust_constant_have_about_one_kth_of_the_probability(kind):
     """The remark: all rows but 1/k of the mass of p are below Λ. Here the truth is known: near 1/k over 20 runs."""

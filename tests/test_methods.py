@@ -186,6 +186,7 @@ def test_totals_that_cannot_be_reached_are_told(problem):
     assert any("cannot be weighted to the known totals" in remark for remark in found.warnings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", DESIGNS, ids=name)
 def test_intervals_of_all_methods_cover_the_truth(problem, design):
     """300 seeds at 95 %: below 91.5 % has a false-alarm rate under 1 in 100; and both beat the plain total."""

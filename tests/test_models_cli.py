@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -146,6 +148,21 @@ def test_each_stage_is_reused(run, corpus, folders):
     shown = texts_of(run(*command(folders)))
     assert "numbers, made in" in shown
     assert f"{asked} computed and 0 found" in shown
+
+
+def test_a_report_finds_embeddings_and_texts_by_itself(run, corpus, folders):
+    report = ("report", "picked.parquet", "--text", "en", "--facts", "facts.json")
+    for more in ((), ("--work", "stages")):
+        succeeded(run(*command(folders, *more)))
+        assert "embeddings found in" in texts_of(run(*report, *more))
+        facts = json.loads(Path("facts.json").read_text(encoding="utf-8"))
+        assert facts["map"] is not None
+        assert all(facts["texts"][str(row)] == EN[row] for row in cs.load("picked.parquet").ids)
+    # A selection of other rows under the same name is not taken for that of the texts.
+    succeeded(run("select", "picked.work/" + next(Path("picked.work").glob("embeddings-*")).name, "--budget", 20))
+    assert "text must be given together with a table" in refused(run(*report))
+    assert "found" not in texts_of(run("report", "picked.parquet", "--facts", "facts.json"))
+    assert json.loads(Path("facts.json").read_text(encoding="utf-8"))["map"] is None
 
 
 def test_other_models_columns_and_parts_work_too(run, corpus, folders):

@@ -53,6 +53,7 @@ def plain_sampling(rows, ends, z, seed):
     return centers
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
@@ -92,6 +93,7 @@ def test_every_round_equals_the_plain_loops(seed, n, k, z, order, holder):
         assert picked.ledger.entries == tuple((i, "new centers", k) for i in range(1, number + 1))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 40), order=st.sampled_from(["sampling", "mettu-plaxton"]))
 @example(seed=0, n=1, order="sampling")
@@ -142,6 +144,7 @@ def law_of_three(rows, z, allowed):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("z", [1.0, 2.0])
 def test_centers_drawn_in_batches_have_the_law_of_those_drawn_one_by_one(z):
     """χ² over all orders of three centers, 3,000 seeds; false alarm 1 in 10,000 for each z."""
@@ -220,6 +223,7 @@ def tiny_inputs():
             yield rows.astype(np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("z", "factor"), [(1.0, 5.0), (2.0, 8.0)])
 def test_every_beginning_of_the_order_is_within_a_constant_of_the_optimum(z, factor):
     """Against every choice of centers on 200 tiny inputs; the proof's own constant for z = 1 is about 30."""
@@ -274,6 +278,7 @@ def test_mettu_and_plaxton_s_order_is_refused_for_many_rows():
 # ------------------------------------------------------------------------------------------ unbiasedness
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parts",
     [

@@ -743,6 +743,7 @@ def batches(folder):
     return [json.loads(line) for line in (folder / "asked").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_a_run_goes_on_and_asks_nothing_answered_again(tmp_path):
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     for folder in (undisturbed, killed):

@@ -28,6 +28,7 @@ def test_importing_it_is_light():
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_selecting_needs_none_of_the_extras(tmp_path):
     """The whole flow works where only the declared dependencies can be imported."""
     for name in EXTRAS:
@@ -82,6 +83,7 @@ def wheel(tmp_path_factory):
         yield file
 
 
+@pytest.mark.slow
 def test_the_wheel_has_all_that_it_needs_and_nothing_else(wheel):
     names = set(wheel.namelist())
     modules = {

@@ -19,6 +19,7 @@ RNG = np.random.default_rng(0)
 ROWS = (RNG.normal(size=(40, 24))[RNG.integers(40, size=30_000)] * 3 + RNG.normal(size=(30_000, 24))).astype(np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [400, 4_000])
 def test_what_is_planned_is_what_is_asked(budget):
     """How near the predicted time is, `benchmarks.plan` says: no test depends on a clock."""
@@ -69,6 +70,7 @@ def test_blocks_that_are_converted_take_memory(tmp_path):
     assert calibrate(cs.open_rows(ROWS).normalized(), 10, many=False).copied
 
 
+@pytest.mark.slow
 def test_more_rows_take_longer_and_more_memory():
     few, many = (cs.plan(np.zeros((n, 8), np.float32), 1_000) for n in (10_000, 20_000_000))
     assert many.seconds > ONCE + AFTERWARDS * 20_000_000

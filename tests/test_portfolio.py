@@ -9,9 +9,8 @@ from test_unbiased import TINY, expected_weights
 
 import coresift as cs
 from coresift.checks import InputError
-from coresift.components import leading_components
-from coresift.portfolio import Portfolio, candidates, known, least_variance, mix
-from coresift.types import Evidence, Frame, Pilot
+from coresift.portfolio import candidates, known, least_variance, mix
+from coresift.types import Evidence, Frame, PilotSample
 
 
 def objective(theta, densities, stakes, pull, prior):
@@ -47,7 +46,7 @@ def evidence(losses, rows, budget=100, seed=0, excluded=(), k=10):
     plan = cs.pilots.Representatives().plan(clustering, frame, budget)
     rng = np.random.default_rng(seed)
     ids = np.flatnonzero(rng.random(len(rows)) < plan.inclusion)
-    return Evidence(clustering, frame, Pilot(ids, plan), losses[ids])
+    return Evidence(clustering, frame, PilotSample(ids, plan), losses[ids])
 
 
 @pytest.fixture(scope="module")
@@ -126,12 +125,12 @@ def test_rows_stand_by_cluster_and_size(table):
         assert np.all(steps >= -1e-6) or np.all(steps <= 1e-6)
 
 
-@pytest.mark.parametrize("frame", [{}, {"given": [4]}, {"exclude": [1]}])
+@pytest.mark.parametrize("frame", [{}, {"given": [4]}, {"exclude": [1], "signals": np.arange(7.0)}], ids=str)
 @pytest.mark.parametrize(
     "design", [cs.designs.Systematic(), cs.designs.Pivotal(), cs.designs.Poisson()], ids=lambda one: type(one).__name__
 )
 def test_expected_weights_are_1_by_enumeration(monkeypatch, frame, design):
-    combination = {"pilot": None, "score": Portfolio(signals=np.arange(7.0)), "design": design}
+    combination = {"pilot": None, "score": cs.scores.Portfolio(), "design": design}
     expected = np.ones(len(TINY))
     expected[frame.get("exclude", [])] = 0
     np.testing.assert_allclose(expected_weights(monkeypatch, combination, frame, budget=4), expected, atol=1e-7)
@@ -139,19 +138,19 @@ def test_expected_weights_are_1_by_enumeration(monkeypatch, frame, design):
 
 def test_it_is_a_score_like_any_other(table):
     rows, noise, _ = table
-    score = Portfolio(signals={"noise": noise, "kind": ["a", "b"] * 1_000}, components=leading_components(rows))
+    score = cs.scores.Portfolio(components=3)
     picked = cs.select(rows, losses=noise, budget=100, seed=3, score=score)
     assert picked == cs.select(rows, losses=noise, budget=100, seed=3, score=score)
     assert len(picked) == 100
-    assert "Portfolio(signals=" in picked.recipe["score"]
-    assert score == Portfolio(signals={"noise": noise, "kind": ["a", "b"] * 1_000}, components=leading_components(rows))
+    assert picked.recipe.score == score
+    assert repr(score) == "Portfolio(floor=0.1, prior=4.0, components=3)"
 
 
 def test_refusals(table):
     rows, noise, _ = table
-    with pytest.raises(InputError, match="one line for each of 2000 rows"):
-        cs.select(rows, losses=noise, budget=100, score=Portfolio(signals=noise[:10]))
     with pytest.raises(InputError, match="floor must be a number between 0 and 1"):
-        Portfolio(floor=0.0)
+        cs.scores.Portfolio(floor=0.0)
+    with pytest.raises(InputError, match="components must be a whole number of at least 0"):
+        cs.scores.Portfolio(components=-1)
     with pytest.raises(InputError, match="needs the losses of a pilot"):
         known(Evidence(**{**vars(evidence(noise, rows)), "losses": np.zeros(0)}))

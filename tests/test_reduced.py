@@ -52,6 +52,7 @@ def inflation_of(seed, d, z, clustered=True):
     return search, (distances.astype(float) ** z).sum() / (exact.astype(float) ** z).sum() - 1
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), d=st.integers(60, 150), z=st.sampled_from([1.0, 2.0, 3.0]), clustered=st.booleans())
 def test_inflation_stays_near_the_tolerance_at_worst(seed, d, z, clustered):
@@ -61,6 +62,7 @@ def test_inflation_stays_near_the_tolerance_at_worst(seed, d, z, clustered):
         assert search.path.startswith("exact")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("z", [1.0, 2.0, 3.0])
 def test_inflation_is_within_the_tolerance_nearly_always(z):
     """Each choice may be wrong once in a hundred: over three in 24 happens to right code once in 10,000."""
@@ -99,12 +101,14 @@ def test_a_reduced_clustering_is_about_as_good_as_an_exact_one(z):
     np.testing.assert_allclose(reduced.distances, distances, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_threads_do_not_matter():
     rows = low_rank(40_000, 64, 4)
     one, two = (cs.cluster(rows, 300, engine=cs.engines.Local(threads)) for threads in (1, 2))
     assert one == two
 
 
+@pytest.mark.slow
 def test_unit_and_offset_do_not_matter():
     rows = low_rank(5000, 64, 5)
     plain = cs.cluster(rows, 300).free_cost
@@ -127,6 +131,7 @@ def test_a_bad_row_is_named():
         cs.cluster(rows, 300)
 
 
+@pytest.mark.slow
 @given(count=st.integers(1, 200), seed=st.integers(0, 99))
 def test_cells_hold_every_point_once_and_none_is_empty(count, seed):
     points = np.random.default_rng(seed).normal(size=(count, 3)).astype(np.float32)

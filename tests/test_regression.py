@@ -56,6 +56,7 @@ class Labels:
 # The paper's algorithm
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 9999),
@@ -98,6 +99,7 @@ def test_paper_mode_has_a_tenth_of_the_rows_as_medoids_however_few_are_drawn():
     assert not set(found.selection.origin.tolist()) - {3}
 
 
+@pytest.mark.slow
 def test_without_the_medoids_in_it_the_infinite_limit_never_draws_them_and_with_them_it_is_unbiased():
     A, b = problem(2, 120, 2)
     clustering = cs.cluster(A, 12, z=1.0)
@@ -156,6 +158,7 @@ def test_the_squared_residuals_are_unbiased_by_enumeration(design, score, pilot)
         assert weights @ squares == pytest.approx(squares.sum(), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", SCORES[:4], ids=str)
 def test_the_squared_residuals_are_unbiased_in_simulation(score):
     """|z| < 4 at four fixed x over 600 seeds; each check raises a false alarm 6 times in 100,000."""
@@ -224,6 +227,7 @@ def test_the_mixture_needs_a_regression():
         cs.select(TINY, None, 3, score=cs.scores.LeverageMixture())
 
 
+@pytest.mark.slow
 def test_the_seed_decides_and_nothing_else():
     A, b = problem(11, 300, 3)
     for options in ({}, {"score": cs.scores.LeverageMixture()}, {"score": cs.scores.Sensitivity(holder=1.0)}):
@@ -262,6 +266,7 @@ def test_estimate_of_its_losses_estimates_the_squared_residuals_at_x0():
     assert total.low <= truth <= total.high
 
 
+@pytest.mark.slow
 def test_a_saved_selection_is_equal(tmp_path):
     A, b = problem(15, 300, 3)
     for options in ({}, paper(0.5, clusters=9)):
@@ -272,6 +277,7 @@ def test_a_saved_selection_is_equal(tmp_path):
 # Labels in every form
 
 
+@pytest.mark.slow
 def test_every_form_of_labels_gives_the_same(tmp_path):
     A, b = problem(16, 200, 3)
     lines = write(tmp_path / "labels.csv", {"row": np.arange(200), "label": b})

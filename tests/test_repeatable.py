@@ -100,7 +100,8 @@ def test_ask_and_select_in_other_processes_give_the_bytes_of_the_callable_route(
     picked = cs.select(rows, loss_of, BUDGET, SEED, clusters=CLUSTERS)
     common = ("--budget", BUDGET, "--seed", SEED)
     run("cluster", folder / "half.npy", "-k", CLUSTERS, "--seed", SEED, "--threads", 1, folder=tmp_path)
-    run("ask", folder / "shards", *common, "--clusters", "clusters.npz", folder=tmp_path)
+    run("start", "select", folder / "shards", *common, "--clusters", "clusters.npz", folder=tmp_path)
+    run("ask", "run.state", folder=tmp_path)
     asked = pa.csv.read_csv(tmp_path / "ask.csv")["row"].to_numpy()
     assert asked.size == picked.ledger.asked
     order = np.random.default_rng(0).permutation(asked)
@@ -110,7 +111,7 @@ def test_ask_and_select_in_other_processes_give_the_bytes_of_the_callable_route(
     run("select", folder / "shards", *words, "--clusters", "clusters.npz", "--out", "end.csv", folder=tmp_path)
     for end in ("end.parquet", "end.csv"):
         name = end.replace("end", "expected")
-        cs.save(picked, tmp_path / name)
+        cs.save(picked, tmp_path / name, table=folder / "rows.parquet" if end == "end.parquet" else None)
         assert (tmp_path / end).read_bytes() == (tmp_path / name).read_bytes()
 
 

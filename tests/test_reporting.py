@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 from hypothesis import given as holds_for
 from hypothesis import strategies as st
-from parts import combinations
+from parts import pairwise, show
 
 import coresift as cs
 from coresift.progress import Progress
@@ -383,7 +383,8 @@ def test_the_page_must_be_html(picked, tmp_path):
 # Reproduction
 
 
-@pytest.mark.parametrize("combination", list(combinations(200)), ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("combination", list(pairwise(200)), ids=show)
 @pytest.mark.filterwarnings("ignore::coresift.CoresiftWarning")
 def test_the_code_on_the_page_makes_the_same_selection(combination):
     rows, losses = ROWS[:200], LOSSES[:200]
@@ -403,6 +404,7 @@ def test_the_code_names_what_only_the_user_has():
     assert found.command is None
 
 
+@pytest.mark.slow
 def test_the_command_on_the_page_makes_the_same_selection(tmp_path, monkeypatch):
     from coresift.cli import app
 
@@ -431,6 +433,7 @@ def test_the_page_allows_its_own_style_and_script_alone(full):
     assert all(value.startswith(("#", "data:")) for value in addresses)
 
 
+@pytest.mark.slow
 def test_hostile_words_stay_words(tmp_path):
     rows, texts, ids, classes, losses = hostile.data()
     table = pa.table({"id": ids, "embedding": rows.tolist(), "text": texts, "class": classes})
@@ -453,6 +456,7 @@ def test_hostile_words_stay_words(tmp_path):
     assert json.loads(facts.read_text(encoding="utf-8"))["title"] == title
 
 
+@pytest.mark.slow
 def test_texts_and_images_fill_the_page_up_to_its_limit_largest_weights_first():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(20_000, 4)).astype(np.float32)

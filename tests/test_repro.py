@@ -502,6 +502,27 @@ def test_both_ways_to_draw_rows_keep_totals_right(distinct):
     assert abs(np.mean(totals) - values.sum()) < 4.5 * error  # a false alarm in 150,000
 
 
+def test_what_was_tried_is_compared_run_by_run():
+    def result(share, ours, base):
+        return {"variant": "medoids kept", "share": share, "algorithm": ours, "leverage": base}
+
+    noise = [0.0, 0.04, -0.02]
+    entries = {
+        (16, number): {"results": [result(0.1, 0.70 + step, 0.71 + step), result(0.2, 0.74 + step, 0.75 + step)]}
+        for number, step in enumerate(noise)
+    }
+    gap, error = regression_causes.with_as_many_labels(entries)[16]
+    assert gap == pytest.approx(0.70 - 0.75)  # a tenth and the medoids against a fifth
+    assert error == pytest.approx(0, abs=1e-12)
+    assert regression_causes.medoids_suffice(entries, 0.011)
+    assert not regression_causes.medoids_suffice(entries, 0.009)
+    assert not regression_causes.medoids_suffice({}, 1.0)
+    table = regression_causes.markdown(entries)
+    assert "-0.010 ± 0.000 (0.717) | -0.010 ± 0.000 (0.757) |" in table
+    late = {(16, regression_causes.RUNS): entries[16, 0]}
+    assert regression_causes.parted({**entries, **late}) == (entries, late)
+
+
 # Runs
 
 

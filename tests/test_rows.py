@@ -180,6 +180,7 @@ def test_whole_numbers_are_read(dtype: Any, tmp_path: Path) -> None:
         np.testing.assert_array_equal(join(open_rows(source)), array.astype(np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [10_000, 45_000])
 def test_many_columns_of_numbers_are_the_rows(group: int, tmp_path: Path) -> None:
     array = np.random.default_rng(0).standard_normal((70_000, 64)).astype(np.float32)
@@ -212,6 +213,7 @@ def test_the_length_of_a_block_depends_on_the_width_only(d: int) -> None:
         assert length <= 2**21 / d < 2 * length
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_take_is_plain_indexing_whatever_the_boundaries(data: st.DataObject, tmp_path_factory: Any) -> None:
@@ -333,6 +335,7 @@ class Meter:
         return max(self.peak, python)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["Parquet", "Feather"])
 def test_a_huge_row_group_is_streamed_in_bounded_memory(form: str, tmp_path: Path) -> None:
     n, d = 400_000, 64
@@ -365,6 +368,7 @@ def test_a_huge_row_group_is_streamed_in_bounded_memory(form: str, tmp_path: Pat
     assert streamed < full / 3
 
 
+@pytest.mark.slow
 def test_many_threads_may_open_a_file_at_once(tmp_path):
     np.save(tmp_path / "rows.npy", np.ones((4096, 64), np.float16))
     rows = open_rows(tmp_path / "rows.npy")
@@ -373,6 +377,7 @@ def test_many_threads_may_open_a_file_at_once(tmp_path):
     assert set(found) == {1.0}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the resident memory from /proc")
 def test_a_file_leaves_no_more_than_a_stretch_in_resident_memory(tmp_path: Path) -> None:
     path = tmp_path / "rows.npy"
@@ -396,6 +401,7 @@ def test_a_file_leaves_no_more_than_a_stretch_in_resident_memory(tmp_path: Path)
     assert int(run.stdout) < full / 2
 
 
+@pytest.mark.slow
 def test_importing_rows_is_light() -> None:
     code = "import sys, coresift.rows; print([m for m in ('pyarrow', 'datasets') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -599,6 +605,7 @@ def test_good_rows_have_no_bad_row() -> None:
 # ------------------------------------------------------------------ in other processes, and in other places
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_stretch_of_rows_can_be_read_elsewhere(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -5,7 +5,6 @@ import pytest
 from test_unbiased import TINY, expected_weights
 
 import coresift as cs
-from coresift.portfolio import Portfolio
 from coresift.signal_pilot import InformedRepresentatives, mean_signal, within_clusters
 from coresift.signal_table import signal_table
 from coresift.types import Frame
@@ -61,11 +60,12 @@ def test_within_clusters_no_row_is_more_than_certain():
 
 
 @pytest.mark.parametrize("exclude", [[], [1]])
-@pytest.mark.parametrize("score", [cs.scores.Learned(), Portfolio(np.arange(7.0))], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("score", [cs.scores.Portfolio(), cs.scores.Portfolio(components=0)], ids=repr)
 def test_expected_weights_are_1_by_enumeration(monkeypatch, score, exclude):
-    pilot = InformedRepresentatives(np.arange(7.0), trust=0.5)
+    pilot = cs.pilots.Informed(trust=0.5)
     combination = {"pilot": pilot, "score": score, "design": cs.designs.Systematic()}
     expected = np.ones(len(TINY))
     expected[exclude] = 0
-    found = expected_weights(monkeypatch, combination, {"exclude": exclude} if exclude else {}, budget=4)
+    known = {"signals": np.arange(7.0)} | ({"exclude": exclude} if exclude else {})
+    found = expected_weights(monkeypatch, combination, known, budget=4)
     np.testing.assert_allclose(found, expected, atol=1e-7)

@@ -269,6 +269,7 @@ except cs.CoresiftError as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [*SUFFIXES, ".npz"])
 def test_a_disk_that_is_full_leaves_the_old_file_and_says_so(tmp_path, suffix):
     large = cs.cluster(ROWS, 50) if suffix == ".npz" else cs.select(ROWS, LOSSES, budget=300)

@@ -49,6 +49,7 @@ def crosses(clustering, labels):
 # --- clusters ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 6), st.integers(0, 20), st.sampled_from([1.0, 2.0]))
 def test_no_cluster_crosses_a_class_and_every_promise_holds(seed, n, count, more, z):
@@ -177,6 +178,7 @@ def wide():
     return rows, rng.integers(3, size=1_000)
 
 
+@pytest.mark.slow
 def test_the_same_bytes_for_threads_layouts_and_whether_classes_are_held(wide, tmp_path, monkeypatch):
     rows, labels = wide
     assert np.bincount(labels).min() > block_length(rows.shape[1])
@@ -197,6 +199,7 @@ def test_the_same_bytes_for_threads_layouts_and_whether_classes_are_held(wide, t
     assert content(cs.cluster(tmp_path / "rows.parquet", 5, strata="kind", **options)) == first
 
 
+@pytest.mark.slow
 def test_names_of_classes_do_not_matter():
     _, numbers = np.unique(CLASSES, return_inverse=True)
     first = cs.cluster(ROWS, 12, strata=CLASSES)
@@ -210,6 +213,7 @@ def test_names_of_classes_do_not_matter():
         assert content(cs.cluster(ROWS, 12, strata=labels)) == content(first)
 
 
+@pytest.mark.slow
 def test_a_subset_reads_the_rows_that_it_names(wide, tmp_path):
     rows, labels = wide
     np.save(tmp_path / "rows.npy", rows)
@@ -229,6 +233,7 @@ def test_a_subset_reads_the_rows_that_it_names(wide, tmp_path):
         open_rows(rows).subset([2, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["npy", "parquet"])
 def test_a_subset_is_never_in_memory_as_a_whole(tmp_path, suffix):
     rows = np.zeros((120_000, 256), np.float16)
@@ -300,6 +305,7 @@ def test_labels_that_are_refused(labels, says):
         assert str(caught.value).startswith(says)
 
 
+@pytest.mark.slow
 def test_a_column_of_the_table(tmp_path):
     names = [None if row == 3 else str(name) for row, name in enumerate(CLASSES)]
     columns = {"embedding": ROWS.tolist(), "kind": CLASSES.tolist(), "gaps": names, "code": (CLASSES == "cat").tolist()}
@@ -341,6 +347,7 @@ def test_a_bad_row_is_named_by_its_own_number(value, monkeypatch):
 # --- select, files and order -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_select_remembers_the_classes():
     picked = cs.select(ROWS, LOSSES, 60, 1, strata=CLASSES)
     clustering = cs.cluster(ROWS, 4, seed=1, strata=CLASSES)
@@ -354,6 +361,7 @@ def test_select_remembers_the_classes():
     assert set(asked) == set(picked.ids[picked.phase == 1])
 
 
+@pytest.mark.slow
 def test_by_default_there_are_as_many_clusters_as_classes_or_more():
     assert cs.plan(ROWS, 200, strata=CLASSES).clusters == 10
     assert cs.plan(ROWS, 200).clusters == 20
@@ -385,6 +393,7 @@ def test_a_loaded_clustering_is_equal_and_older_files_load(tmp_path):
         assert json.loads(note)["provenance"]["frame"]["strata"] == picked.provenance.frame["strata"]
 
 
+@pytest.mark.slow
 def test_strata_of_a_clustering_are_checked():
     values = {field.name: getattr(cs.cluster(ROWS, 6), field.name) for field in fields(cs.Clustering)}
     for bad in ([0, 1], [0, 0, 0, 0, 0, -1]):
@@ -413,6 +422,7 @@ def test_the_sorted_order_keeps_classes_together_and_walks_each():
             here = min(away, key=away.get) if away else -1
 
 
+@pytest.mark.slow
 def test_plan_counts_readings_and_memory(monkeypatch):
     labels = np.arange(N) % 3
     assert cs.plan(ROWS, 60, strata=labels).passes == 3  # two to measure the classes, one to hold them
@@ -429,6 +439,7 @@ def test_plan_counts_readings_and_memory(monkeypatch):
     assert streamed.memory < held.memory
 
 
+@pytest.mark.slow
 def test_classes_that_carry_the_loss_lower_the_error():
     """The loss is the class's alone, and rows do not show the class: without strata nothing can be learned."""
     rng = np.random.default_rng(9)
@@ -467,6 +478,7 @@ def run(tmp_path, monkeypatch, capsys):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
 def test_classes_from_a_file(run, tmp_path, suffix):
     shuffled = np.random.default_rng(0).permutation(N)
@@ -483,11 +495,11 @@ def test_classes_from_a_file(run, tmp_path, suffix):
     assert cs.load("picked.parquet") == cs.select(ROWS, LOSSES, 60, strata=CLASSES)
     run("start", "select", *common)
     run("ask", "run.state")
-    expected = cs.start(cs.select, ROWS, 60, strata=CLASSES).ask()
-    assert sorted(pa.csv.read_csv("ask.csv")["row"].to_pylist()) == sorted(expected.tolist())
+    assert pa.csv.read_csv("ask.csv")["row"].to_pylist() == cs.start(cs.select, ROWS, 60, strata=CLASSES).ask().tolist()
     assert "To select 60 of 600 rows" in run("plan", *common)
 
 
+@pytest.mark.slow
 def test_classes_from_a_column_of_the_rows(run):
     run("cluster", "rows.parquet", "-k", 7, "--strata", "kind")
     assert cs.load("clusters.npz") == cs.cluster(ROWS, 7, strata=CLASSES)
@@ -500,7 +512,7 @@ def test_bad_classes_on_the_command_line_are_one_sentence(run, tmp_path):
         "strata must be one label per row, or one of the columns 'id', 'embedding', 'kind'; got 'absent'."
     )
     assert "no columns to choose from" in run("plan", "rows.npy", "--budget", 60, "--strata", "kind")
-    assert run("ask", "rows.npy", "--budget", 60, "--strata", "none.csv") == "There is no file none.csv."
+    assert run("plan", "rows.npy", "--budget", 60, "--strata", "none.csv") == "There is no file none.csv."
     assert "must have the column class" in run("cluster", "rows.npy", "-k", 5, "--strata", "losses.csv")
     write(tmp_path / "gaps.csv", {"row": list(range(N)), "class": [None if row == 7 else "a" for row in range(N)]})
     assert "row 7 has none (1 of 600 rows" in run("cluster", "rows.npy", "-k", 5, "--strata", "gaps.csv")
@@ -522,7 +534,7 @@ def test_a_proxy_on_the_command_line(run, tmp_path):
     parts = {"pilot": cs.pilots.Centers(keep=True), "score": cs.scores.Proxy(cheap), "design": cs.designs.Poisson()}
     assert cs.load("picked.parquet") == cs.select("rows.parquet", LOSSES, 50, **parts)
     assert "losses asked to choose them        0" in run("plan", "rows.npy", "--budget", 50, "--proxy", "cheap.csv")
-    assert "There is nothing to ask" in run("ask", "rows.npy", "--budget", 50, "--proxy", "cheap.csv")
+    assert "select asks nothing" in run("start", "select", "rows.npy", "--budget", 50, "--proxy", "cheap.csv")
 
 
 def test_a_bad_proxy_is_one_sentence(run, tmp_path):

@@ -25,7 +25,6 @@ from pyarrow import feather
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.checks import InputError
-from coresift.models.corpus import open_corpus
 from coresift.rows import open_rows
 from coresift.tables import open_table
 from coresift.tables.places import hide_secrets
@@ -171,7 +170,7 @@ def test_every_type_as_feature(kind):
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_every_type_as_label_and_as_text(kind):
+def test_every_type_as_label(kind):
     table = open_table(pa.table({"x": TYPES[kind], "e": LISTS}))
     if kind in NESTED:
         assert "strata must be a column of texts or whole numbers" in refusal(table.labels, "x")
@@ -181,6 +180,13 @@ def test_every_type_as_label_and_as_text(kind):
         expected = text_of(TYPES[kind]).to_pylist()
         assert [None if code < 0 else names[code] for code in codes] == expected
         assert len(set(table.labels("x").tolist())) == len(set(expected))
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("kind", TYPES)
+def test_every_type_as_text(kind):
+    from coresift.models.corpus import open_corpus
+
     corpus = open_corpus(pa.table({"x": TYPES[kind]}))
     texts = {"string", "large_string", "string_view", "dictionary", "dictionary of views"}
     if kind in texts:
@@ -341,8 +347,8 @@ def test_no_cell_is_a_formula_and_all_come_back(tmp_path, cells):
     assert open_table(path).cells("=a", np.arange(len(cells))) == cells
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".arrow", "memory"])
-def test_texts_that_are_not_utf8_are_one_sentence(suffix, tmp_path):
+def not_utf8(suffix, tmp_path):
+    """Write a table with texts that are none."""
     bad = pa.Array.from_buffers(
         pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 3], np.int32).tobytes()), pa.py_buffer(b"a\xff\xfe")]
     )
@@ -355,21 +361,34 @@ def test_texts_that_are_not_utf8_are_one_sentence(suffix, tmp_path):
         pq.write_table(table, path)
     elif suffix == ".arrow":
         feather.write_feather(table, path, compression="uncompressed")
-    source = table if suffix == "memory" else path
+    return table if suffix == "memory" else path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".arrow", "memory"])
+def test_texts_that_are_not_utf8_are_one_sentence(suffix, tmp_path):
+    source = not_utf8(suffix, tmp_path)
     uses = (
         lambda: open_rows(source).names([0, 1]),
         lambda: open_rows(source).numbers_of(["a"]),
         lambda: open_table(source).cells("text", [0, 1]),
         lambda: open_table(source).classes("text"),
         lambda: open_table(source).take([1]),
-        lambda: list(open_corpus(source).windows("text", 5)),
     )
     for use in uses:
         assert "cannot be read" in refusal(use)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".arrow"])
-def test_a_name_that_two_columns_have_is_told(suffix, tmp_path):
+@pytest.mark.models
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".arrow", "memory"])
+def test_texts_of_a_corpus_that_are_not_utf8_are_one_sentence(suffix, tmp_path):
+    from coresift.models.corpus import open_corpus
+
+    source = not_utf8(suffix, tmp_path)
+    assert "cannot be read" in refusal(lambda: list(open_corpus(source).windows("text", 5)))
+
+
+def named_twice(suffix, tmp_path):
+    """Write a table with two columns of one name."""
     table, path = pa.table([[1], [0.5], [0.7]], names=["row", "loss", "loss"]), tmp_path / f"t{suffix}"
     if suffix == ".csv":
         path.write_text("row,loss,loss\n1,0.5,0.7\n")
@@ -380,8 +399,21 @@ def test_a_name_that_two_columns_have_is_told(suffix, tmp_path):
     else:
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
-    for use in (open_table, open_rows, AnswerFile, open_corpus):
-        assert "twice" in refusal(use, path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".arrow"])
+def test_a_name_that_two_columns_have_is_told(suffix, tmp_path):
+    for use in (open_table, open_rows, AnswerFile):
+        assert "twice" in refusal(use, named_twice(suffix, tmp_path))
+
+
+@pytest.mark.models
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".arrow"])
+def test_a_name_that_two_columns_of_a_corpus_have_is_told(suffix, tmp_path):
+    from coresift.models.corpus import open_corpus
+
+    assert "twice" in refusal(open_corpus, named_twice(suffix, tmp_path))
 
 
 # Damage

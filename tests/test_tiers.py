@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from conftest import HEAVY, ROOT, kind_of
 
-LIBRARIES = {"torch": "models", "transformers": "models", "tiny_models": "models", "ray": "ray", "nodes": "ray"}
+LIBRARIES = {
+    "coresift.models": "models",
+    "nodes": "ray",
+    "ray": "ray",
+    "tiny_models": "models",
+    "torch": "models",
+    "transformers": "models",
+}
 
 
 def imported_at_once(path):
@@ -16,8 +23,14 @@ def imported_at_once(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     lines = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     names = [one.name for node in lines if isinstance(node, ast.Import) for one in node.names]
-    names += [node.module for node in lines if isinstance(node, ast.ImportFrom) and node.module]
-    return {name.split(".")[0] for name in names}
+    for node in lines:
+        if isinstance(node, ast.ImportFrom):
+            names += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+    return {name[: length or None] for name in names for length in (0, *places(name))}
+
+
+def places(name):
+    return [place for place, letter in enumerate(name) if letter == "."]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests").glob("test_*.py")), ids=lambda path: path.stem)

@@ -25,6 +25,8 @@ from coresift.covering import cover
 from coresift.diagnosis import diagnose
 from coresift.estimation import estimate
 from coresift.estimation.certificates import certify
+from coresift.growing import grow
+from coresift.learning import active_learning
 from coresift.multiround import rounds
 from coresift.oracle import Oracle
 from coresift.planning import plan
@@ -48,6 +50,7 @@ __all__ = [
     "Recipe",
     "Selection",
     "WeightedSelection",
+    "active_learning",
     "baselines",
     "certify",
     "cluster",
@@ -58,6 +61,7 @@ __all__ = [
     "engines",
     "estimate",
     "estimators",
+    "grow",
     "load",
     "models",
     "open_rows",

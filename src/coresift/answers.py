@@ -55,6 +55,10 @@ class AnswerFile:
         rows = self._rows()
         return rows[rows >= 0]
 
+    def ids(self) -> list[str]:
+        """Return the ids that the file lists, as texts."""
+        return [str(name) for name in self._keys().drop_null().to_pylist()]
+
     def known(self, rows: Ints, names: Sequence[Any] | None) -> Ints:
         """Return those of the rows that the file has a line for."""
         import pyarrow.compute as pc

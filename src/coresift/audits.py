@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm, t
 
 from coresift.types import Bools, Floats, Ints
 
@@ -118,13 +117,15 @@ def audit_error(
 
     `drawn` and `unlabeled` have the spread of the model's predictions, whose square takes part of the chance out.
     """
+    from scipy.special import stdtrit
+
     m = squares.size
     rate, residuals = _difference(squares, drawn**2, unlabeled**2, rng)
     error = np.sqrt(np.square(residuals).sum() / max(m - 2, 1) / m * max(1 - m / unlabeled.size, 0.0))
     out = skipped / (m + skipped)
 
     def interval(level: float) -> tuple[float, float]:
-        half = float(t.ppf(0.5 + level / 2, max(m - 2, 1)) * error)
+        half = float(stdtrit(max(m - 2, 1), 0.5 + level / 2) * error)
         # Nothing bounds the error on rows that nobody could tell, so the largest one seen stands for them.
         return (1 - out) * max(rate - half, 0.0), (1 - out) * (rate + half) + out * float(squares.max())
 
@@ -168,8 +169,10 @@ def _slope(right: Floats, confidence: Floats) -> float:
 
 def _wilson(rate: float, worth: float, level: float, sampled: float) -> tuple[float, float]:
     """Return Wilson's interval for a rate from so many rows, shorter where they are a good part of all."""
+    from scipy.special import ndtri
+
     rate = float(np.clip(rate, 0, 1))
-    square = norm.ppf(0.5 + level / 2) ** 2 * max(1 - sampled, 0.0)
+    square = float(ndtri(0.5 + level / 2)) ** 2 * max(1 - sampled, 0.0)
     middle = (rate + square / (2 * worth)) / (1 + square / worth)
     half = np.sqrt(square * (rate * (1 - rate) / worth + square / (4 * worth**2))) / (1 + square / worth)
     return float(middle - half), float(middle + half)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy as np
 from coresift.baselines.making import Task, Watch, begin, flag
 from coresift.checks import real_vector, refuse
 from coresift.engine import Engine
-from coresift.facility import Coverage, cover_rows
+from coresift.facility import cover_rows
 from coresift.progress import stage
-from coresift.types import Floats, Selection
+from coresift.streams import Stream, generator
+from coresift.types import CoverSelection, Floats, Ints, Selection
 
 
 def cover(
@@ -25,18 +27,23 @@ def cover(
     seed: int = 0,
     engine: Engine | None = None,
     progress: Watch = None,
-) -> Selection:
+) -> CoverSelection:
     """Choose rows such that every row has one of them near, the more so the more important it is. No weights.
 
     The rows S are chosen greedily to maximize Σᵢ uᵢ·max_{j ∈ S ∪ given} exp(−‖xᵢ − xⱼ‖²/2h²): importance-weighted
     facility location. The bandwidth h is 0.7 times the median distance between neighbors among the given rows and as
     many random ones as there is room for, so it shrinks as the budget grows.
 
+    Up to 8,192 rows the greedy choice is exact, with at least 1 − 1/e of the largest possible sum. Of more rows, groups
+    of about 1,000 neighbors choose separately in three stages, and their choices are merged by what each adds.
+
+    Cost: no model call. Memory: 2 bytes per number (up to 800 MB; of more rows a sample is read), 60 bytes per row.
+
     Args:
         rows: Anything that `open_rows` takes.
         budget: How many rows come out, the given ones included.
-        importance: u, a number of at least 0 per row: a loss, a gradient norm, a model's uncertainty. By default all
-            rows count the same.
+        importance: u, a number of at least 0 per row: a loss, a gradient norm, a model's uncertainty,
+            `cs.signals.near(rows, target)`. By default all rows count the same.
         given: Rows that are chosen already; they come out too, and cover their neighbors.
         exclude: Rows that can neither come out nor need to be covered.
         normalize: Give every row length 1 first, for embeddings that are compared by cosine.
@@ -45,56 +52,21 @@ def cover(
         progress: Whether to show a bar.
 
     Returns:
-        The selection; `order` is the order of choice, and `provenance` says how the rows were chosen. Use
-        `cover_with_members` to learn which rows each of them stands for.
-
-    Up to 8,192 rows the greedy choice is exact, with at least 1 − 1/e of the largest possible sum. Of more rows, groups
-    of about 1,000 neighbors choose separately in three stages, and their choices are merged by what each adds.
-
-    Cost: no model call. Memory: 2 bytes per number (up to 800 MB; of more rows a sample is read), 60 bytes per row.
-
-    Examples:
-        >>> cover(np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0], [20.0], [21.0], [22.0]]), 3).ids
-        array([1, 4, 7])
-    """
-    return cover_with_members(
-        rows,
-        budget,
-        importance=importance,
-        given=given,
-        exclude=exclude,
-        normalize=normalize,
-        seed=seed,
-        engine=engine,
-        progress=progress,
-    )[0]
-
-
-def cover_with_members(
-    rows: Any,
-    budget: int,
-    *,
-    importance: Any = None,
-    given: Any = None,
-    exclude: Any = None,
-    normalize: bool = False,
-    seed: int = 0,
-    engine: Engine | None = None,
-    progress: Watch = None,
-) -> tuple[Selection, Coverage]:
-    """Do what `cover` does, and return with the selection which of its rows stands for each row.
-
-    The coverage is about the rows that are not excluded, numbered from 0: `labels` has an entry for each.
+        The selection. `order` is the order of choice, `represents` says how many rows each selected row stands for and
+        `members(row)` which ones; `provenance` says how the rows were chosen.
 
     Examples:
         >>> values = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0], [20.0], [21.0], [22.0]])
-        >>> selection, coverage = cover_with_members(values, 3)
-        >>> coverage.members[coverage.labels]
-        array([1, 1, 1, 4, 4, 4, 7, 7, 7])
+        >>> selection = cover(values, 3)
+        >>> selection.ids, selection.represents
+        (array([1, 4, 7]), array([3, 3, 3]))
+        >>> selection.members(4)
+        array([3, 4, 5])
     """
     normalize = flag("normalize", normalize)
     weights = None if importance is None else np.asarray(importance)
     task = begin("cover", rows, budget, seed, given, exclude, engine, progress, importance=weights, normalize=normalize)
+    task = replace(task, rng=generator(task.seed, Stream.COVER))
     ids = task.counted
     weights = None if weights is None else _check(weights, task)[ids]
     view = task.view(ids, normalize=normalize)
@@ -110,7 +82,18 @@ def cover_with_members(
             progress=task.progress,
         )
     task.options["choice"] = f"{coverage.method}; bandwidth {coverage.bandwidth:.6g}"
-    return task.choose(ids[coverage.ids]), coverage
+    representative = np.full(task.frame.n, -1, np.int64)
+    representative[ids] = ids[coverage.members[coverage.labels]]
+    return _with_members(task.choose(ids[coverage.ids]), representative)
+
+
+def _with_members(selection: Selection, representative: Ints) -> CoverSelection:
+    """Return the selection with what its rows stand for; a selected row always stands for itself."""
+    representative[selection.ids] = selection.ids
+    places = np.searchsorted(selection.ids, representative[representative >= 0])
+    represents = np.bincount(places, minlength=len(selection))
+    parts = {part.name: getattr(selection, part.name) for part in fields(Selection)}
+    return CoverSelection(**parts, represents=represents, representative=representative)
 
 
 def _check(importance: Any, task: Task) -> Floats:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 
 from coresift.checks import InputError, refuse
 from coresift.engine import SINGLE_THREADED
@@ -206,6 +205,8 @@ def _fit(basis: _Basis, codes: Ints, classes: int, penalty: float, steps: int, s
     first = np.zeros((rank + 1, classes))
     if start is not None:
         first[:-1], first[-1] = (basis.right @ start[:-1]) / units[:-1, None], start[-1] / units[-1]
+    from scipy.optimize import minimize
+
     found = minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps, "ftol": 1e-7})
     weights = found.x.reshape(rank + 1, classes) * units[:, None]
     return np.concatenate([basis.right.T @ weights[:-1], weights[-1:]]).astype(np.float32)

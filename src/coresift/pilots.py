@@ -10,10 +10,11 @@ import numpy as np
 from coresift.checks import refuse, share
 from coresift.inclusion import FLAT, deal, fixed_size_inclusion, spread
 from coresift.order import snake
+from coresift.signal_pilot import InformedRepresentatives
 from coresift.types import Clustering, Floats, Frame, Ints, Moments, PhaseSample, Pilot, PilotPlan
 from coresift.variance import within_clusters
 
-__all__ = ["Centers", "Pilot", "Representatives"]
+__all__ = ["Centers", "Informed", "Pilot", "Representatives"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,6 +110,27 @@ class Representatives(Pilot):
         even = occupied / max(int(np.count_nonzero(occupied)), 1)
         wishes: Floats = first * ((1 - self.balance) * members / max(int(members.sum()), 1) + self.balance * even)
         return wishes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Informed(Representatives):
+    """`Representatives` that are asked a little oftener where signals are large (the default where there are signals).
+
+    `trust` of the wishes for each cluster, and of π₁ inside it, goes by the mean of the signals; the pilot's answers
+    have not confirmed them yet, so it is small.
+    """
+
+    trust: float = 0.2
+    variance_note: ClassVar[str] = "variance from neighbors for the pilot"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        share("trust", self.trust, ends=True)
+
+    def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
+        """Deal the first part of the budget out over the open rows."""
+        planned = InformedRepresentatives(frame.signals, self.part, self.balance, self.trust)
+        return planned.plan(clustering, frame, budget)
 
 
 def _stand_ins(clustering: Clustering, frame: Frame) -> Ints:

@@ -16,18 +16,17 @@ the pilot's answers, before the second draw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from coresift.checks import InputError, positive, share
+from coresift.checks import InputError, refuse
 from coresift.inclusion import FLAT, spread
 from coresift.order import serpentine
 from coresift.prediction import Prediction, feature_columns, predict
-from coresift.signal_table import SignalTable, signal_table
-from coresift.types import Bools, Clustering, Evidence, Floats, Ints, Scores, Strategy, Value
+from coresift.signal_table import signal_table
+from coresift.types import Bools, Clustering, Evidence, Floats, Ints, Singles, Value
 
 # The mixture that the prior pulls to, before it is scaled to sum 1.
 PRIOR = {
@@ -82,7 +81,7 @@ class Known(Value):
     clustering: Clustering
     open_rows: Bools
     share: Floats
-    features: Floats
+    features: Singles
     signals: Floats
     signal_names: tuple[str, ...]
     ids: Ints
@@ -90,57 +89,19 @@ class Known(Value):
     losses: Floats
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Portfolio(Strategy):
-    """Sizes from a portfolio of densities that the pilot mixes.
-
-    Args:
-        signals: Whatever is known for every row, as `signal_table` takes it; or None.
-        components: The rows' leading components (`leading_components`); without them predictions know clusters only.
-        floor: The part of the sizes that is uniform in any case.
-        prior: How many pilot rows the prior on θ is worth.
-
-    Examples:
-        >>> import coresift as cs
-        >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
-        >>> cs.select(rows, losses=rows[:, 0] ** 2, budget=50, score=Portfolio(signals=np.abs(rows[:, 0])))
-        Selection(50 of 1000 rows, 10 losses asked, seed=0)
-    """
-
-    signals: Any = None
-    components: Any = None
-    floor: float = 0.1
-    prior: float = 4.0
-    asks: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        share("floor", self.floor)
-        positive("prior", self.prior)
-        for name in ("signals", "components"):
-            value = getattr(self, name)
-            if value is None or isinstance(value, SignalTable):
-                continue
-            length = len(next(iter(value.values())) if isinstance(value, Mapping) else value)
-            object.__setattr__(self, name, signal_table(value, length))
-
-    def scores(self, evidence: Evidence) -> Scores:
-        """Return the mixture's sizes and the order along clusters and sizes."""
-        mixed = mix(known(evidence, self.signals, self.components), floor=self.floor, prior=self.prior)
-        return Scores(mixed.sizes, mixed.order)
-
-
-def known(evidence: Evidence, signals: Any = None, components: Any = None) -> Known:
+def known(evidence: Evidence, signals: Any = None, components: Singles | None = None) -> Known:
     """Return what the evidence, the signals and the rows' components say, as arrays."""
     clustering, pilot = evidence.clustering, evidence.pilot
     if evidence.losses.size != pilot.ids.size or not pilot.ids.size:
         raise InputError("A portfolio needs the losses of a pilot; give losses, or take another score.")
     table = signal_table(signals, clustering.n)
-    places = None if components is None else signal_table(components, clustering.n).columns
+    if components is not None and len(components) != clustering.n:
+        refuse("components", f"one line for each of {clustering.n} rows", f"{len(components)} lines")
     return Known(
         clustering=clustering,
         open_rows=evidence.frame.open(),
         share=pilot.plan.share,
-        features=feature_columns(clustering, places, table.columns if table.names else None),
+        features=feature_columns(clustering, components, table.columns if table.names else None),
         signals=table.columns[:, table.sizes],
         signal_names=tuple(name for name, size in zip(table.names, table.sizes, strict=True) if size),
         ids=pilot.ids,

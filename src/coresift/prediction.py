@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coresift.types import Clustering, Floats, Ints, Value
+from coresift.types import Clustering, Floats, Ints, Singles, Value
 
 # Penalties per row, in units of a feature's variance, of which leave-one-out picks one.
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -34,30 +34,40 @@ class Prediction(Value):
     effects: Floats
     out_of_fold: Floats
 
-    def at(self, features: Floats, labels: Ints) -> Floats:
+    def at(self, features: Floats | Singles, labels: Ints) -> Floats:
         """Return the prediction for rows with these features and clusters."""
-        predicted: Floats = self.intercept + features @ self.slopes + self.effects[labels]
+        # Features of all rows are float32: with float64 slopes they would be copied first.
+        predicted: Floats = self.intercept + features @ self.slopes.astype(features.dtype) + self.effects[labels]
         return predicted
 
 
-def feature_columns(clustering: Clustering, components: Floats | None = None, signals: Floats | None = None) -> Floats:
+def feature_columns(
+    clustering: Clustering, components: Floats | Singles | None = None, signals: Floats | None = None
+) -> Singles:
     """Return what every row is predicted from: its distance, where it lies, and its signals with their roots.
 
     Args:
         clustering: The clusters of the rows.
-        components: The rows' leading components; without them, those of the cluster centers are used.
+        components: The rows' leading components, each with mean 0 and deviation 1, as `leading_components` returns
+            them; without them, those of the cluster centers are used.
         signals: Further columns of numbers, without missing values.
 
     Returns:
-        One standardized column per feature.
+        One column per feature with mean 0 and deviation 1, cut at four deviations.
     """
     powers = clustering.powers
-    columns = [np.log(powers / max(float(powers.mean()), 1e-300) + 0.05)[:, None]]
-    columns.append(_center_directions(clustering) if components is None else components)
+    distances = np.log(powers / max(float(powers.mean()), 1e-300) + 0.05)[:, None]
+    places = _center_directions(clustering) if components is None else components
+    columns = [standardized(distances), places]
     if signals is not None:
-        signed_roots = np.sign(signals) * np.sqrt(np.abs(signals))
-        columns += [signals, signed_roots]
-    return standardized(np.concatenate(columns, axis=1))
+        columns.append(standardized(np.concatenate([signals, np.sign(signals) * np.sqrt(np.abs(signals))], axis=1)))
+    features = np.empty((clustering.n, sum(part.shape[1] for part in columns)), np.float32)
+    start = 0
+    for part in columns:
+        end = start + part.shape[1]
+        np.clip(part, -FARTHEST, FARTHEST, out=features[:, start:end], casting="same_kind")
+        start = end
+    return features
 
 
 def standardized(columns: Floats) -> Floats:
@@ -73,7 +83,7 @@ def standardized(columns: Floats) -> Floats:
     return np.where(varies, np.clip(scaled, -FARTHEST, FARTHEST), 0.0)
 
 
-def predict(features: Floats, labels: Ints, clusters: int, values: Floats, expansion: Floats) -> Prediction:
+def predict(features: Floats | Singles, labels: Ints, clusters: int, values: Floats, expansion: Floats) -> Prediction:
     """Learn a prediction from the rows that were asked.
 
     Args:
@@ -87,7 +97,7 @@ def predict(features: Floats, labels: Ints, clusters: int, values: Floats, expan
         The prediction, usable for any row.
     """
     weights = expansion / expansion.mean()
-    intercept, slopes, fitted = ridge(features, values, weights)
+    intercept, slopes, fitted = ridge(features.astype(np.float64), values, weights)
     effects, corrections = shrunken_means(labels, clusters, values - fitted, weights)
     together = fitted + corrections
     trust = _slope(values, together, weights)
@@ -148,5 +158,7 @@ def _center_directions(clustering: Clustering) -> Floats:
     centers = clustering.free_centers.astype(np.float64)
     centers = centers - sizes @ centers / sizes.sum()
     _, _, directions = np.linalg.svd(centers * np.sqrt(sizes)[:, None], full_matrices=False)
-    along: Floats = (centers @ directions[:CENTER_DIRECTIONS].T)[clustering.labels]
-    return along
+    along = centers @ directions[:CENTER_DIRECTIONS].T
+    deviation = np.sqrt(sizes @ along**2 / sizes.sum())
+    scaled: Floats = (along / np.where(deviation > 0, deviation, 1.0))[clustering.labels]
+    return scaled

@@ -7,15 +7,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from coresift.checks import InputError, loss_vector, positive, refuse, share
+from coresift.checks import InputError, loss_vector, positive, refuse, share, whole
 from coresift.inclusion import FLAT, parts, spread
 from coresift.order import outward, snake
+from coresift.portfolio import known, mix
 from coresift.types import ESTIMATES, Evidence, Floats, Needs, Score, Scores, freeze
 
-__all__ = ["Distance", "Learned", "LeverageMixture", "Mixture", "Proxy", "Score", "Sensitivity"]
+__all__ = ["Distance", "Learned", "LeverageMixture", "Mixture", "Portfolio", "Proxy", "Score", "Sensitivity"]
 
 # How many rows' worth of the overall mean a cluster's mean has from the start.
 PRIOR = 0.5
+# Losses above this are scaled before squares of them are taken.
+LARGEST = 1e100
 NO_PILOT = Needs(pilot=False, answers=False)
 
 
@@ -264,6 +267,43 @@ class Learned(Score):
         return Scores(sizes, plan.order if plan.tour else snake(clustering))
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Portfolio(Score):
+    """A portfolio of densities that the pilot mixes: uniform, distances, cluster levels, predictions and signals.
+
+    The mixture minimizes what the pilot's answers say the variance of the second draw will be; `coresift.portfolio`
+    has the details. The default where there are signals.
+
+    Attributes:
+        floor: The part of the sizes that is uniform in any case.
+        prior: How many pilot rows the prior on the mixture is worth.
+        components: How many leading components of the rows predictions are made from.
+    """
+
+    floor: float = 0.1
+    prior: float = 4.0
+    components: int = 32
+
+    def __post_init__(self) -> None:
+        share("floor", self.floor)
+        positive("prior", self.prior)
+        whole("components", self.components, least=0)
+
+    @property
+    def needs(self) -> Needs:
+        """A pilot with its answers, and components of the rows; signals are used where there are any."""
+        return Needs(components=self.components, signals=True)
+
+    def scores(self, evidence: Evidence) -> Scores:
+        """Return the mixture's sizes and the order along clusters and sizes."""
+        if not evidence.pilot.ids.size:
+            sizes = spread(evidence.clustering.powers, evidence.frame.open(), FLAT)
+            return Scores(sizes, snake(evidence.clustering))
+        components = evidence.components if evidence.components.size else None
+        mixed = mix(known(evidence, evidence.frame.signals, components), floor=self.floor, prior=self.prior)
+        return Scores(mixed.sizes, mixed.order)
+
+
 def _predict(evidence: Evidence) -> Floats:
     """Return the predicted loss of every row, or zeros where nothing was learned."""
     from scipy.optimize import nnls
@@ -271,6 +311,8 @@ def _predict(evidence: Evidence) -> Floats:
     clustering, pilot, losses = evidence.clustering, evidence.pilot, evidence.losses
     if not losses.any():
         return np.zeros(clustering.n)
+    if losses.max() > LARGEST:
+        losses = losses / losses.max()  # only parts of the total matter, and squares must remain finite
     labels, expansion = clustering.labels[pilot.ids], 1 / pilot.inclusion
     overall = float(expansion @ losses / expansion.sum())
     sums = np.bincount(labels, losses, clustering.k) + PRIOR * overall

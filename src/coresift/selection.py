@@ -12,6 +12,7 @@ import numpy as np
 from coresift.cache import cached
 from coresift.checks import CoresiftWarning, InputError, named_options
 from coresift.clustering import cluster
+from coresift.components import leading_components
 from coresift.engine import Engine
 from coresift.holder import HolderEstimate, Probes, center_rows
 from coresift.holder import plan as plan_probes
@@ -42,6 +43,7 @@ from coresift.types import (
     Score,
     Scores,
     Selection,
+    Singles,
     WeightedSelection,
 )
 
@@ -51,7 +53,7 @@ NO_ROWS = np.zeros(0, np.int64)
 
 @named_options
 def select(
-    rows: Any,
+    rows: Any = None,
     losses: Any = None,
     budget: int | None = None,
     seed: int = 0,
@@ -66,6 +68,7 @@ def select(
     given: Any = None,
     exclude: Any = None,
     strata: Any = None,
+    signals: Any = None,
     epsilon: float | None = None,
     delta: float | None = None,
     engine: Engine | None = None,
@@ -75,6 +78,7 @@ def select(
 
     Args:
         rows: A matrix of embeddings: array, `.npy`, folder of shards, Parquet/Arrow, `datasets.Dataset`, or `Rows`.
+            May be left out where there are `signals`.
         losses: A callable of row numbers, an array of n, a file of (id, loss), an `Oracle` for more options, or None:
             then nothing is asked and distances decide. Only the pilot's losses are asked, never more than `budget`.
         budget: How many rows to select (`Poisson`: on average; `Independent`: draws).
@@ -84,13 +88,17 @@ def select(
             `Clustering` made before.
         z: The power of the distances: 2 (k-means) by default, or that of the `Clustering`.
         normalize: Scale rows to length 1 first, for embeddings that are compared by cosine.
-        pilot: The rows asked first, by default `Representatives`; without losses there is none.
-        score: How much each row is worth drawing, by default `Learned`; without losses `Distance`.
-        design: How rows are drawn, by default `Systematic`; without losses `Pivotal`.
+        pilot, score, design: The parts of the flow; by default `Representatives`, `Learned` and `Systematic`; with
+            `signals`, `Informed` and `Portfolio`; without losses no pilot,
+            `Distance` and `Pivotal`.
         given: Rows that come out in any case, with weight 1, counted in the budget: row numbers, or ids as texts.
         exclude: Rows that never come out and are never asked; totals are then about the other rows.
         strata: A class for every row, or the name of a column of the rows' table that has it: no cluster crosses a
             class. This helps much where the loss depends on the class, as a classifier's does.
+        signals: Anything known for every row at no cost, such as a cheap model's loss, a model's own confidence
+            (`cs.signals.from_probabilities`), a length or a class: an array, a mapping of names to arrays, names of
+            columns of the rows' table, or a file. Numbers and names; missing values are allowed. The pilot's answers
+            decide how far they count, so useless ones cost little.
         epsilon: In paper mode, instead of a budget: as many draws as the theorem takes for an error of at most
             ε(Σℓ + 2Φ^Λ).
         delta: With `epsilon`: how probable a larger error may be.
@@ -122,6 +130,7 @@ def select(
         given=given,
         exclude=exclude,
         strata=strata,
+        signals=signals,
         epsilon=epsilon,
         delta=delta,
     )
@@ -155,6 +164,7 @@ class Draft:
     pilot: PilotSample
     probes: Probes | None = None
     engine: Engine | None = None
+    components: Singles = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     stream: tuple[int, ...] = ()
     name: str = "select"
     options: dict[str, str] = field(default_factory=dict)
@@ -198,7 +208,15 @@ def draft_of(job: Job, clustering: Clustering, engine: Engine | None) -> Draft:
     probes = None
     if job.pilot is not None and job.score.needs.probes:
         probes = plan_probes(clustering, job.score.needs.probes, exclude=job.frame.excluded, seed=job.seed)
-    return Draft(job, clustering, _draw_pilot(job, clustering), probes, engine)
+    return Draft(job, clustering, _draw_pilot(job, clustering), probes, engine, _components(job, engine))
+
+
+def _components(job: Job, engine: Engine | None) -> Singles:
+    count = job.score.needs.components
+    if not count:
+        return np.zeros((0, 0), np.float32)
+    rows = job.rows.normalized() if job.normalize else job.rows
+    return leading_components(rows, min(count, rows.d), seed=job.seed, engine=engine, progress=False)
 
 
 def _draw_pilot(job: Job, clustering: Clustering) -> PilotSample:
@@ -250,6 +268,7 @@ def finish(
     """Score the rows by the losses of the pilot (and of the probes, and leverage scores), draw, and weigh."""
     job, frame, pilot = draft.job, draft.job.frame, draft.pilot
     evidence = Evidence(draft.clustering, frame, pilot, answers, np.zeros(0) if leverage is None else leverage)
+    evidence = replace(evidence, components=draft.components)
     if draft.probes is not None and pilot.ids.size:
         estimated = _estimate_holder(draft, draft.probes, evidence, np.zeros(0) if probed is None else probed)
         evidence = replace(evidence, holder=estimated.for_drawing())

@@ -10,8 +10,8 @@ import numpy as np
 from coresift.checks import share
 from coresift.inclusion import FLAT, deal, fixed_size_inclusion, spread
 from coresift.order import serpentine
-from coresift.signal_table import SignalTable, signal_table
-from coresift.types import Bools, Clustering, Floats, Frame, Ints, PilotPlan, Strategy
+from coresift.signal_table import signal_table
+from coresift.types import Bools, Clustering, Floats, Frame, Ints, PilotPlan, SignalTable, Strategy
 
 
 @dataclass(frozen=True, eq=False, repr=False)

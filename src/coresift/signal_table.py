@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import InputError, refuse
-from coresift.types import Bools, Floats, Value
+from coresift.checks import refuse
+from coresift.types import Floats, SignalTable
 
 # A class with more names than this keeps its most frequent ones; the others share a column.
 MOST_CATEGORIES = 30
-
-
-@dataclass(frozen=True, eq=False)
-class SignalTable(Value):
-    """One line per row, one named column per signal; complete, finite and of float64.
-
-    `sizes` marks the columns that can be a size as they stand: numbers of at least 0, not all equal. The columns of a
-    class, and those that mark missing values, are 0 or 1; `sizes` is False for them.
-    """
-
-    names: tuple[str, ...]
-    columns: Floats
-    sizes: Bools
-
-    def __post_init__(self) -> None:
-        columns, sizes = np.array(self.columns, np.float64), np.array(self.sizes, np.bool_)
-        if columns.ndim != 2 or columns.shape[1] != len(self.names) or sizes.shape != (len(self.names),):
-            raise InputError("A signal table needs one name and one mark per column.")
-        for array in (columns, sizes):
-            array.setflags(write=False)
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "sizes", sizes)
-
-    def __len__(self) -> int:
-        return len(self.columns)
 
 
 def signal_table(signals: Any, n: int) -> SignalTable:

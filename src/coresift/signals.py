@@ -10,7 +10,10 @@ from coresift.checks import refuse, share
 from coresift.engine import Engine, Local
 from coresift.progress import Progress, choose
 from coresift.rows import open_rows
+from coresift.signal_table import disagreement, from_probabilities
 from coresift.types import Floats, Ints, Singles
+
+__all__ = ["disagreement", "from_probabilities", "near"]
 
 # Of how many of its nearest rows a target row knows the rank; a rank below that counts as none.
 RANKED = 1000

@@ -24,7 +24,7 @@ STARTERS: dict[Callable[..., Any], Callable[..., Prepared[Any]]] = {
 
 def start(
     function: Callable[..., Any],
-    rows: Any,
+    rows: Any = None,
     budget: int | None = None,
     seed: int = 0,
     *,

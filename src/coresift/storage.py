@@ -23,6 +23,8 @@ from coresift.tables.writing import TABLE_SUFFIXES, check_suffix, open_noted, wr
 from coresift.types import (
     ORIGINS,
     Clustering,
+    CoverSelection,
+    LearningSelection,
     Ledger,
     Opaque,
     Provenance,
@@ -40,6 +42,10 @@ CLUSTERING_SUFFIX = ".npz"
 SCALARS = ("z", "free_cost", "snapped_cost", "seed", "normalized", "fingerprint", "search")
 PARTS = ("pilot", "score", "design")
 ARRAYS = ("centers", "labels", "distances", "free_centers")
+# Selections with columns of their own, by the kind that their manifest names.
+KINDS: dict[str, type[Selection]] = {"cover": CoverSelection, "active learning": LearningSelection}
+# Python's type of labels → that of their column.
+LABEL_TYPES = {bool: "bool", int: "int64", float: "double", str: "string"}
 
 
 def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) -> Path:
@@ -134,8 +140,13 @@ def _manifest(selection: Selection) -> dict[str, Any]:
             "z": float(selection.z),
             "holder": selection.holder.tolist(),
             "least_inclusion": float(selection.least_inclusion),
+            "growth": selection.growth.tolist(),
             "phases": [None if part is None else {"kind": part.kind, **part.record()} for part in selection.phases],
         }
+    if isinstance(selection, CoverSelection):
+        facts["kind"] = "cover"
+    if isinstance(selection, LearningSelection):
+        facts |= {"kind": "active learning", "labels": _label_type(selection.labels)}
     return {**facts, "digest": _digest(selection, facts)}
 
 
@@ -178,8 +189,10 @@ def _digest(selection: Selection, facts: dict[str, Any]) -> str:
     weights = selection.weights if isinstance(selection, WeightedSelection) else np.zeros(0)
     losses = np.where(np.isnan(selection.losses), np.nan, selection.losses)  # one NaN of the many that there are
     columns = [getattr(selection, name) for name in selection.COLUMNS if name != "losses"]
-    names = _plain(selection.names, facts["ids"])
-    text = np.frombuffer(_json({**facts, "digest": None, "names": names}), np.uint8)
+    texts: dict[str, Any] = {"names": _plain(selection.names, facts["ids"])}
+    if isinstance(selection, LearningSelection):
+        texts["label"] = list(selection.labels)
+    text = np.frombuffer(_json({**facts, "digest": None, **texts}), np.uint8)
     return digest(text, selection.ids, weights, losses, *columns)
 
 
@@ -200,7 +213,16 @@ def _kind(names: tuple[Any, ...] | None) -> str | None:
     return "int64" if max(known) < 2**63 else "uint64"
 
 
+def _label_type(labels: tuple[Any, ...]) -> str:
+    kind = next((type(label) for label in labels if label is not None), str)
+    if kind not in LABEL_TYPES:
+        refuse("labels", "texts, whole numbers, numbers or truth values", kind.__name__)
+    return LABEL_TYPES[kind]
+
+
 def _columns(manifest: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    if "kind" in manifest:
+        return KINDS[manifest["kind"]].COLUMNS
     return (WeightedSelection if manifest["weighted"] else Selection).COLUMNS
 
 
@@ -213,6 +235,8 @@ def _schema(manifest: dict[str, Any]) -> Any:
     if manifest["weighted"]:
         columns.append(("weight", pa.float64()))
     columns += [(name, pa.type_for_alias(kind)) for name, kind in _columns(manifest).values()]
+    if "labels" in manifest:
+        columns.append(("label", pa.type_for_alias(manifest["labels"])))
     return pa.schema(columns)
 
 
@@ -223,6 +247,8 @@ def _table(selection: Selection, manifest: dict[str, Any]) -> Any:
     columns["row"] = selection.ids
     if isinstance(selection, WeightedSelection):
         columns["weight"] = selection.weights
+    if isinstance(selection, LearningSelection):
+        columns["label"] = list(selection.labels)
     columns["id"] = _plain(selection.names, manifest["ids"])
     columns["origin"] = [ORIGINS[code] for code in selection.origin]
     columns["loss"] = pa.array(selection.losses, mask=np.isnan(selection.losses))
@@ -269,8 +295,10 @@ def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
         "ledger": Ledger(tuple((int(turn), str(why), int(rows)) for turn, why, rows in manifest["ledger"])),
         "names": tuple(table["id"].to_pylist()) if manifest["ids"] else None,
     }
+    if "labels" in manifest:
+        shared["labels"] = tuple(table["label"].to_pylist())
     if not manifest["weighted"]:
-        return Selection(**shared)
+        return KINDS[manifest["kind"]](**shared) if "kind" in manifest else Selection(**shared)
     return WeightedSelection(
         **shared,
         weights=table["weight"].to_numpy(),
@@ -278,6 +306,7 @@ def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
         phases=_phases(manifest["phases"]),  # type: ignore[arg-type]
         holder=np.array(manifest["holder"], np.float64),
         least_inclusion=float(manifest["least_inclusion"]),
+        growth=np.array(manifest.get("growth", ()), np.float64),
     )
 
 

@@ -22,6 +22,7 @@ class Stream(IntEnum):
     AUDIT = 10
     GROWTH = 11
     EVALUATION = 12
+    COMPONENTS = 13
 
 
 def generator(seed: int, stream: Stream, *more: int) -> np.random.Generator:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coresift.baselines.badge import badge
-from coresift.baselines.facility import facility_location
 from coresift.baselines.geometric import diversity, k_center
 from coresift.baselines.herding import kernel_herding
 from coresift.baselines.leverage import leverage, leverage_sketched, lewis, ridge_leverage
@@ -31,7 +30,6 @@ __all__ = [
     "deduplicated",
     "diversity",
     "entropy",
-    "facility_location",
     "k_center",
     "kernel_herding",
     "least_confidence",
@@ -51,7 +49,6 @@ METHODS: dict[str, Callable[..., Selection]] = {
     "length-matched": length_matched,
     "k-center": k_center,
     "diversity": diversity,
-    "facility-location": facility_location,
     "kernel-herding": kernel_herding,
     "margin": margin,
     "least-confidence": least_confidence,

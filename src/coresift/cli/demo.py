@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 import coresift as cs
-from coresift.cli.app import app
+from coresift.cli.app import verb
 from coresift.cli.flags import (
     Seed,
 )
@@ -18,7 +18,7 @@ from coresift.reporting import SUFFIXES
 from coresift.tables.writing import check_target
 
 
-@app.command()
+@verb()
 @speaking
 def demo(
     seed: Seed = 0,

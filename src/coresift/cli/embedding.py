@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 import coresift as cs
-from coresift.cli.app import app
-from coresift.cli.flags import Address, Device, EngineName, IdColumn, MaxLength, Threads, parse_engine
+from coresift.cli.app import verb
+from coresift.cli.flags import Address, Device, EngineName, IdColumn, MaxLength, Threads
+from coresift.cli.parsing import parse_engine
 from coresift.cli.showing import show_facts, speaking, tell
 
 
-@app.command()
+@verb()
 @speaking
 def embed(
     table: Annotated[

@@ -6,27 +6,25 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 import coresift as cs
 from coresift.answers import AnswerFile
-from coresift.cli.app import app
+from coresift.cli.app import verb
 from coresift.cli.files import explaining, load_weighted, numbers_of
 from coresift.cli.flags import (
     Confidence,
     Estimator,
     Predictions,
     SelectionPath,
-    estimating,
-    load_clusters,
 )
-from coresift.cli.showing import show, show_warning, speaking, tell
+from coresift.cli.parsing import load_clusters, parse_estimator
+from coresift.cli.showing import show, show_table, show_warning, speaking, tell
 from coresift.reporting.facts import plain
 
 ALL_ROWS = "takes the numbers of all selected rows, not only of those that were asked first."
 
 
-@app.command()
+@verb()
 @speaking
 def estimate(
     selection: SelectionPath,
@@ -37,29 +35,30 @@ def estimate(
     group: Annotated[str | None, typer.Option(metavar="NAME", help="Column of labels: one total for each.")] = None,
     confidence: Confidence = 0.95,
     predictions: Predictions = None,
-    method: Estimator = None,
+    estimator: Estimator = None,
 ) -> None:
     """Estimate totals and means over all rows, with intervals.
 
     Example: coresift estimate picked.parquet --values losses.csv --column loss
     """
     picked = load_weighted(selection)
-    answers, estimator = AnswerFile(values), estimating(picked.n, predictions, method)
+    answers, method = AnswerFile(values), parse_estimator(picked.n, predictions, estimator)
     with explaining(f"An estimate {ALL_ROWS}"):
         vectors = {name: numbers_of(answers, name, picked) for name in column or ["loss"]}
     labels = None if group is None else answers.labels(group)(picked.ids, picked.names)
-    found = cs.estimate(picked, vectors, groups=labels, confidence=confidence, method=estimator)
+    found = cs.estimate(picked, vectors, groups=labels, confidence=confidence, method=method)
     entries = [(name, label, one) for name in found for label, one in _by_label(found[name]).items()]
     lines = [{"column": name, "group": label, "total": one.total, "mean": one.mean} for name, label, one in entries]
     tell(estimates=lines if group else [{k: v for k, v in line.items() if k != "group"} for line in lines])
     tell(confidence=confidence, selected=len(picked), population=picked.population)
     interval = f"{100 * confidence:.6g}% interval"
-    table = Table()
-    for title in ("column", *([group] if group else []), "total", interval, "mean", interval):
-        table.add_column(title, overflow="fold")  # a digit must not be hidden
-    for name, label, one in entries:
-        table.add_row(name, *([label or "(none)"] if group else []), *_cells(one.total), *_cells(one.mean))
-    show(table)
+    show_table(
+        ("column", *([group] if group else []), "total", interval, "mean", interval),
+        [
+            (name, *([label or "(none)"] if group else []), *_cells(one.total), *_cells(one.mean))
+            for name, label, one in entries
+        ],
+    )
     if entries:
         size = entries[0][2].effective_size
         tell(effective_size=size)
@@ -68,7 +67,7 @@ def estimate(
         show_warning(remark)
 
 
-@app.command()
+@verb()
 @speaking
 def certify(
     selection: SelectionPath,
@@ -80,7 +79,7 @@ def certify(
     delta: Annotated[float, typer.Option(help="How probable a larger error may be.")] = 0.05,
     confidence: Confidence = 0.95,
     predictions: Predictions = None,
-    method: Estimator = None,
+    estimator: Estimator = None,
 ) -> None:
     """Say how far off the estimated total loss can be, and what that rests on.
 
@@ -97,7 +96,7 @@ def certify(
         holder=holder,
         epsilon=epsilon,
         delta=delta,
-        method=estimating(picked.n, predictions, method),
+        method=parse_estimator(picked.n, predictions, estimator),
         confidence=confidence,
     )
     tell(**plain(certificate))

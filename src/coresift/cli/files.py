@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from coresift.cli.showing import tell
 from coresift.storage import SELECTION_SUFFIXES
 from coresift.tables.finding import BINARY
 from coresift.tables.writing import check_target, write_table
+
+MOST_NAMED = 12  # columns that are named one by one
 
 
 def check_out(out: Path, what: str, *sources: str | Path | None, flag: str = "--out") -> None:
@@ -51,11 +53,69 @@ def has_column(path: Path, column: str) -> bool:
         return False
 
 
-def write_rows(path: Path, ids: Any, names: list[Any] | None) -> None:
-    """Write row numbers, and ids where rows have them."""
+def open_source(
+    rows: str,
+    column: str | None = None,
+    id_column: str | None = None,
+    exclude_column: Sequence[str] | None = None,
+    standardize: bool = False,
+    target: str | None = None,
+) -> cs.rows.Rows:
+    """Open ROWS as the flags say."""
+    return cs.open_rows(
+        rows,
+        column=column,
+        id_column=id_column,
+        exclude_columns=exclude_column or (),
+        standardize=standardize,
+        target=target,
+    )
+
+
+def table_of(rows: cs.rows.Rows) -> cs.rows.Rows | None:
+    """Return the rows for `save` to take their table's columns from, if they come from a table."""
+    return None if rows.table is None else rows
+
+
+def used_columns(rows: cs.rows.Rows) -> list[tuple[str, str]]:
+    """Return which columns of a table are the rows, and a hint where their scales differ much."""
+    if rows.columns is None:
+        return []
+    tell(columns=list(rows.columns))
+    count = len(rows.columns)
+    shown = ", ".join(rows.columns[:MOST_NAMED]) + (f" and {count - MOST_NAMED:,} more" if count > MOST_NAMED else "")
+    hint = rows.scale_hint()
+    if hint is None:
+        return [("columns used", shown)]
+    hint = hint.replace("standardize=True", "--standardize")
+    tell(hint=hint)
+    return [("columns used", shown), ("hint", hint)]
+
+
+def write_rows(path: Path, ids: Any, names: list[Any] | None, table: Any = None, answers: str = "loss") -> None:
+    """Write row numbers, ids where rows have them, and the other columns of their table.
+
+    Args:
+        path: The file.
+        ids: Row numbers.
+        names: Their ids.
+        table: The same rows of the table that they come from, an Arrow table.
+        answers: The column that answers will stand in: one that the table has is called `table_NAME`, and so is
+            one with the name of another column of the file.
+    """
     import pyarrow as pa
 
-    write_table(pa.table({"row": ids} if names is None else {"row": ids, "id": names}), path)
+    written = pa.table({"row": ids} if names is None else {"row": ids, "id": names})
+    taken = {*written.column_names, answers}
+    for name in () if table is None else table.column_names:
+        if (
+            name == "id"
+            and names is not None
+            and [str(cell) for cell in table[name].to_pylist()] == list(map(str, names))
+        ):
+            continue
+        written = written.append_column(f"table_{name}" if name in taken else name, table[name])
+    write_table(written, path)
 
 
 def load_selection(path: Path) -> cs.Selection:

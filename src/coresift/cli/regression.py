@@ -5,52 +5,55 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 import coresift as cs
-from coresift.answers import AnswerFile
 from coresift.checks import InputError, positive
-from coresift.cli.app import app
-from coresift.cli.files import check_out, has_column, write_rows
+from coresift.cli.app import verb
+from coresift.cli.files import check_out, open_source, table_of, used_columns
 from coresift.cli.flags import (
     Address,
     Budget,
     Column,
     EngineName,
+    ExcludeColumn,
     IdColumn,
     RowsPath,
     Seed,
+    SelectionOut,
+    Standardize,
     Threads,
-    parse_engine,
     regressing,
 )
+from coresift.cli.parsing import parse_engine
 from coresift.cli.showing import show_facts, speaking, tell
-from coresift.regression import RegressionOptions
+from coresift.oracle import LABEL
+from coresift.regression import RegressionOptions, RegressionSelection
 from coresift.tables.writing import write_table
 
+TargetColumn = Annotated[
+    str | None, typer.Option(metavar="NAME", help="In a table: the column of labels, no part of the rows.")
+]
+FitOut = Annotated[Path | None, typer.Option(help="Where to write the coefficients: .csv, .parquet or .jsonl.")]
+Ridge = Annotated[float, typer.Option(help="Penalty on the squared coefficients of the fit.")]
 
-@app.command()
+
+@verb()
 @speaking
 @regressing
 def regression(
     rows: RowsPath,
     labels: Annotated[Path | None, typer.Option(help="File with the columns row or id, and label.")] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="NAME", help="In a table: the column of labels, no part of the rows.")
-    ] = None,
-    ask: Annotated[
-        Path | None, typer.Option(help="Only write, to this file, which rows need a label that --labels lacks.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the selection: .parquet, .csv or .jsonl.")] = Path(
-        "picked.parquet"
-    ),
-    fit: Annotated[Path | None, typer.Option(help="Where to write the coefficients: .csv, .parquet or .jsonl.")] = None,
-    ridge: Annotated[float, typer.Option(help="Penalty on the squared coefficients of the fit.")] = 0.0,
+    target: TargetColumn = None,
+    out: SelectionOut = Path("picked.parquet"),
+    fit: FitOut = None,
+    ridge: Ridge = 0.0,
     budget: Budget = None,
     seed: Seed = 0,
     column: Column = None,
     id_column: IdColumn = None,
+    exclude_column: ExcludeColumn = None,
+    standardize: Standardize = False,
     threads: Threads = None,
     engine: EngineName = "local",
     address: Address = None,
@@ -59,64 +62,70 @@ def regression(
 ) -> None:
     """Select weighted rows for least squares, and fit.
 
-    Example: coresift regression embeddings.npy --budget 500 --ask ask.csv
+    Example: coresift regression embeddings.npy --labels labels.csv --budget 500 --fit fit.csv
 
-    Then add a column label to ask.csv, and use the same options again with
-    coresift regression embeddings.npy --budget 500 --labels ask.csv --fit fit.csv
+    To have the labels found out elsewhere, see coresift start regression --help
     """
-    if labels is not None and target is not None:
-        raise InputError("--labels and --target are two sources of labels; give one of them.")
-    positive("ridge", ridge, zero=True)
-    computing = parse_engine(engine, threads, address)
-    opened = cs.open_rows(rows, column=column, id_column=id_column, target=target)
-    if ask is not None:
-        _ask_labels(ask, opened, rows, labels, budget, seed, computing, options)
-        return
-    if labels is None and target is None:
-        raise InputError("A fit needs labels: give --labels or --target, or --ask to learn which rows need one.")
-    check_out(out, "a selection", rows, labels)
-    if fit is not None:
-        check_out(fit, "a table", rows, labels, flag="--fit")
-        if fit.resolve() == out.resolve():
-            raise InputError(f"--fit must be another file than --out; both are {fit}.")
-    found = cs.regression.select(opened, labels, budget, seed, engine=computing, **options)
-    line = found.fit(ridge)
-    cs.save(found.selection, out)
-    if fit is not None:
-        _write_fit(fit, line, opened.columns)
-    tell(wrote=[str(path) for path in (out, fit) if path is not None], selected=len(found.selection), rows=opened.n)
-    tell(labels_asked=found.asked.size, coefficients=line.coefficients.size, rank=line.rank, intercept=line.intercept)
-    tell(determination=found.determination(line))
-    facts = [
-        ("rows selected", f"{len(found.selection):,} of {opened.n:,}"),
-        ("labels asked", f"{found.asked.size:,}"),
-        ("coefficients", f"{line.coefficients.size:,}, of rank {line.rank:,}; intercept {line.intercept:,.6g}"),
-        ("R² on the selected rows, weighted", f"{found.determination(line):.4f}"),
-    ]
+    if (labels is None) == (target is None):
+        raise InputError(
+            "Give one of --labels, a file, and --target, a column of the table; "
+            "to learn which rows need a label first, see coresift start regression --help."
+        )
+    check_outs(out, fit, ridge, rows, labels)
+    opened = open_features(rows, column, id_column, exclude_column, standardize, target)
+    chosen = cs.regression.select(
+        opened, labels, budget, seed, engine=parse_engine(engine, threads, address), **options
+    )
+    facts = write_regression(chosen, opened, out, fit, ridge)
     show_facts(f"Wrote {out}" + ("" if fit is None else f" and {fit}"), facts)
 
 
-def _ask_labels(
-    out: Path,
-    opened: cs.rows.Rows,
+def check_outs(out: Path, fit: Path | None, ridge: float, *sources: str | Path | None) -> None:
+    """Refuse what could not be written in the end, before the work begins."""
+    positive("ridge", ridge, zero=True)
+    check_out(out, "a selection", *sources)
+    if fit is not None:
+        check_out(fit, "a table", *sources, flag="--fit")
+        if fit.resolve() == out.resolve():
+            raise InputError(f"--fit must be another file than --out; both are {fit}.")
+
+
+def open_features(
     rows: str,
-    labels: Path | None,
-    budget: int | None,
-    seed: int,
-    engine: cs.engines.Local | cs.engines.Ray,
-    options: RegressionOptions,
-) -> None:
-    check_out(out, "a table", rows, labels, flag="--ask")
-    if has_column(out, "label"):
-        raise InputError(f"{out} has labels in it already; give another --ask, or remove it first.")
-    ids = cs.ask_regression(opened, budget, seed, b=labels, engine=engine, **options)
-    known = np.zeros(0, np.int64) if labels is None else AnswerFile(labels).known(ids, opened.names(ids))
-    ids = np.setdiff1d(ids, known)
-    if not ids.size:
-        raise InputError(f"There is nothing to ask: {labels} has every label that is needed.")
-    write_rows(out, ids, opened.names(ids))
-    tell(wrote=str(out), need_a_label=ids.size, rows=opened.n)
-    show_facts(f"Wrote {out}", [("rows that need a label", f"{ids.size:,} of {opened.n:,}")])
+    column: str | None,
+    id_column: str | None,
+    exclude_column: list[str] | None,
+    standardize: bool,
+    target: str | None,
+) -> cs.rows.Rows:
+    """Open rows that have no label among their columns: neither the target nor a column `label`."""
+    exclude = list(exclude_column or ())
+    opened = open_source(rows, column, id_column, exclude, False, target)
+    if LABEL.column in (opened.columns or ()):
+        exclude.append(LABEL.column)
+    elif not standardize:
+        return opened
+    return open_source(rows, column, id_column, exclude, standardize, target)
+
+
+def write_regression(
+    chosen: RegressionSelection, rows: cs.rows.Rows, out: Path, fit: Path | None, ridge: float
+) -> list[tuple[str, str]]:
+    """Write the selection and the fit, and return what is shown of them."""
+    line = chosen.fit(ridge)
+    cs.save(chosen.selection, out, table=table_of(rows))
+    if fit is not None:
+        _write_fit(fit, line, rows.columns)
+    tell(wrote=[str(path) for path in (out, fit) if path is not None], selected=len(chosen.selection), rows=rows.n)
+    tell(labels_asked=chosen.asked.size, coefficients=line.coefficients.size, rank=line.rank, intercept=line.intercept)
+    tell(determination=chosen.determination(line))
+    return [
+        ("rows selected", f"{len(chosen.selection):,} of {rows.n:,}"),
+        ("labels asked", f"{chosen.asked.size:,}"),
+        ("coefficients", f"{line.coefficients.size:,}, of rank {line.rank:,}; intercept {line.intercept:,.6g}"),
+        ("R² on the selected rows, weighted", f"{chosen.determination(line):.4f}"),
+        *used_columns(rows),
+    ]
 
 
 def _write_fit(path: Path, fit: cs.regression.Fit, columns: tuple[str, ...] | None) -> None:

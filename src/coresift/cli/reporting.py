@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import coresift as cs
-from coresift.cli.app import app
-from coresift.cli.files import load_selection
-from coresift.cli.flags import Column, IdColumn, SelectionPath, Threads, load_clusters
+from coresift.cli.app import verb
+from coresift.cli.files import has_column, load_selection
+from coresift.cli.flags import Column, IdColumn, SelectionPath, Threads
+from coresift.cli.origins import find_origin, work_folder
+from coresift.cli.parsing import load_clusters
 from coresift.cli.showing import show_facts, speaking, tell
 
 
-@app.command()
+@verb()
 @speaking
 def report(
     selection: SelectionPath,
     out: Annotated[
         Path | None, typer.Option(help="Where to write the page (by default beside SELECTION, .html).")
     ] = None,
-    rows: Annotated[str | None, typer.Option(help="The rows that were selected from, for the map.")] = None,
+    rows: Annotated[
+        str | None, typer.Option(help="The rows that were selected from, for the map (after select --text, found).")
+    ] = None,
     losses: Annotated[
         Path | None, typer.Option(help="File with row or id, and loss, for all selected rows: the estimated loss.")
     ] = None,
@@ -29,7 +34,10 @@ def report(
         Path | None, typer.Option(help="What cluster wrote, for centers and exact sizes: .npz.")
     ] = None,
     table: Annotated[
-        Path | None, typer.Option(help="A table with a line per row, or row or id (by default that of --rows).")
+        Path | None,
+        typer.Option(
+            help="A table with a line per row, or row or id (by default that of --rows, or SELECTION itself)."
+        ),
     ] = None,
     text: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of texts, to show beside rows.")] = None,
     image: Annotated[
@@ -41,6 +49,7 @@ def report(
     diagnosis: Annotated[Path | None, typer.Option(help="What diagnose --json wrote, for its verdict.")] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
     facts: Annotated[Path | None, typer.Option(help="Write all that the page says to this .json file, too.")] = None,
+    work: Annotated[Path | None, typer.Option(help="The --work of select --text (by default SELECTION.work).")] = None,
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
@@ -51,16 +60,14 @@ def report(
     """
     picked = load_selection(selection)
     target = out or selection.with_suffix(".html")
-    # A plain path stands in the command and the code that the page shows.
-    named = column is not None or id_column is not None
-    source = cs.open_rows(rows, column=column, id_column=id_column) if rows is not None and named else rows
+    sources = _find(selection, rows, table, column, id_column, work, [text, image, label])
     written = cs.report(
         picked,
         target,
-        rows=source,
+        rows=sources.rows,
         clustering=None if clusters is None else load_clusters(str(clusters)),
         losses=losses,
-        table=table,
+        table=sources.table,
         text=text,
         image=image,
         label=label,
@@ -71,4 +78,37 @@ def report(
     )
     tell(wrote=[str(path) for path in (written, facts) if path is not None], bytes=written.stat().st_size)
     size = f"{written.stat().st_size / 1e6:,.2f} MB, one file that works offline"
-    show_facts(f"Wrote {written}" + ("" if facts is None else f" and {facts}"), [("size", size)])
+    show_facts(f"Wrote {written}" + ("" if facts is None else f" and {facts}"), [("size", size), *sources.lines])
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """What a report is drawn from, and what is said about where it was found."""
+
+    rows: Any = None
+    table: Any = None
+    lines: tuple[tuple[str, str], ...] = ()
+
+
+def _find(
+    selection: Path,
+    rows: str | None,
+    table: Path | None,
+    column: str | None,
+    id_column: str | None,
+    work: Path | None,
+    shown: list[str | None],
+) -> _Sources:
+    """Return the rows and the table that the flags name, or else those that the selection was made of."""
+    if rows is not None:
+        # A plain path stands in the command and the code that the page shows.
+        named = column is not None or id_column is not None
+        return _Sources(cs.open_rows(rows, column=column, id_column=id_column) if named else rows, table)
+    origin = find_origin(work or work_folder(selection), selection)
+    if origin is not None:
+        found = (("embeddings", f"found in {origin.embeddings}"),)
+        texts = Path(origin.table) if table is None and any(shown) else table
+        return _Sources(str(origin.embeddings), texts, found)
+    if table is None and any(name is not None and has_column(selection, name) for name in shown):
+        return _Sources(table=selection)
+    return _Sources(table=table)

@@ -15,12 +15,16 @@ import typer
 
 from coresift.answers import AnswerFile
 from coresift.checks import InputError
-from coresift.cli.files import check_out, has_column, write_rows
+from coresift.cli.app import verb as verb_on
+from coresift.cli.files import check_out, has_column, used_columns, write_rows
 from coresift.cli.showing import show_facts, speaking, tell
 from coresift.oracle.journal import read_header
 from coresift.oracle.questions import LOSS, Question
 from coresift.oracle.run import Run
 from coresift.redaction import redact
+from coresift.rows import Rows
+from coresift.tables.values import is_nested
+from coresift.types import Ints
 
 State = Annotated[Path, typer.Option("--state", help="The state file of the run: it keeps every answer.")]
 StatePath = Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")]
@@ -38,6 +42,9 @@ class StepJob:
         write: Writes a result where the arguments say, and returns what is shown of it.
         out: Returns the file that `write` writes.
         question: What is asked.
+        rows: Opens the rows; the other columns of their table are written beside what is asked.
+        columns: Returns a table of what is written beside the rows that are asked: takes the arguments, the row numbers
+            and how many rows there are; by default nothing is.
     """
 
     name: str
@@ -45,12 +52,14 @@ class StepJob:
     write: Callable[[Any, Arguments], list[tuple[str, str]]]
     out: Callable[[Arguments], Path]
     question: Question = LOSS
+    rows: Callable[[Arguments], Rows] | None = None
+    columns: Callable[[Arguments, Ints, int], Any] | None = None
 
 
 JOBS: dict[str, StepJob] = {}
 
 
-def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments]) -> None:
+def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *, command: str | None = None) -> None:
     """Add the verb that starts a job.
 
     Args:
@@ -58,6 +67,7 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments]) ->
         job: The job; the other verbs find it by its name.
         verb: Takes the flags, and returns the arguments of the job, which JSON must be able to keep. Paths become
             absolute, so that the other verbs work in any folder.
+        command: What the verb is called, by default as the job.
     """
     JOBS[job.name] = job
     own = list(inspect.signature(verb, eval_str=True).parameters.values())
@@ -68,17 +78,19 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments]) ->
         arguments = {name: _plain(value) for name, value in verb(**flags).items()}
         _check_start(state, job.name, arguments)
         with job.open({"job": job.name, **arguments}, state) as run:
-            _show(run, job, {"job": job.name, **arguments}, f"Started {job.name}; its state is in {state}")
+            asked = run.status().asked
+            title = f"Started {job.name}; its state is in {state}" if asked else f"{job.name} asks nothing; it is done"
+            _show(run, job, {"job": job.name, **arguments}, title)
 
     start.__signature__ = inspect.Signature([*own, more])  # type: ignore[attr-defined]
     start.__annotations__ = {part.name: part.annotation for part in (*own, more)}
-    app.command(job.name)(speaking(start))
+    verb_on(command or job.name, app)(speaking(start))
 
 
 def add_verbs(app: typer.Typer) -> None:
     """Add the verbs `ask`, `tell` and `status`, which work with any job that was started."""
     for verb in (ask, tell_answers, status):
-        app.command("tell" if verb is tell_answers else verb.__name__)(speaking(verb))
+        verb_on("tell" if verb is tell_answers else verb.__name__, app)(speaking(verb))
 
 
 def ask(
@@ -99,7 +111,7 @@ def ask(
             raise InputError(f"{out} has {job.question.plural} in it already; give another --out, or remove it first.")
         ids = run.ask()
         if ids.size:
-            write_rows(out, ids, run.names(ids))
+            write_rows(out, ids, run.names(ids), _beside(job, arguments, ids, run.n), job.question.column)
             tell(wrote=str(out))
         _show(run, job, arguments, f"Wrote {out}" if ids.size else "There is nothing left to answer")
 
@@ -114,6 +126,8 @@ def tell_answers(
     ] = None,
 ) -> None:
     """Tell a run answers: some or all, as often as you like; empty cells are not answered yet.
+
+    The last answer writes the result where start's --out said.
 
     Example: coresift tell run.state ask.csv
     """
@@ -165,6 +179,17 @@ def _opened(state: Path) -> Iterator[tuple[Run[Any], StepJob, Arguments]]:
         yield run, job, arguments
 
 
+def _beside(job: StepJob, arguments: Arguments, ids: Ints, n: int) -> Any:
+    """Return the rows of the table that are asked, without embeddings, which nobody who answers looks at."""
+    if job.columns is not None:
+        return job.columns(arguments, ids, n)
+    rows = None if job.rows is None else job.rows(arguments)
+    if rows is None or rows.table is None:
+        return None
+    asked = rows.table.take(ids)
+    return asked.drop_columns([name for name in rows.columns or () if is_nested(asked[name].type)])
+
+
 def _read(path: Path, column: str, run: Run[Any], question: Question) -> tuple[Any, list[Any]]:
     """Return those of the asked rows that a file has an answer for, and the answers."""
     answers = AnswerFile(path)
@@ -180,6 +205,8 @@ def _show(run: Run[Any], job: StepJob, arguments: Arguments, title: str, *, writ
     now = run.status()
     tell(job=job.name, **asdict(now))
     facts = [("rows asked", f"{now.asked:,}"), ("answered", f"{now.answered:,}")]
+    if job.rows is not None and not now.finished:
+        facts += used_columns(job.rows(arguments))
     if now.pending:
         facts.append(("waiting for", f"{now.pending:,} ({now.reason}, round {now.round})"))
     if now.finished:

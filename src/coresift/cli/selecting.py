@@ -10,8 +10,8 @@ import typer
 
 import coresift as cs
 from coresift.checks import InputError
-from coresift.cli.app import app
-from coresift.cli.files import check_out, describe, explaining, has_column, write_rows
+from coresift.cli.app import verb
+from coresift.cli.files import check_out, describe, explaining, open_source, table_of, used_columns
 from coresift.cli.flags import (
     Address,
     Budget,
@@ -19,6 +19,7 @@ from coresift.cli.flags import (
     Device,
     EmbedModel,
     EngineName,
+    ExcludeColumn,
     Gradient,
     IdColumn,
     LossModel,
@@ -28,15 +29,16 @@ from coresift.cli.flags import (
     Prefix,
     RowsPath,
     Seed,
+    SelectionOut,
+    Standardize,
     Strata,
     Target,
     Text,
     Threads,
     Work,
-    parse_engine,
-    read_strata,
     selecting,
 )
+from coresift.cli.parsing import parse_engine, read_strata
 from coresift.cli.showing import show_facts, speaking, tell
 from coresift.cli.texts import TextSources, select_texts
 from coresift.recipes import Options
@@ -45,7 +47,7 @@ from coresift.storage import CLUSTERING_SUFFIX
 from coresift.tables.writing import check_target
 
 
-@app.command()
+@verb()
 @speaking
 def cluster(
     rows: RowsPath,
@@ -57,72 +59,37 @@ def cluster(
     strata: Strata = None,
     column: Column = None,
     id_column: IdColumn = None,
+    exclude_column: ExcludeColumn = None,
+    standardize: Standardize = False,
     threads: Threads = None,
     engine: EngineName = "local",
     address: Address = None,
 ) -> None:
-    """Cluster the rows once, for ask and select to use.
+    """Cluster the rows once, for select, start and others to use.
 
     Example: coresift cluster embeddings.npy -k 200 --out clusters.npz
     """
     check_target(out, (CLUSTERING_SUFFIX,), "a clustering")
-    opened = cs.open_rows(rows, column=column, id_column=id_column)
+    opened = open_source(rows, column, id_column, exclude_column, standardize)
     classes = None if strata is None else read_strata(strata, lambda: opened)
-    found = cs.cluster(
-        opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=parse_engine(engine, threads, address)
-    )
-    cs.save(found, out)
-    sizes = found.sizes
-    tell(wrote=str(out), clusters=found.k, rows=found.n, cost=found.snapped_cost, search=found.search)
+    computing = parse_engine(engine, threads, address)
+    clustering = cs.cluster(opened, k, z=z, seed=seed, normalize=normalize, strata=classes, engine=computing)
+    cs.save(clustering, out)
+    sizes, cost = clustering.sizes, clustering.snapped_cost
+    tell(wrote=str(out), clusters=clustering.k, rows=clustering.n, cost=cost, search=clustering.search)
     tell(sizes={"least": sizes.min(), "median": np.median(sizes), "largest": sizes.max()})
     show_facts(
         f"Wrote {out}",
         [
-            ("clusters", f"{found.k:,} of {found.n:,} rows"),
+            ("clusters", f"{clustering.k:,} of {clustering.n:,} rows"),
             ("rows in a cluster", f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):,.0f}"),
-            (f"sum of distance^{found.z:g}", f"{found.snapped_cost:,.6g}"),
+            (f"sum of distance^{clustering.z:g}", f"{cost:,.6g}"),
+            *used_columns(opened),
         ],
     )
 
 
-@app.command()
-@speaking
-@selecting
-def ask(
-    rows: RowsPath,
-    out: Annotated[Path, typer.Option(help="Where to write the rows to ask: .csv, .parquet or .jsonl.")] = Path(
-        "ask.csv"
-    ),
-    budget: Budget = None,
-    seed: Seed = 0,
-    column: Column = None,
-    id_column: IdColumn = None,
-    threads: Threads = None,
-    engine: EngineName = "local",
-    address: Address = None,
-    *,
-    options: Options,
-) -> None:
-    """Write which rows need a loss, to have it computed elsewhere.
-
-    Example: coresift ask embeddings.npy --budget 2000 --out ask.csv
-
-    Then add a column loss to ask.csv, and use the same options again with
-    coresift select embeddings.npy --budget 2000 --losses ask.csv
-    """
-    check_out(out, "a table", rows)
-    if has_column(out, "loss"):
-        raise InputError(f"{out} has losses in it already; give another --out, or remove it first.")
-    opened = cs.open_rows(rows, column=column, id_column=id_column)
-    ids = np.sort(cs.ask(opened, budget, seed, engine=parse_engine(engine, threads, address), **options))
-    if not ids.size:
-        raise InputError("There is nothing to ask: with these options select needs no losses.")
-    write_rows(out, ids, opened.names(ids))
-    tell(wrote=str(out), need_a_loss=ids.size, rows=opened.n)
-    show_facts(f"Wrote {out}", [("rows that need a loss", f"{ids.size:,} of {opened.n:,}")])
-
-
-@app.command()
+@verb()
 @speaking
 @selecting
 def select(
@@ -130,13 +97,13 @@ def select(
     losses: Annotated[
         Path | None, typer.Option(help="File with the columns row or id, and loss. Without it distances decide.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where to write the selection: .parquet, .csv or .jsonl.")] = Path(
-        "picked.parquet"
-    ),
+    out: SelectionOut = Path("picked.parquet"),
     budget: Budget = None,
     seed: Seed = 0,
     column: Column = None,
     id_column: IdColumn = None,
+    exclude_column: ExcludeColumn = None,
+    standardize: Standardize = False,
     text: Text = None,
     target: Target = None,
     embed_model: EmbedModel = None,
@@ -154,35 +121,33 @@ def select(
 ) -> None:
     """Select weighted rows that stand for all rows.
 
-    Example: coresift select embeddings.npy --losses ask.csv --budget 2000 --out picked.parquet
+    Columns of a table come out beside the weights. To have the losses computed elsewhere, a few rows at a time, see
+    coresift start select --help
+
+    Example: coresift select embeddings.npy --losses losses.csv --budget 2000 --out picked.parquet
 
     To go from texts to a file to train on: coresift select corpus.parquet --text en --target de
     --embed-model ENCODER --loss-model MODEL --budget 45000 --out picked.parquet
     """
     check_out(out, "a selection", rows, losses)
     computing = parse_engine(engine, threads, address)
-    if text is None:
-        given: dict[str, object] = {
-            "--target": target,
-            "--embed-model": embed_model,
-            "--loss-model": loss_model,
-            "--gradient": gradient,
-        }
-        given |= {"--work": work, "--max-length": max_length, "--device": device, "--prefix": prefix}
-        for flag in (flag for flag, value in given.items() if value):
-            raise InputError(f"{flag} is for tables of texts; give --text, the column, with it.")
-    else:
-        sources = TextSources(text, target, embed_model, loss_model, gradient, prefix, max_length, device)
+    sources = TextSources(text or "", target, embed_model, loss_model, gradient, prefix, max_length, device)
+    if text is not None:
+        if exclude_column or standardize:
+            raise InputError(
+                "--exclude-column and --standardize are for tables of numbers; leave them out with --text."
+            )
         select_texts(rows, sources, losses, out, work, budget, seed, column, id_column, threads, computing, options)
         return
-    opened = cs.open_rows(rows, column=column, id_column=id_column)
-    with explaining("It must have been asked with the same rows, budget, seed and options."):
+    sources.refuse_any(work)
+    opened = open_source(rows, column, id_column, exclude_column, standardize)
+    with explaining("Answers that are asked row by row come by coresift start select."):
         picked = cs.select(opened, losses, budget, seed, engine=computing, **options)
-    cs.save(picked, out)
-    show_facts(f"Wrote {out}", describe(picked, out))
+    cs.save(picked, out, table=table_of(opened))
+    show_facts(f"Wrote {out}", [*describe(picked, out), *used_columns(opened)])
 
 
-@app.command()
+@verb()
 @speaking
 @selecting
 def plan(
@@ -191,6 +156,8 @@ def plan(
     seed: Seed = 0,
     column: Column = None,
     id_column: IdColumn = None,
+    exclude_column: ExcludeColumn = None,
+    standardize: Standardize = False,
     *,
     options: Options,
 ) -> None:
@@ -198,6 +165,8 @@ def plan(
 
     Example: coresift plan embeddings.npy --budget 2000
     """
-    found = cs.plan(cs.open_rows(rows, column=column, id_column=id_column), budget, seed, **options)
-    tell(**plain(found))
-    show_facts(f"To select {found.budget:,} of {found.rows:,} rows of {found.dimension:,} numbers", found.lines())
+    opened = open_source(rows, column, id_column, exclude_column, standardize)
+    planned = cs.plan(opened, budget, seed, **options)
+    tell(**plain(planned))
+    title = f"To select {planned.budget:,} of {planned.rows:,} rows of {planned.dimension:,} numbers"
+    show_facts(title, [*planned.lines(), *used_columns(opened)])

@@ -1,12 +1,14 @@
-"""How verbs show what they found: as text, as JSON, or not at all."""
+"""How verbs show what they found: as text, as JSON, or not at all. Everything that is printed goes through here."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import json
+import os
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -23,6 +25,10 @@ from coresift.reporting.facts import plain
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, and nothing else.")]
 
+# What a terminal could take for a command: control characters, and marks that turn the direction of writing.
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_LINES = re.compile("[\t\n\u2028\u2029]")
+
 
 @dataclass
 class Voice:
@@ -34,6 +40,38 @@ class Voice:
 
 
 VOICE: ContextVar[Voice | None] = ContextVar("voice", default=None)
+
+
+def prepare_streams() -> None:
+    """Make standard output and error take any text: characters that they do not have are escaped, no error."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # it was closed before we began
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def clean(text: str) -> str:
+    r"""Return a text without what a terminal could take for a command: such characters are escaped.
+
+    >>> clean("\x1b[31mred")
+    '\\x1b[31mred'
+    """
+    return _COMMANDS.sub(_escaped, text)
+
+
+def clean_cell(text: str) -> str:
+    r"""Return a text of one line.
+
+    >>> clean_cell("one\ntwo")
+    'one\\ntwo'
+    """
+    return _LINES.sub(_escaped, clean(text))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match.group().encode("unicode_escape").decode()
 
 
 def speaking(verb: Callable[..., None]) -> Callable[..., None]:
@@ -77,7 +115,14 @@ def _voice(*, loud: bool) -> Iterator[Voice]:
 def _print_facts(voice: Voice, as_json: bool) -> None:
     if as_json:
         facts = plain(voice.facts | ({"warnings": voice.warnings} if voice.warnings else {}))
-        print(json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False))
+        print(as_json_text(facts, sys.stdout.encoding))
+
+
+def as_json_text(facts: Any, encoding: str | None = "utf-8") -> str:
+    """Return JSON that this encoding has, without what a terminal could take for a command."""
+    unicode = (encoding or "ascii").lower().replace("-", "").startswith("utf")
+    text = json.dumps(facts, indent=1, ensure_ascii=not unicode, allow_nan=False)
+    return _COMMANDS.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def tell(**facts: Any) -> None:
@@ -91,13 +136,28 @@ def show_facts(title: str, lines: list[tuple[str, str]]) -> None:
     """Print a title, and lines of a name and a value each."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in lines:
-        table.add_row(name, value)
+        table.add_row(clean_cell(name), clean_cell(value))
     show(title)
-    show(table)
+    if lines:
+        _print(table)
 
 
-def show(what: str | Table) -> None:
-    """Print a text or a table."""
+def show_table(titles: Iterable[str], lines: Iterable[Sequence[str]]) -> None:
+    """Print a table; nothing in it is cut off, since a digit must not be hidden."""
+    table = Table()
+    for title in titles:
+        table.add_column(clean_cell(title), overflow="fold")
+    for line in lines:
+        table.add_row(*map(clean_cell, line))
+    _print(table)
+
+
+def show(text: str) -> None:
+    """Print a text."""
+    _print(clean(text))
+
+
+def _print(what: str | Table) -> None:
     voice = VOICE.get()
     if voice is not None and not voice.loud:
         return
@@ -112,4 +172,4 @@ def show_warning(message: Any, category: type[Warning] = CoresiftWarning, *_: An
         voice = VOICE.get()
         if voice is not None:
             voice.warnings.append(str(message))
-        print(f"Warning: {message}", file=sys.stderr)
+        print(f"Warning: {clean_cell(str(message))}", file=sys.stderr)

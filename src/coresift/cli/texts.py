@@ -12,6 +12,7 @@ import coresift as cs
 from coresift.checks import InputError
 from coresift.cli.embedding import set_threads
 from coresift.cli.files import describe
+from coresift.cli.origins import keep_origin
 from coresift.cli.showing import show_facts
 from coresift.progress import choose
 from coresift.recipes import Job, Options, settle
@@ -33,6 +34,14 @@ class TextSources:
     prefix: str
     max_length: int | None
     device: str | None
+
+    def refuse_any(self, work: Path | None) -> None:
+        """Refuse what only tables of texts take."""
+        given: dict[str, object] = {"--target": self.target, "--embed-model": self.embed_model}
+        given |= {"--loss-model": self.loss_model, "--gradient": self.gradient, "--work": work}
+        given |= {"--max-length": self.max_length, "--device": self.device, "--prefix": self.prefix}
+        for flag in (flag for flag, value in given.items() if value):
+            raise InputError(f"{flag} is for tables of texts; give --text, the column, with it.")
 
     def check(self, losses: Path | None, column: str | None) -> None:
         """Refuse what does not go together."""
@@ -86,7 +95,7 @@ def select_texts(
             max_length=sources.max_length,
             device=sources.device,
         )
-    rows, found = _embedded(corpus, sources, folder, engine)
+    rows, path, found = _embedded(corpus, sources, folder, engine)
     facts = [("embeddings", found)]
     job = settle(rows, budget, seed, asking=asked is not None, **options)
     options["clusters"], found = _clustered(job, folder, engine)
@@ -94,6 +103,7 @@ def select_texts(
     facts.append(("clusters", found))
     picked = cs.select(rows, asked, budget, seed, engine=engine, **options)
     cs.save(picked, out, table=corpus.take(picked.ids))
+    keep_origin(folder, out, embeddings=path, table=table)
     if asked is not None and sources.loss_model is not None:
         facts.append(("losses", asked.kept))
     show_facts(f"Wrote {out}", [*describe(picked, out), *facts])
@@ -101,8 +111,8 @@ def select_texts(
 
 def _embedded(
     corpus: Any, sources: TextSources, folder: Path, engine: cs.engines.Local | cs.engines.Ray
-) -> tuple[cs.rows.Rows, str]:
-    """Return the embeddings of these texts by this model, made or found."""
+) -> tuple[cs.rows.Rows, Path, str]:
+    """Return the embeddings of these texts by this model, made or found, and where they are."""
     from coresift.models.embedding import embed_items, facts_of, text_encoder
     from coresift.models.items import Texts
 
@@ -111,7 +121,7 @@ def _embedded(
     path = folder / f"embeddings-{_name(facts_of(texts, encoder, 'float16'))}"
     there = path.exists()
     rows = embed_items(texts, encoder, path, batch=64, dtype="float16", progress=None)
-    return rows, f"{rows.n:,} of {rows.d:,} numbers, {'found' if there else 'made'} in {path}"
+    return rows, path, f"{rows.n:,} of {rows.d:,} numbers, {'found' if there else 'made'} in {path}"
 
 
 def _clustered(job: Job, folder: Path, engine: cs.engines.Local | cs.engines.Ray) -> tuple[cs.Clustering, str]:

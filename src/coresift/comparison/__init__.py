@@ -31,6 +31,7 @@ from coresift.version import __version__
 __all__ = ["Comparison", "Line", "Mean", "Method", "Trial", "Verdict", "compare_methods"]
 
 DEFAULT = ("coresift", "paper", "distance", "uniform")
+MOST_SEEDS = 1_000_000
 JOURNAL, LOG, ROWS, LOSSES = "runs.jsonl", "methods.log", ".rows.npy", ".losses.npy"
 
 
@@ -201,7 +202,9 @@ def _settle(methods: Any, budgets: Any, seeds: Any, reference: str | None, train
 def _numbers(argument: str, given: Any, least: int) -> list[int]:
     """Return distinct whole numbers, ascending; a single budget stands for itself, a number of seeds for a range."""
     if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-        given = [given] if argument == "budgets" else range(whole(argument, given))
+        if argument == "seeds" and whole(argument, given) > MOST_SEEDS:
+            refuse(argument, f"at most {MOST_SEEDS:,}", given)
+        given = [given] if argument == "budgets" else range(int(given))
     if isinstance(given, str) or not isinstance(given, Iterable):
         refuse(argument, "whole numbers", repr(given))
     numbers = sorted({whole(argument, number, least=least) for number in given})
@@ -264,13 +267,20 @@ def _beside(folder: Path, rows: Rows, losses: Floats | None, progress: Progress)
             rows = open_rows(folder / ROWS)
         if losses is not None:
             made.append(folder / LOSSES)
-            np.save(folder / LOSSES, losses, allow_pickle=False)
+            _write_losses(losses, folder / LOSSES)
         yield rows, None if losses is None else folder / LOSSES
     except OSError as error:
         raise CoresiftError(f"{folder} cannot hold what the processes need: {error.strerror or error}.") from error
     finally:
         for path in made:
             path.unlink(missing_ok=True)
+
+
+def _write_losses(losses: Floats, path: Path) -> None:
+    """Write losses to a new file, never through a link to another."""
+    path.unlink(missing_ok=True)
+    with path.open("xb") as file:
+        np.save(file, losses, allow_pickle=False)
 
 
 def _kept(journal: Lines, wanted: _Wanted) -> dict[tuple[str, int, int], Trial]:

@@ -21,6 +21,7 @@ from coresift import recipes, registry
 from coresift.baselines import METHODS
 from coresift.checks import InputError, refuse, whole
 from coresift.clustering import cluster
+from coresift.covering import cover
 from coresift.engine import Engine
 from coresift.oracle import Oracle, as_oracle
 from coresift.progress import Progress
@@ -188,7 +189,7 @@ KNOWN: dict[str, Callable[..., Selection]] = {
     "distance": by_distance,
     "proxy": by_proxy,
 }
-KNOWN |= {name: _baseline(method) for name, method in METHODS.items()}
+KNOWN |= {name: _baseline(method) for name, method in {**METHODS, "cover": cover}.items()}
 
 # What every method is given, and no option of its own.
 GIVEN = {"rows", "losses", "budget", "seed", "engine", "given", "exclude", "progress"}
@@ -228,6 +229,15 @@ def methods_of(given: Any) -> list[Method]:
     return methods
 
 
+def names_module(text: str) -> bool:
+    """Say whether a text names a function of a module.
+
+    >>> names_module("my_methods:first"), names_module("paper(holder=0.1)")
+    (True, False)
+    """
+    return IMPORTED.fullmatch(text.strip()) is not None
+
+
 def _method(label: str | None, one: Any) -> Method:
     if label is not None and not (isinstance(label, str) and label.strip() and label.isprintable()):
         refuse("methods", "labelled with one line of text each", repr(label))
@@ -238,7 +248,7 @@ def _method(label: str | None, one: Any) -> Method:
     if not isinstance(one, str):
         refuse("methods", ALLOWED, repr(one))
     text = one.strip()
-    if IMPORTED.fullmatch(text):
+    if names_module(text):
         check_module("methods", text)
         return Method(label or text, text)
     name, options = parse(text)

@@ -28,7 +28,8 @@ from coresift.rows import Rows
 Task: TypeAlias = tuple[int, int]  # budget, seed
 Todo: TypeAlias = dict[str, tuple[Method, list[Task]]]  # by label
 
-# The path comes first, so that the process finds the same modules as this one.
+# The path comes first, so that the process finds the same modules as this one. With -P, Python does not look for
+# modules in the current folder, whose files could stand in for those of a library.
 START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from coresift.comparison.worker import main; main()"
 SMALL = 2**20  # what describes rows in files takes fewer bytes than this
 LOOK = 0.1  # seconds between two looks at which processes have ended or take too long
@@ -169,7 +170,7 @@ class _Worker:
         threads = dict.fromkeys(THREADS, str(setting.threads))
         with setting.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", START, json.dumps(sys.path)],
+                [sys.executable, "-P", "-c", START, json.dumps(sys.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -277,7 +278,8 @@ class _Small(io.RawIOBase):
 
 
 def write_rows(rows: Rows, path: Path, advance: Callable[[int], None]) -> None:
-    """Write rows as float32, block by block."""
+    """Write rows as float32, block by block, to a new file: never through a link to another."""
+    path.unlink(missing_ok=True)
     matrix = np.lib.format.open_memmap(path, "w+", np.float32, (rows.n, rows.d))
     for start, block in rows.blocks():
         content = block()

@@ -110,7 +110,7 @@ def diagnose(
     journal.
 
     Args:
-        rows: As in `select`.
+        rows: As in `select`; None where `signals` are all that is known.
         losses: As in `select`.
         budget: As in `select`; the verdict is about this budget. Without one it is ten times the clusters.
         seed: As in `select`.
@@ -190,7 +190,7 @@ def _steps(
     labels, away = clustering.labels[ids].astype(np.int64), clustering.distances[ids].astype(np.float64)
     to_center = np.abs(answers - center_losses[labels])
     lines = tuple(holder_line(to_center, away, power) for power in powers)
-    ratio = selected_ratio(clustering, draft.pilot.plan, job, asked, rng, progress)
+    ratio = selected_ratio(clustering, draft.pilot.plan, job, asked, rng, progress, draft.components)
     proxy_ratio = None if cheap is None else proxied_ratio(job.frame, clustering, cheap, job.budget, asked)
     verdict, reason = judge(answers, ratio, proxy_ratio)
     return Diagnosis(

@@ -20,7 +20,19 @@ from coresift.inclusion import fixed_size_inclusion, parts
 from coresift.progress import Progress, stage
 from coresift.recipes import Job
 from coresift.selection import no_pilot
-from coresift.types import Bools, Clustering, Evidence, Floats, Frame, Interval, Ints, PilotPlan, PilotSample, Score
+from coresift.types import (
+    Bools,
+    Clustering,
+    Evidence,
+    Floats,
+    Frame,
+    Interval,
+    Ints,
+    PilotPlan,
+    PilotSample,
+    Score,
+    Singles,
+)
 from coresift.variance import spread_terms
 
 # The probes are split into thirds, this many times. A third and the centers are about as many as a pilot has; the
@@ -54,13 +66,14 @@ def selected_ratio(
     asked: Asked,
     rng: np.random.Generator,
     progress: Progress,
+    components: Singles,
 ) -> Interval:
     """Predict RMSE(selection) / RMSE(uniform) of the estimated total loss, for two phases of the job's budget."""
     size, n = asked.probes.size, clustering.n
     folds = np.stack([_folds(size, rng) for _ in range(ROUNDS)])
     pretended = PilotPlan(np.full(n, size / FOLDS / n), plan.share, plan.order, keep=True, origin="pilot", tour=True)
     first = round(float(plan.inclusion.sum())) if plan.keep else 0
-    learner = _Learner(clustering, pretended, job, asked, job.room - first)
+    learner = _Learner(clustering, pretended, job, asked, job.room - first, components)
     fraction = job.room / max(int(np.count_nonzero(job.frame.open())), 1)
 
     def ratio(kept: Bools, folds: Ints) -> float:
@@ -163,13 +176,14 @@ class _Learner:
     job: Job
     asked: Asked
     count: int
+    components: Singles
 
     def inclusion(self, fit: Bools) -> Floats:
         """Return the inclusion probabilities of a second draw after these probes and the centers."""
         frame, asked = self.job.frame, self.asked
         ids = np.concatenate([asked.probes[fit], asked.centers])
         losses = np.concatenate([asked.losses[fit], asked.center_losses])
-        evidence = Evidence(self.clustering, frame, PilotSample(ids, self.plan), losses)
+        evidence = Evidence(self.clustering, frame, PilotSample(ids, self.plan), losses, components=self.components)
         if self.job.score.needs.probes:
             evidence = replace(evidence, holder=self._holder(evidence))
         sizes = self.job.score.scores(evidence).sizes * (1 - self.plan.share)

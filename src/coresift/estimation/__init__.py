@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import InputError, real_vector, refuse, share
-from coresift.estimation.intervals import interval, moments, without_moments
+from coresift.estimation.intervals import interval, moments, unit_of, without_moments
+from coresift.estimation.limits import Values, least_inclusion, mean_limits
 from coresift.estimation.methods import Adjusted, HorvitzThompson, Method
 from coresift.types import Bools, Estimate, Floats, Interval, Selection, WeightedSelection
 
@@ -29,33 +30,44 @@ def estimate(
     groups: Any = None,
     confidence: float = 0.95,
     method: Method | None = None,
+    ends: tuple[float, float] | None = None,
 ) -> Any:
     """Estimate the total and the mean of `values` over all rows that were not excluded.
 
-    `values` is one real number for each of `selection.ids`, in that order, and gives an Estimate; a mapping of
-    names to such vectors gives a dict. With `groups`, one label a selected row, there is a dict of group to that;
-    a group's mean is a ratio of two totals, since nobody knows how many rows the group has. `method` is
-    `HorvitzThompson()` unless said, `Difference(predictions)` or `GeneralizedRegression(columns)`.
+    An interval has no zero width while rows are left that were not sampled, and stays within what is possible: the
+    mean of values that are 0 or 1 within [0, 1], the total of values of at least 0 at or above 0.
 
-    >>> import numpy as np, coresift as cs
-    >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
-    >>> loss = rows[:, 0] ** 2
-    >>> picked = cs.select(rows, losses=loss, budget=200, seed=0)
-    >>> found = cs.estimate(picked, loss[picked.ids])
-    >>> bool(found.total.low < loss.sum() < found.total.high)
-    True
+    Args:
+        selection: What `select` or another method that draws returned.
+        values: One real number for each of `selection.ids`, in that order, or a mapping of names to such vectors.
+        groups: One label per selected row. A group's mean is a ratio of two totals, since nobody knows how many rows
+            the group has.
+        confidence: The probability that an interval should cover.
+        method: `HorvitzThompson()` unless said, `Difference(predictions)` or `GeneralizedRegression(columns)`.
+        ends: The smallest and largest value that any row can have, if known. By default values that are all 0 or 1 are
+            rates, and values of at least 0 have no upper end.
+
+    Returns:
+        An Estimate; for a mapping a dict of them by name; with groups a dict of group to that.
+
+    Example:
+        >>> import numpy as np, coresift as cs
+        >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+        >>> loss = rows[:, 0] ** 2
+        >>> picked = cs.select(rows, losses=loss, budget=200, seed=0)
+        >>> found = cs.estimate(picked, loss[picked.ids])
+        >>> bool(found.total.low < loss.sum() < found.total.high)
+        True
     """
     method = check_method(selection, method)
     share("confidence", confidence)
     if isinstance(values, Mapping):
-        options: dict[str, Any] = {"groups": groups, "confidence": confidence, "method": method}
+        options: dict[str, Any] = {"groups": groups, "confidence": confidence, "method": method, "ends": ends}
         return {name: estimate(selection, vector, **options) for name, vector in values.items()}
     vector = real_vector("values", values, len(selection))
+    known = Values.of(vector, ends)
     if groups is None:
-        adjusted = method.adjust(selection, vector)
-        total = interval(selection, adjusted.total(selection), adjusted.spread, confidence)
-        mean = scaled(total, 1 / selection.population)
-        return _estimate(selection, method, adjusted, total, mean, confidence)
+        return _whole(selection, method, known, confidence)
     if not method.by_group:
         raise InputError(f"{type(method).__name__} cannot tell groups: nobody knows which group the other rows are of.")
     labels = np.asarray(groups, dtype=object)
@@ -64,7 +76,7 @@ def estimate(
             f"groups must be one label for each of {len(selection)} selected rows; got shape {labels.shape}."
         )
     found = sorted(set(labels.tolist()), key=lambda label: (type(label).__name__, label is not None and label))
-    return {label: _group(selection, method, vector, _equal(labels, label), confidence) for label in found}
+    return {label: _group(selection, method, known, _equal(labels, label), confidence) for label in found}
 
 
 def check_method(selection: WeightedSelection, method: Method | None) -> Method:
@@ -91,20 +103,73 @@ def _equal(labels: NDArray[Any], label: Any) -> Bools:
     return np.fromiter((one == label for one in labels), np.bool_, labels.size)
 
 
-def _group(selection: WeightedSelection, method: Method, values: Floats, member: Bools, confidence: float) -> Estimate:
-    adjusted = method.adjust(selection, np.where(member, values, 0.0))
+def _whole(selection: WeightedSelection, method: Method, values: Values, confidence: float) -> Estimate:
+    adjusted = method.adjust(selection, values.sampled)
+    total, mean = _over_all(selection, method, adjusted, values, confidence)
+    return _estimate(selection, method, adjusted, total, mean, confidence, _alike(selection, values, total))
+
+
+def _over_all(
+    selection: WeightedSelection, method: Method, adjusted: Adjusted, values: Values, confidence: float
+) -> tuple[Interval, Interval]:
+    """Return total and mean over all rows, with the limits of what their intervals may say."""
     total = interval(selection, adjusted.total(selection), adjusted.spread, confidence)
+    mean = scaled(total, 1 / selection.population)
+    limited = mean_limits(
+        values,
+        selection.weights,
+        mean,
+        counted=selection.population,
+        least=least_inclusion(selection),
+        confidence=confidence,
+        plain=isinstance(method, HorvitzThompson),
+    )
+    return (total, mean) if limited == mean else (scaled(limited, selection.population), limited)
+
+
+def _group(selection: WeightedSelection, method: Method, values: Values, member: Bools, confidence: float) -> Estimate:
+    inside = Values.of(np.where(member, values.sampled, 0.0), None)
+    adjusted = method.adjust(selection, inside.sampled)
+    total, _ = _over_all(selection, method, adjusted, inside, confidence)
     size = method.adjust(selection, member.astype(np.float64)).total(selection)
-    mean = total.value / size
+    mean = adjusted.total(selection) / size
     # The error of a ratio is, to first order, that of the total of the residuals.
-    spread = method.adjust(selection, np.where(member, values - mean, 0.0)).spread
+    spread = method.adjust(selection, np.where(member, values.sampled - mean, 0.0)).spread
     around = scaled(interval(selection, 0.0, spread, confidence), 1 / size)
     around = Interval(mean, mean + around.low, mean + around.high, around.standard_error)
-    return _estimate(selection, method, adjusted, total, around, confidence)
+    own, seen = Values(values.sampled[member], values.ends, values.told), int(np.count_nonzero(member))
+    if len(selection) < selection.population:
+        around = mean_limits(
+            own,
+            selection.weights[member],
+            around,
+            # How many rows the group has is itself estimated, so it never counts as seen whole.
+            counted=max(size, seen + 1.0),
+            least=least_inclusion(selection),
+            confidence=confidence,
+            plain=isinstance(method, HorvitzThompson),
+        )
+    return _estimate(selection, method, adjusted, total, around, confidence, _alike(selection, own, total))
+
+
+def _alike(selection: WeightedSelection, values: Values, total: Interval) -> tuple[str, ...]:
+    """Say what an interval rests on where all sampled values are equal and no range was told."""
+    known = np.isfinite(total.standard_error)
+    if values.told or not (values.equal and known) or len(selection) >= selection.population:
+        return ()
+    if values.rate:
+        return (f"All sampled values are {values.sampled[0]:g}: the interval takes values as 0 or 1; ends= says more.",)
+    return ("All sampled values are equal: how far others may lie from them is unknown without ends=(least, most).",)
 
 
 def _estimate(
-    selection: WeightedSelection, method: Method, adjusted: Adjusted, total: Interval, mean: Interval, confidence: float
+    selection: WeightedSelection,
+    method: Method,
+    adjusted: Adjusted,
+    total: Interval,
+    mean: Interval,
+    confidence: float,
+    remarks: tuple[str, ...],
 ) -> Estimate:
     return Estimate(
         total=total,
@@ -113,7 +178,7 @@ def _estimate(
         effective_size=selection.effective_size,
         method=f"{method.label}; {_variance(selection)}",
         assumption=ASSUMPTION,
-        warnings=(*_warnings(selection, adjusted.spread), *adjusted.warnings),
+        warnings=(*_warnings(selection, adjusted.spread), *adjusted.warnings, *remarks),
     )
 
 
@@ -131,6 +196,7 @@ def _warnings(selection: WeightedSelection, values: Floats) -> tuple[str, ...]:
         return ("No row was drawn, so nothing is known of the total.",)
     if silent := without_moments(selection):
         return (f"{', '.join(silent)} does not say how much its draws vary: there is a total, but no interval.",)
+    values = values / unit_of(values)
     found = moments(selection, values)
     if not np.isfinite(found.variance):
         return ("Too few rows were drawn for an interval.",)

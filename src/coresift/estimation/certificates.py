@@ -177,13 +177,14 @@ def certify(
 def _statistical(
     selection: WeightedSelection, values: Floats, upper: float | None, method: Method, confidence: float
 ) -> Statistical:
-    found: Estimate = estimate(selection, values, confidence=confidence, method=method)
     kind, why = "asymptotic", "the interval holds as the number of drawn rows grows"
     if upper is not None:
         positive("upper", upper)
         if values.size and values.max() > upper:
             refuse("upper", f"at least the largest loss there is, {values.max():g}", f"{upper:g}")
-    if not any(uncertain(selection, phase).size for phase in (1, 2)) and len(selection):
+    ends = None if upper is None else (0.0, float(upper))
+    found: Estimate = estimate(selection, values, confidence=confidence, method=method, ends=ends)
+    if not any(uncertain(selection, phase).size for phase in range(1, len(selection.phases) + 1)) and len(selection):
         kind, why = "exact", "every row that can matter came out"
     elif upper is not None and (obstacle := _obstacle(selection, method)):
         why += f"; a finite-sample one needs {obstacle}"

@@ -19,14 +19,29 @@ def interval(selection: WeightedSelection, total: float, values: Floats, confide
     """Return the total with an interval, from the design's variance of the weighted total of `values`."""
     from scipy.special import stdtrit
 
-    summed = moments(selection, values)
+    # A power of two changes no digit, and keeps squares and fourth powers of very large and small values finite.
+    unit = unit_of(values)
+    summed = moments(selection, values / unit)
     error = math.sqrt(summed.variance)
     if not 0 < error < math.inf:
         return Interval(total, total - error, total + error, error)
     # The variance is itself a sum of squares, of as many as `effective` equal ones with three terms each.
     quantile = float(stdtrit(3 * summed.effective, 0.5 + confidence / 2))
     low, high = (unskew(q, summed.third / error**3) for q in (quantile, -quantile))
+    error *= unit
     return Interval(total, total - error * low, total - error * high, error)
+
+
+def unit_of(values: Floats) -> float:
+    """Return the power of two that brings the largest value between 1/2 and 1; 1 if all are 0.
+
+    Examples:
+        >>> unit_of(np.array([0.0, -5.0])), unit_of(np.zeros(2))
+        (8.0, 1.0)
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    # A tiny unit would not be a number of full precision, and 2**1024 is none at all.
+    return math.ldexp(1.0, min(max(math.frexp(largest)[1], -1000), 1023)) if largest > 0 else 1.0
 
 
 def bernstein(selection: WeightedSelection, values: Floats, ends: tuple[float, float], doubt: float) -> float:
@@ -72,7 +87,7 @@ def phase_sample(selection: WeightedSelection, number: int, values: Floats) -> P
     """Return what the variance of a phase depends on."""
     member = np.flatnonzero(selection.phase == number)
     member = member[np.argsort(selection.order[member], kind="stable")]
-    carried = (selection.share if number == 1 else 1 - selection.share) * values
+    carried = selection.carried(number) * values
     return PhaseSample(
         expanded=carried[member] / selection.inclusion[member],
         inclusion=selection.inclusion[member],

@@ -23,7 +23,7 @@ import numpy as np
 
 from coresift.checks import InputError, real_vector, refuse
 from coresift.prediction import Prediction, predict
-from coresift.types import Floats, Ints, Value
+from coresift.types import Floats, Ints, Singles, Value
 
 PILOT, DRAWN = 1, 2
 # With fewer pilot rows than this a prediction is noise.
@@ -63,7 +63,7 @@ class LearnedTotal(Value):
 
 
 def summarize(
-    features: Floats, sizes: Floats, labels: Ints, clusters: int, share: Floats, counted: Any, ids: Ints
+    features: Floats | Singles, sizes: Floats, labels: Ints, clusters: int, share: Floats, counted: Any, ids: Ints
 ) -> Auxiliary:
     """Return what to keep with a selection.
 
@@ -81,7 +81,8 @@ def summarize(
     """
     rest = np.where(counted, 1 - share, 0.0)
     of_clusters: Floats = np.bincount(labels, rest, clusters).astype(np.float64)
-    return Auxiliary(features[ids], sizes[ids], rest @ features, of_clusters)
+    totals: Floats = np.asarray(rest @ features, np.float64)
+    return Auxiliary(features[ids].astype(np.float64), sizes[ids], totals, of_clusters)
 
 
 def learned_total(

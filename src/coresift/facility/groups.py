@@ -48,7 +48,7 @@ def choose_in_groups(
         chosen, gains = np.concatenate([chosen, further]), np.concatenate([gains, added])
         free[further] = False
         if number < stages and further.size:
-            distances = nearest_members(open_rows(pool.points), further, rng, workers)[1]
+            distances = nearest_members(open_rows(pool.points), further, rng, workers.here)[1]
             np.maximum(covered, gaussian(distances, 1.0), out=covered)
     sampled = "" if pool.n == pool.population else f" of a sample of {pool.n:,} rows"
     times = "once" if stages == 1 else f"in {stages} stages"

@@ -13,7 +13,7 @@ from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
 from coresift.types import Ints, Singles
 
-# Which columns a tile has: κ of these rows (by number or as a slice) with all of the columns, a line per row.
+# κ of these rows (by number or as a slice) with all of the columns, a line per row.
 Tiles: TypeAlias = Callable[[Ints | slice], Singles]
 
 # How many anchors have their nearest neighbor measured; the median of so many is known within two percent.
@@ -21,6 +21,14 @@ MEASURED = 2048
 AT_ONCE = 64
 # How many rows of a stored kernel are computed at a time.
 STORED_ROWS = 256
+
+
+class Computing(Protocol):
+    """Tiles that are computed, perhaps into an array that is there."""
+
+    def __call__(self, rows: Ints | slice, out: Singles | None = None) -> Singles:
+        """Return κ of these rows with all of the columns."""
+        ...
 
 
 class Kernel(Protocol):
@@ -59,12 +67,12 @@ class Computed:
         """How many points there are."""
         return len(self.left)
 
-    def columns(self, ids: Ints | None) -> Tiles:
+    def columns(self, ids: Ints | None) -> Computing:
         """Return what computes tiles with these points as columns (None: all of them)."""
         others = (self.right if ids is None else self.right[ids]).T
 
-        def tile(rows: Ints | slice) -> Singles:
-            values = self.left[rows] @ others
+        def tile(rows: Ints | slice, out: Singles | None = None) -> Singles:
+            values: Singles = np.matmul(self.left[rows], others, out=out)
             np.minimum(values, 0, out=values)
             np.exp(values, out=values)
             return values
@@ -84,8 +92,8 @@ class Stored:
         tile = Computed.of(points, bandwidth).columns(None)
         values = np.empty((len(points), len(points)), np.float32)
         pieces = [slice(start, start + STORED_ROWS) for start in range(0, len(points), STORED_ROWS)]
-        for piece, part in zip(pieces, workers.each(pieces, tile), strict=True):
-            values[piece] = part
+        for _ in workers.each(pieces, lambda piece: tile(piece, values[piece])):
+            pass
         return cls(values)
 
     @property

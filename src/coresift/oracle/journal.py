@@ -31,6 +31,7 @@ class Journal(Lines):
     Attributes:
         values: The answer of each row that has one.
         sent: How many rows were sent to a source that has a price, whether or not an answer came back.
+        corrections: What was replaced, in order: how many rows had an answer then, the row, and its answer before.
 
     Examples:
         >>> import tempfile
@@ -59,6 +60,7 @@ class Journal(Lines):
     ) -> None:
         self._n, self._question = n, question
         self.values: dict[int, Any] = {}
+        self.corrections: list[tuple[int, int, Any]] = []
         self.sent = 0
         super().__init__(path, name, fingerprint, arguments=arguments)
         self.entries.clear()  # everything is in `values` and `sent`
@@ -79,17 +81,19 @@ class Journal(Lines):
     def _append(self, rows: list[int], answers: list[Any], correct: bool) -> None:
         entry: dict[str, Any] = {"ids": rows, "answers": answers}
         before = {row: self.values[row] for row in rows if row in self.values}
-        end, count = self._end, self.count
+        end, count, corrected = self._end, self.count, len(self.corrections)
         try:
             self._write({**entry, "correct": True} if correct else entry)
             self.values.update(zip(rows, answers, strict=True))
             self.count = len(self.values)
+            self.corrections += [(count, row, answer) for row, answer in before.items()]
         except BaseException:  # also when someone interrupts it between the file and the memory
             if self._end != end:
                 self._restore(end)
             for row in rows:
                 self.values.pop(row, None)
             self.values.update(before)
+            del self.corrections[corrected:]
             self.count = count
             raise
 
@@ -107,7 +111,7 @@ class Journal(Lines):
             row_numbers("ids", entry["ids"], self._n)
             ids = np.array(entry["ids"], np.int64)
             answers = self._question.check(entry["answers"], ids).tolist()
-            correct = entry.get("correct") is True
+            correct, count = entry.get("correct") is True, len(self.values)
         except (ValueError, TypeError, KeyError, OverflowError, LossError) as error:
             why = str(error) if isinstance(error, CoresiftError) else "it is not a batch of answers."
             self._refuse_line(number, why)
@@ -115,6 +119,8 @@ class Journal(Lines):
             known = self.values.setdefault(row, answer)
             if not correct and not self._question.same(known, answer):
                 self._refuse_line(number, f"row {row} has {show(answer)}, and an earlier line has {show(known)}.")
+            if not self._question.same(known, answer):
+                self.corrections.append((count, row, known))
             self.values[row] = answer
         self.count = len(self.values)
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -113,6 +113,11 @@ class Run(Generic[R]):
 
     # What a user does
 
+    @property
+    def n(self) -> int:
+        """How many rows there are."""
+        return self._n
+
     def ask(self, *, as_ids: bool = False) -> Any:
         """Return the rows that are to be answered next; none when the run has finished.
 
@@ -150,9 +155,8 @@ class Run(Generic[R]):
             both = changed | fresh
             self._book.open().keep(list(both), list(both.values()), correct=bool(changed))
             if changed:
-                self._driver.close()
-                self._stopped = ()
-            self._driver.pending()
+                self._correct()
+            self._advance()
 
     def complete(self, source: Source | Oracle = None) -> R:
         """Have everything that is asked answered, and return the result.
@@ -243,7 +247,7 @@ class Run(Generic[R]):
             self._driver.close()
             self._book.close()
 
-    def __enter__(self) -> Run[R]:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -255,6 +259,15 @@ class Run(Generic[R]):
         return f"Run({self._book.count} answers{', finished' if self._driver.returned else ''})"
 
     # What is told
+
+    def _advance(self) -> None:
+        """Let the job go on with what it was told."""
+        self._driver.pending()
+
+    def _correct(self) -> None:
+        """Let the job run anew, since an answer that it had was corrected."""
+        self._driver.close()
+        self._stopped = ()
 
     def _numbers(self, ids: Any) -> Ints:
         try:

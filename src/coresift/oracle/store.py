@@ -21,6 +21,10 @@ class Answers:
         question: What was asked.
         journal: The state file.
 
+    Attributes:
+        values: The answer of each row that has one.
+        corrections: What was replaced, in order: how many rows had an answer then, the row, and its answer before.
+
     Examples:
         >>> from coresift.oracle.questions import LOSS
         >>> answers = Answers(LOSS)
@@ -32,6 +36,7 @@ class Answers:
     def __init__(self, question: Question, journal: Journal | None = None) -> None:
         self.question, self.journal = question, journal
         self.values: dict[int, Any] = {} if journal is None else journal.values
+        self.corrections: list[tuple[int, int, Any]] = [] if journal is None else journal.corrections
         self._lock = threading.RLock()
 
     def keep(self, ids: Sequence[int] | Ints, answers: Sequence[Any] | NDArray[Any], *, correct: bool = False) -> None:
@@ -42,6 +47,8 @@ class Answers:
             if new and self.journal is not None:
                 self.journal.append(list(new), list(new.values()), correct=correct)
             elif new:
+                count = len(self.values)
+                self.corrections += [(count, row, self.values[row]) for row in new if row in self.values]
                 self.values.update(new)
 
     def missing(self, ids: Ints) -> Ints:

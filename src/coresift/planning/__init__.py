@@ -77,7 +77,7 @@ def _billions(count: float) -> str:
 
 
 def plan(
-    rows: Any, budget: int | None = None, seed: int = 0, *, cost: float | None = None, **options: Unpack[Options]
+    rows: Any = None, budget: int | None = None, seed: int = 0, *, cost: float | None = None, **options: Unpack[Options]
 ) -> Plan:
     """Say what `select` with the same arguments will cost; `losses` are taken to be there.
 
@@ -117,7 +117,7 @@ def plan(
         clusters=k,
         losses_asked=asked,
         losses_for_estimate=min(job.budget + beside, n),
-        passes=taken.passes,
+        passes=taken.passes + (job.score.needs.components > 0),
         arithmetic=taken.arithmetic,
         memory=libraries + max(AFTER * n, taken.memory),
         seconds=ONCE + AFTERWARDS * n + taken.seconds,

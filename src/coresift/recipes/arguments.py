@@ -12,9 +12,10 @@ from coresift.bounds import paper_size
 from coresift.checks import InputError, positive, refuse, row_numbers, unknown_option, whole
 from coresift.clustering.strata import encode
 from coresift.designs import Pivotal, Systematic
-from coresift.pilots import Representatives
+from coresift.pilots import Informed, Representatives
+from coresift.recipes.known import read_signals, rows_of_signals
 from coresift.rows import Rows, check_clustered, open_rows
-from coresift.scores import Distance, Learned
+from coresift.scores import Distance, Learned, Portfolio
 from coresift.types import Clustering, Design, Frame, Ints, Pilot, Provenance, Recipe, Score
 
 EXAMPLES = {"pilot": Representatives(), "score": Learned(), "design": Systematic()}
@@ -32,6 +33,7 @@ class PartOptions(TypedDict, total=False):
     exclude: Any
     normalize: bool | None
     strata: Any
+    signals: Any
     epsilon: float | None
     delta: float | None
 
@@ -98,22 +100,28 @@ def settle(
     exclude: Any = None,
     normalize: bool | None = None,
     strata: Any = None,
+    signals: Any = None,
     epsilon: float | None = None,
     delta: float | None = None,
 ) -> Job:
     """Check the arguments and fill in what was left to us; the recipe says what holds where an argument is None."""
-    rows, seed = open_rows(rows), whole("seed", seed, least=0)
+    opened, seed = None if rows is None else open_rows(rows), whole("seed", seed, least=0)
+    known = read_signals(signals, opened)
+    rows = rows_of_signals(known) if opened is None else opened
     classes = None if strata is None else encode(strata, rows)
     frame = Frame(
         rows.n,
         numbers_of("given", given, rows),
         numbers_of("exclude", exclude, rows),
         np.zeros(0, np.int32) if classes is None else classes,
+        known,
     )
     explicit = {"z": z, "normalize": normalize, "pilot": pilot, "score": score, "design": design}
     explicit["clusters"] = None if isinstance(clusters, Clustering) else clusters
     wanted = merged(recipe, explicit)
-    chosen_pilot, chosen_score, chosen_design = _parts(wanted, asking)
+    chosen_pilot, chosen_score, chosen_design = _parts(
+        wanted, asking, informed=known is not None and opened is not None
+    )
     budget = _budget(budget, epsilon, delta, (chosen_pilot, chosen_score, chosen_design), frame)
     clustering = clusters if isinstance(clusters, Clustering) else None
     if clustering is not None:
@@ -153,20 +161,29 @@ def merged(recipe: Recipe | None, explicit: dict[str, Any]) -> Recipe:
     return replace(recipe or Recipe(), **{name: value for name, value in explicit.items() if value is not None})
 
 
-def _parts(recipe: Recipe, asking: bool) -> tuple[Pilot | None, Score, Design]:
+def _parts(recipe: Recipe, asking: bool, *, informed: bool) -> tuple[Pilot | None, Score, Design]:
     pilot = checked_part("pilot", recipe.pilot, Pilot)
-    score = checked_part("score", recipe.score, Score) or (Learned() if asking else Distance())
+    score = checked_part("score", recipe.score, Score) or _score(asking, informed)
     needs = score.needs.pilot
+    if informed and not score.needs.signals:
+        told = f"score={score!r} does not use signals" if asking else "signals count as far as losses confirm them"
+        raise InputError(f"{told}; leave signals out, or give losses and score=cs.scores.Portfolio().")
     if not asking and (needs or pilot is not None):
         part = f"score={score!r}" if needs else f"pilot={pilot!r}"
         raise InputError(f"{part} asks for losses, and there are none; give losses, or leave it out.")
     if pilot is None and needs:
-        pilot = Representatives()
+        pilot = Informed() if informed and score.needs.signals else Representatives()
     # Of the sorted designs, which have nearly the same error: after a random pilot no two orders and sizes are the
     # same, and one random start is the more even draw. Without a pilot, order and sizes are fixed, and a single start
     # could be a bad one for good; duels keep the interval honest.
     design = checked_part("design", recipe.design, Design) or (Systematic() if needs else Pivotal())
     return pilot, score, design
+
+
+def _score(asking: bool, informed: bool) -> Score:
+    if not asking:
+        return Distance()
+    return Portfolio() if informed else Learned()
 
 
 def checked_part(name: str, part: Any, kind: type) -> Any:

@@ -15,10 +15,12 @@ from coresift.answers import AnswerFile
 from coresift.checks import InputError, real_vector, refuse
 from coresift.diagnosis import Diagnosis
 from coresift.engine import Engine
+from coresift.learning import LearningRun
 from coresift.progress import Progress, choose
 from coresift.reporting.facts import Facts, plain
 from coresift.reporting.gathering import Given, Shown, choose_shown, gather
 from coresift.reporting.images import thumbnail
+from coresift.reporting.learning import report_learning
 from coresift.reporting.mapping import draw_map
 from coresift.reporting.page import LIMIT, as_page
 from coresift.reporting.reading import Lines
@@ -38,7 +40,7 @@ SUFFIXES = (".html", ".htm")
 
 
 def report(
-    selection: Selection,
+    selection: Selection | LearningRun,
     path: str | os.PathLike[str],
     *,
     rows: Any = None,
@@ -55,6 +57,9 @@ def report(
     progress: bool | Progress | None = None,
 ) -> Path:
     """Write one HTML page that shows a selection; it works offline and loads nothing.
+
+    For a run of `active_learning` the page shows a map by round, the learning curve and the class balance; it takes
+    `title`, `engine` and `progress` alone.
 
     Each part of the page needs something to show; a part that has nothing is left out, and the page says so.
 
@@ -91,6 +96,12 @@ def report(
     check_target(path, SUFFIXES, "a report")
     if facts is not None:
         check_target(Path(facts), (".json",), "a file of facts")
+    if isinstance(selection, LearningRun):
+        if any(part is not None for part in (rows, clustering, losses, table, text, image, label, diagnosis, facts)):
+            raise InputError(
+                "The report of a run takes a title, an engine and progress; the rest belongs to selections."
+            )
+        return report_learning(selection, path, title=title, engine=engine, progress=progress)
     found = facts_of(
         selection,
         rows=rows,
@@ -129,7 +140,7 @@ def facts_of(
 ) -> Facts:
     """Read what a report was given, and return all that the page will say."""
     if not isinstance(selection, Selection):
-        refuse("selection", "a Selection", type(selection).__name__)
+        refuse("selection", "a Selection, or a run of active_learning", type(selection).__name__)
     source = _Source(selection, None if rows is None else open_rows(rows), table)
     _check(selection, source.rows, clustering)
     shown, progress = choose_shown(selection, clustering), choose(progress)

@@ -21,7 +21,7 @@ LIMIT = 2_000_000
 
 def as_page(facts: Facts, limit: int = LIMIT) -> str:
     """Return the page; texts and images beyond `limit` bytes in all are left out, small weights first."""
-    style, script = _file("page.css"), _file("page.js")
+    style, script = read_file("page.css"), read_file("page.js")
     body = "\n".join(part for part in sections(facts) if part)
     frame = _frame(facts, style, script, body)
     data = data_of(facts)
@@ -31,12 +31,13 @@ def as_page(facts: Facts, limit: int = LIMIT) -> str:
     return frame % safe_json(data)
 
 
-def _frame(facts: Facts, style: str, script: str, body: str) -> str:
+def document(title: str, style: str, body: str, script: str = "") -> str:
+    """Return a whole document without the ends of its body: it may use this one style and script, and load nothing."""
     policy = "; ".join(
         (
             "default-src 'none'",
             f"style-src '{_digest(style)}'",
-            f"script-src '{_digest(script)}'",
+            f"script-src '{_digest(script)}'" if script else "script-src 'none'",
             "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",
@@ -49,7 +50,7 @@ def _frame(facts: Facts, style: str, script: str, body: str) -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             '<meta name="referrer" content="no-referrer">',
-            f"<title>{text(facts.title)}</title>",
+            f"<title>{text(title)}</title>",
             '<link rel="icon" href="data:,">',
             f"<style>{style}</style>",
         )
@@ -60,7 +61,11 @@ def _frame(facts: Facts, style: str, script: str, body: str) -> str:
         '<a class="skip" href="#main">Skip to the report</a>',
         body,
     )
-    before = "\n".join(parts).replace("%", "%%")
+    return "\n".join(parts)
+
+
+def _frame(facts: Facts, style: str, script: str, body: str) -> str:
+    before = document(facts.title, style, body, script).replace("%", "%%")
     after = f"<script>{script}</script>\n</body>\n</html>\n".replace("%", "%%")
     return f'{before}\n<script type="application/json" id="facts">%s</script>\n{after}'
 
@@ -69,5 +74,6 @@ def _digest(content: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
-def _file(name: str) -> str:
+def read_file(name: str) -> str:
+    """Return a style or a script of this package."""
     return (files("coresift.reporting") / name).read_text(encoding="utf-8")

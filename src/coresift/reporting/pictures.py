@@ -100,3 +100,34 @@ def _short(value: float) -> str:
     if abs(value) >= 10_000 or abs(value) < 0.001:
         return f"{value:.2g}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def curve(points: Sequence[tuple[float, float, float, float]], name: str, top: float | None = None) -> str:
+    """Return values with their intervals: (across, value, low, high) each, joined by a line.
+
+    Args:
+        points: At least one.
+        name: What the values are.
+        top: The largest value that the frame holds, by default that of the intervals.
+    """
+    across, down = DOTS_WIDTH - LEFT - RIGHT, DOTS_HEIGHT - TOP - BOTTOM
+    farthest = max(*(point[0] for point in points), 1e-300)
+    ceiling = top or max(*(point[3] for point in points), 1e-300) * 1.05
+
+    def height(value: float) -> float:
+        return TOP + down * (1 - min(max(value / ceiling, 0), 1))
+
+    places = [(LEFT + across * x / farthest, value, low, high) for x, value, low, high in points]
+    bars = [
+        f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="{height(low):.1f}" y2="{height(high):.1f}"/>'
+        for x, _, low, high in places
+    ]
+    dots = [f'<circle cx="{x:.1f}" cy="{height(value):.1f}" r="4"/>' for x, value, _, _ in places]
+    line = " ".join(f"{x:.1f},{height(value):.1f}" for x, value, _, _ in places)
+    grid = _grid([(height(value), value) for value in _steps(ceiling)], DOTS_WIDTH)
+    marks = _across([(LEFT + across * value / farthest, value) for value in _steps(farthest)], DOTS_HEIGHT)
+    said = f"{name} after so many labels: " + "; ".join(
+        f"{_short(x)}: {_short(value)}, from {_short(low)} to {_short(high)}" for x, value, low, high in points
+    )
+    shapes = [*grid, *bars, f'<polyline class="mean" points="{line}"/>', '<g class="ends">', *dots, "</g>", *marks]
+    return _drawing(said, shapes, DOTS_WIDTH, DOTS_HEIGHT)

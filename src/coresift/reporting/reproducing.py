@@ -28,7 +28,9 @@ def as_code(selection: Selection, rows: str = "rows", losses: str = "losses") ->
         inside = " ".join([f"z={recipe.z}, seed={made.clustering_seed},", *normalize, *strata]).rstrip(",")
         lines.append(f"clusters=cs.cluster({rows}, {recipe.clusters}, {inside}),")
     lines += [f"{kind}={_code(kind, part)}," for kind, part in _parts(recipe)]
-    lines += [f"{name}={name},  # {made.lines()[name]}" for name in ("given", "exclude") if name in made.frame]
+    lines += [
+        f"{name}={name},  # {made.lines()[name]}" for name in ("given", "exclude", "signals") if name in made.frame
+    ]
     body = "\n".join(f"    {line}" for line in lines)
     return f"import coresift as cs\n\nselection = cs.select(\n{body}\n)\n"
 
@@ -38,7 +40,7 @@ def as_command(
 ) -> str | None:
     """Return the command that makes the selection again, where the command line takes all of its parts."""
     made, recipe = selection.provenance, selection.recipe
-    if made.job != "select" or recipe is None or {"strata", "given", "exclude"} & set(made.frame):
+    if made.job != "select" or recipe is None or {"strata", "given", "exclude", "signals"} & set(made.frame):
         return None
     parts = _parts(recipe)
     if made.clustering_seed != selection.seed or any(_has_array(part) for _, part in parts):

@@ -11,7 +11,17 @@ from coresift.types.flow import (
     Request,
     Scores,
 )
-from coresift.types.results import Estimate, Interval, Ledger, Provenance, Selection, WeightedSelection
+from coresift.types.results import (
+    CoverSelection,
+    Estimate,
+    Interval,
+    LearningSelection,
+    Ledger,
+    Provenance,
+    Selection,
+    WeightedSelection,
+)
+from coresift.types.signals import SignalTable
 from coresift.types.strategies import (
     ESTIMATES,
     REGISTERED,
@@ -37,6 +47,7 @@ __all__ = [
     "UNKNOWN",
     "Bools",
     "Clustering",
+    "CoverSelection",
     "Design",
     "Estimate",
     "Evidence",
@@ -44,6 +55,7 @@ __all__ = [
     "Frame",
     "Interval",
     "Ints",
+    "LearningSelection",
     "Ledger",
     "Moments",
     "Needs",
@@ -58,6 +70,7 @@ __all__ = [
     "Score",
     "Scores",
     "Selection",
+    "SignalTable",
     "Singles",
     "Strategy",
     "Uniforms",

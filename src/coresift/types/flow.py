@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from coresift.checks import InputError
 from coresift.notebook import card
+from coresift.types.signals import SignalTable
 from coresift.types.strategies import Design, Opaque, Pilot, Score
 from coresift.types.values import (
     Bools,
@@ -148,12 +149,14 @@ class Frame(Value):
         given: Rows that come out in any case, with weight 1.
         excluded: Rows that never come out and are never asked.
         strata: The class of every row by number; empty where there are no classes.
+        signals: What is known for every row at no cost, or None.
     """
 
     n: int
     given: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     excluded: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     strata: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    signals: SignalTable | None = None
 
     def __post_init__(self) -> None:
         freeze(self, given=np.int64, excluded=np.int64, strata=np.int32)
@@ -165,6 +168,8 @@ class Frame(Value):
             raise InputError(f"Row {both[0]} is both given and excluded; it can be only one of the two.")
         if self.strata.size not in (0, self.n):
             raise InputError("A frame needs one class per row, or none at all.")
+        if self.signals is not None and len(self.signals) != self.n:
+            raise InputError("A frame needs one line of signals per row, or none at all.")
 
     @property
     def population(self) -> int:
@@ -186,6 +191,8 @@ class Frame(Value):
         }
         if self.strata.size:
             record["strata"]["classes"] = int(np.unique(self.strata).size)
+        if self.signals is not None:
+            record["signals"] = {"names": list(self.signals.names), "digest": self.signals.digest()}
         return {"rows": self.n, **record}
 
 
@@ -241,7 +248,8 @@ class Evidence(Value):
     """All that is known when the rows are scored: clusters, pilot, and the pilot's losses (empty: none asked).
 
     In a regression, a pilot row's loss is its squared residual, and there may be a `leverage` score for every row.
-    `holder` is the estimate of Λ, one number per cluster, where the score asked for one.
+    `holder` is the estimate of Λ, one number per cluster, and `components` are the leading components of every row,
+    where the score asked for them.
     """
 
     clustering: Clustering
@@ -250,9 +258,10 @@ class Evidence(Value):
     losses: Floats
     leverage: Floats = field(default_factory=lambda: np.zeros(0))
     holder: Floats = field(default_factory=lambda: np.zeros(0))
+    components: Singles = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
     def __post_init__(self) -> None:
-        freeze(self, losses=np.float64, leverage=np.float64, holder=np.float64)
+        freeze(self, losses=np.float64, leverage=np.float64, holder=np.float64, components=np.float32)
         if self.leverage.size not in (0, self.clustering.n):
             raise InputError("Evidence needs one leverage score per row, or none at all.")
         if self.losses.size and self.losses.shape != self.pilot.ids.shape:

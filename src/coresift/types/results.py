@@ -15,6 +15,9 @@ from coresift.types.flow import ORIGINS, Recipe, Request
 from coresift.types.strategies import Design, Opaque, Pilot
 from coresift.types.values import Floats, Ints, Singles, Value, freeze
 
+# How many phases a selection has before it grows: a pilot and a draw.
+MOST_PHASES = 2
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -73,6 +76,9 @@ class Provenance(Value):
         if "strata" in self.frame:
             classes = self.frame["strata"]
             lines["strata"] = f"{classes['classes']} classes, digest {classes['digest']}"
+        if "signals" in self.frame:
+            known = self.frame["signals"]
+            lines["signals"] = f"{', '.join(known['names'])}, digest {known['digest']}"
         return lines | dict(self.options)
 
 
@@ -199,6 +205,78 @@ class Selection(Value):
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class CoverSelection(Selection):
+    """Rows that cover all rows, each of which stands for those that it is nearest to.
+
+    Attributes:
+        represents: How many rows each selected row stands for, itself included. It is no weight: totals that are
+            weighted by it are biased.
+        representative: For each of the n rows, the number of the selected row that stands for it; −1 for excluded
+            rows. Files do not keep it, so it is empty in a selection that was loaded.
+    """
+
+    COLUMNS: ClassVar[dict[str, tuple[str, str]]] = Selection.COLUMNS | {"represents": ("represents", "int64")}
+    represents: Ints
+    representative: Ints = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
+
+    def __post_init__(self) -> None:
+        freeze(self, represents=np.int64, representative=np.int64)
+        super().__post_init__()
+        if self.representative.size not in (0, self.n):
+            raise InputError("A selection needs one representative for each of the n rows, or none at all.")
+
+    def members(self, row: int) -> Ints:
+        """Return the rows that a selected row stands for, itself included.
+
+        >>> import coresift as cs
+        >>> cs.cover(np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]]), 2).members(4)
+        array([3, 4, 5])
+        """
+        if not self.representative.size:
+            raise InputError("A file does not keep which rows a row stands for; run cover again with the same seed.")
+        if row not in self.ids:
+            raise InputError(f"row must be one of the {len(self)} selected rows; got {row}.")
+        return np.flatnonzero(self.representative == row)
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LearningSelection(Selection):
+    """Rows that were labeled to teach a model.
+
+    Attributes:
+        rounds: In which round each row was asked; 0 for given rows. The ledger says why.
+        labels: Each row's label: a text, a number, or None where nobody could tell. Labels of several types are texts.
+    """
+
+    COLUMNS: ClassVar[dict[str, tuple[str, str]]] = Selection.COLUMNS | {"rounds": ("round", "int64")}
+    rounds: Ints
+    labels: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        freeze(self, rounds=np.int64)
+        super().__post_init__()
+        if len(self.labels) != self.ids.size:
+            raise InputError("A selection needs one label per row, None where there is none.")
+        kinds = {type(label) for label in self.labels if label is not None}
+        if len(kinds) > 1:
+            same = tuple(None if label is None else str(label) for label in self.labels)
+            object.__setattr__(self, "labels", same)
+
+    def __repr__(self) -> str:
+        count = sum(label is not None for label in self.labels)
+        return f"LearningSelection({len(self)} of {self.n} rows, {count} labels, seed={self.seed})"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        count = sum(label is not None for label in self.labels)
+        return [
+            ("labels", f"{count:,}"),
+            ("rounds", f"{int(self.rounds.max(initial=0))}"),
+            ("weights", "none: this method defines none"),
+            ("seed", str(self.seed)),
+        ]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class WeightedSelection(Selection):
     """Rows that stand for all rows, and the weights that keep totals unbiased: E[Σ_S w y] = Σ y for any fixed y.
 
@@ -206,12 +284,14 @@ class WeightedSelection(Selection):
         weights: How many rows each row stands for.
         inclusion: The conditional probability with which its phase drew a row (expected count, where rows repeat).
         share: α, the part of a row's total that the pilot carries.
-        phase: 0 for given rows, 1 for the pilot's, 2 for those of the draw.
+        phase: 0 for given rows, 1 for the pilot's, 2 for those of the draw, and so on where the selection has grown.
         multiplicity: How often a row was drawn.
         z: The power of the distances.
         phases: The strategy that drew each phase from the first on; None for a phase that drew nothing.
         holder: The Λ that was used, if any.
         least_inclusion: The smallest inclusion of any row in the second draw (0: unknown, or no bound).
+        growth: The part of every total that the first two phases carry together, then that of each phase that was
+            added by `grow`; empty for a selection that has not grown.
     """
 
     COLUMNS: ClassVar[dict[str, tuple[str, str]]] = {
@@ -234,10 +314,11 @@ class WeightedSelection(Selection):
     phases: tuple[Pilot | Design | Opaque | None, ...]
     holder: Floats = field(default_factory=lambda: np.zeros(0))
     least_inclusion: float = 0.0
+    growth: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         freeze(self, weights=np.float64, inclusion=np.float64, share=np.float64)
-        freeze(self, phase=np.uint8, multiplicity=np.int64, holder=np.float64)
+        freeze(self, phase=np.uint8, multiplicity=np.int64, holder=np.float64, growth=np.float64)
         super().__post_init__()
         if self.weights.shape != self.ids.shape:
             raise InputError("A selection needs one weight per row.")
@@ -248,8 +329,18 @@ class WeightedSelection(Selection):
         if not (np.isfinite(self.least_inclusion) and self.least_inclusion >= 0):
             raise InputError("A selection's least inclusion must be a finite number of at least 0.")
 
+        if self.growth.size and (self.growth.size != len(self.phases) - 1 or abs(float(self.growth.sum()) - 1) > 1e-9):
+            raise InputError("A selection's growth must be one part per added phase, and one before; they sum to 1.")
+
     def _weights(self) -> dict[str, Any]:
         return {"weight": self.weights}
+
+    def carried(self, phase: int) -> Floats:
+        """Return aₖ of every selected row: the part of its total that a phase carries."""
+        if phase > MOST_PHASES:
+            return np.full(len(self), self.growth[phase - MOST_PHASES])
+        own = self.share if phase == 1 else 1 - self.share
+        return own * self.growth[0] if self.growth.size else own
 
     @property
     def effective_size(self) -> float:

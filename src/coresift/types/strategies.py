@@ -230,12 +230,16 @@ class Needs:
         answers: The pilot's answers change the scores.
         probes: How to estimate Λ first ("free", "robust" or "estimate"); empty: not at all.
         leverage: The ridge of the leverage scores that it needs, or None.
+        components: How many leading components of the rows it needs.
+        signals: Signals change the scores, where there are any.
     """
 
     pilot: bool = True
     answers: bool = True
     probes: str = ""
     leverage: float | None = None
+    components: int = 0
+    signals: bool = False
 
 
 class Score(Strategy):

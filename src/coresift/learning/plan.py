@@ -24,7 +24,7 @@ class Plan:
     def of(cls, budget: int, rounds: int, audit: float | int | None, available: int) -> Plan:
         """Share out the budget: audits of 50 rows at least, the last one at the end."""
         if available < 1:
-            raise InputError("exclude and labels leave no row to ask.")
+            raise InputError("exclude and given leave no row to ask.")
         budget = min(budget, available)
         total = _audit_rows(audit, budget)
         teaching = budget - total

@@ -10,10 +10,10 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.active_learning.journal import Journal
 from coresift.checks import InputError, refuse
 from coresift.engine import Workers
 from coresift.heads import LogisticHead, RidgeHead
+from coresift.learning.journal import Journal
 from coresift.rows import Rows
 from coresift.types import Floats, Ints, Singles
 
@@ -60,12 +60,10 @@ class Model:
             return journal.labeled().size > 0
         return number > 1
 
-    def fitted(self, rows: Rows, journal: Journal, number: int, workers: Workers) -> Any:
-        """Return a model of the labels so far, None if there are none."""
-        ids = journal.labeled()
-        if not ids.size:
+    def fit(self, rows: Rows, ids: Ints, labels: NDArray[Any]) -> Any:
+        """Return a model of these labels; None if there are none, or where the probabilities are the user's own."""
+        if not ids.size or self.probabilities is not None:
             return None
-        labels = journal.labels(ids)
         model = copy.deepcopy(self._head)
         return model.fit(rows.take(ids), labels.astype(np.float64) if self.numeric else _plain(labels)) or model
 
@@ -73,7 +71,8 @@ class Model:
         """Ask the model about all rows, block by block."""
         if self.probabilities is not None:
             return self._named(_judge_all(self._own(journal, number, rows.n)))
-        model = self.fitted(rows, journal, number, workers)
+        ids = journal.labeled()
+        model = self.fit(rows, ids, journal.labels(ids))
         if model is None:
             return Judgment(np.ones(rows.n), np.empty(rows.n, object), np.zeros(rows.n))
         of_block = _judge_numbers if self.numeric else _judge_classes

@@ -1,0 +1,83 @@
+"""The verb for rows that cover all rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import coresift as cs
+from coresift.cli.app import verb
+from coresift.cli.files import check_out, open_source, table_of, used_columns
+from coresift.cli.flags import (
+    Address,
+    Column,
+    EngineName,
+    Exclude,
+    ExcludeColumn,
+    Given,
+    IdColumn,
+    Normalize,
+    RowsPath,
+    Seed,
+    SelectionOut,
+    Standardize,
+    Threads,
+)
+from coresift.cli.parsing import parse_engine, read_importance, read_rows, split_column
+from coresift.cli.showing import show_facts, speaking, tell
+
+
+@verb()
+@speaking
+def cover(
+    rows: RowsPath,
+    budget: Annotated[int, typer.Option(help="How many rows to choose, the given ones included.")],
+    importance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE[:NAME]",
+            help="A number of at least 0 per row, such as a loss: a column of the rows' table, or a file with row or "
+            "id, and importance (or the column NAME). By default all rows count the same.",
+        ),
+    ] = None,
+    out: SelectionOut = Path("covering.parquet"),
+    seed: Seed = 0,
+    given: Given = None,
+    exclude: Exclude = None,
+    normalize: Normalize = False,
+    column: Column = None,
+    id_column: IdColumn = None,
+    exclude_column: ExcludeColumn = None,
+    standardize: Standardize = False,
+    threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
+) -> None:
+    """Choose rows that cover all rows, the important ones first: to label and train on in one shot.
+
+    The rows come out without weights; for totals and intervals use select.
+
+    Example: coresift cover embeddings.npy --budget 200 --importance losses.csv:loss --out covering.parquet
+    """
+    path, name = (None, None) if importance is None else split_column(importance, "importance")
+    check_out(out, "a selection", rows, path)
+    opened = open_source(rows, column, id_column, exclude_column, standardize)
+    if path is None and name is not None and name in (opened.columns or ()):
+        # What says how important a row is does not say how near it is to others.
+        opened = open_source(rows, column, id_column, [*(exclude_column or ()), name], standardize)
+    selection = cs.cover(
+        opened,
+        budget,
+        importance=None if importance is None else read_importance(importance, opened),
+        given=None if given is None else read_rows("--given", given, lambda: opened),
+        exclude=None if exclude is None else read_rows("--exclude", exclude, lambda: opened),
+        normalize=normalize,
+        seed=seed,
+        engine=parse_engine(engine, threads, address),
+    )
+    cs.save(selection, out, table=table_of(opened))
+    tell(wrote=str(out), selected=len(selection), rows=selection.n, seed=seed)
+    facts = [("rows chosen", f"{len(selection):,} of {selection.n:,}"), *used_columns(opened)]
+    show_facts(f"Wrote {out}", facts)

@@ -1,0 +1,134 @@
+"""Active learning by files: coresift active-learning start, ask, tell and status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+import coresift as cs
+from coresift.checks import InputError
+from coresift.cli.app import app
+from coresift.cli.files import check_out
+from coresift.cli.flags import Column, IdColumn, RowsPath, Seed
+from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs
+from coresift.cli.showing import tell
+from coresift.learning import AUDIT, ROUNDS, LearningRun
+from coresift.learning.questions import question_of
+from coresift.oracle.journal import read_header
+from coresift.rows.taking import FEATURES, take
+from coresift.types import Ints, LearningSelection
+
+NAME = "active-learning"
+# What a file of rows to label has of its own; such columns of the user's table get another name.
+OWN = ("row", "id", "label")
+
+verbs = typer.Typer(
+    help="Label rows in rounds, those first from which a model learns most.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+)
+app.add_typer(verbs, name=NAME)
+
+
+def start(
+    rows: RowsPath,
+    budget: Annotated[int, typer.Option(help="How many labels are asked in all, audits included.")],
+    out: Annotated[Path, typer.Option(help="Where the labeled rows go in the end: .parquet, .csv or .jsonl.")] = Path(
+        "labeled.parquet"
+    ),
+    table: Annotated[
+        Path | None, typer.Option(help="The table whose columns are shown to the labelers (by default that of ROWS).")
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="How many batches there are.")] = ROUNDS,
+    audit: Annotated[
+        float,
+        typer.Option(help="The part of the budget that measures the model; a number of rows from 50 on; 0: none."),
+    ] = AUDIT,
+    classes: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="All classes there are; other labels are refused.")
+    ] = None,
+    numeric: Annotated[bool, typer.Option("--numeric", help="Labels are numbers.")] = False,
+    seed: Seed = 0,
+    column: Column = None,
+    id_column: IdColumn = None,
+) -> Arguments:
+    """Start to label rows in rounds.
+
+    Example: coresift active-learning start embeddings.npy --table texts.csv --budget 300
+
+    Then, until nothing is left to answer: coresift active-learning ask run.state --out round-1.csv, add a column label
+    to round-1.csv, and: coresift active-learning tell run.state round-1.csv
+    """
+    check_out(out, "labeled rows", rows, table)
+    return {
+        "rows": _absolute(rows),
+        "budget": budget,
+        "out": out,
+        "table": table,
+        "rounds": rounds,
+        "audit": int(audit) if audit >= 1 else audit or None,
+        "classes": None if classes is None else [name.strip() for name in classes.split(",")],
+        "numeric": numeric,
+        "seed": seed,
+        "column": column,
+        "id_column": id_column,
+    }
+
+
+def _absolute(rows: str) -> str:
+    return rows if "://" in rows else str(Path(rows).absolute())
+
+
+def _open(arguments: Arguments, state: Path) -> LearningRun:
+    options = {name: arguments[name] for name in ("rounds", "audit", "classes", "numeric", "seed")}
+    rows = cs.open_rows(arguments["rows"], column=arguments["column"], id_column=arguments["id_column"])
+    if arguments["table"] is not None:
+        take(arguments["table"], np.zeros(0, np.int64), rows.n)  # refuses another table before anyone labels
+    return cs.active_learning(rows, arguments["budget"], state=state, arguments=arguments, **options)
+
+
+def _columns(arguments: Arguments, ids: Ints, n: int) -> Any:
+    """Return the table's own columns of these rows, without embeddings; None if there are no others."""
+    import pyarrow as pa
+
+    shown = take(arguments["table"] or arguments["rows"], ids, n)
+    names = [name for name in shown.column_names if name != FEATURES and not _nested(shown.schema.field(name).type)]
+    columns = {f"table_{name}" if name in OWN else name: shown[name] for name in names if name != "id"}
+    return pa.table(columns) if columns else None
+
+
+def _nested(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _write(selection: LearningSelection, arguments: Arguments) -> list[tuple[str, str]]:
+    cs.save(selection, arguments["out"], table=_columns(arguments, selection.ids, selection.n))
+    labeled = sum(label is not None for label in selection.labels)
+    tell(rows=selection.n, labeled=labeled)
+    return [("labeled", f"{labeled:,} of {selection.n:,} rows")]
+
+
+JOB = StepJob(NAME, _open, _write, lambda arguments: Path(arguments["out"]), question_of(), columns=_columns)
+add_start(verbs, JOB, start, command="start")
+add_verbs(verbs)
+
+
+@verbs.command("report")
+def report(
+    state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")],
+    out: Annotated[Path, typer.Option(help="Where to write the page: .html.")] = Path("run.html"),
+) -> None:
+    """Write a page about a run: a map by round, the learning curve, and the balance of classes.
+
+    Example: coresift active-learning report run.state --out run.html
+    """
+    arguments = read_header(state).get("arguments")
+    if not isinstance(arguments, dict) or arguments.get("job") != NAME:
+        raise InputError(f"The state file {state} was not written by active-learning start.")
+    with _open(arguments, state) as run:
+        print(f"Wrote {cs.report(run, out)}")

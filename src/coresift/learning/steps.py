@@ -1,0 +1,215 @@
+"""Coverage weighted by a model's uncertainty, in rounds, as a generator of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coresift.audits import Audit, draw_audit
+from coresift.checks import row_numbers, whole
+from coresift.engine import Engine, Local, Workers
+from coresift.facility import cover_rows
+from coresift.learning.auditing import AuditRecord
+from coresift.learning.journal import Journal, Learned
+from coresift.learning.judging import Model, Probabilities
+from coresift.learning.plan import Plan
+from coresift.progress import Progress, choose
+from coresift.rows import Rows, open_rows
+from coresift.streams import Stream, generator
+from coresift.types import Floats, Ints, Request
+
+ROUNDS = 8
+# Which part of the budget is for audits, where that is at least 50 rows.
+AUDIT = 0.1
+# Every row keeps this much importance, however sure the model is.
+SURE = 0.01
+
+# The labels of rows that were asked, as they were when the last of these rows was answered.
+LabelsThen = Callable[[Ints], Mapping[int, Any]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Checked arguments of active learning; everything that is asked follows from them and from the answers."""
+
+    rows: Rows
+    plan: Plan
+    model: Model
+    given: Mapping[int, Any]
+    excluded: Ints
+    seed: int
+    engine: Engine
+    progress: Progress
+
+    @classmethod
+    def of(
+        cls,
+        rows: Any,
+        budget: int,
+        *,
+        rounds: int,
+        head: Any,
+        probabilities: Probabilities | None,
+        numeric: bool,
+        classes: Any,
+        audit: float | int | None,
+        given: Mapping[int, Any],
+        exclude: Any,
+        seed: int,
+        engine: Engine | None,
+        progress: bool | Progress | None,
+    ) -> Task:
+        """Check the arguments."""
+        opened = open_rows(rows)
+        excluded = row_numbers("exclude", exclude, opened.n)
+        Journal(opened.n, excluded, given)
+        available = opened.n - excluded.size - len(given)
+        plan = Plan.of(whole("budget", budget), whole("rounds", rounds), audit, available)
+        model = Model(head, probabilities, numeric, classes)
+        seed = whole("seed", seed, least=0)
+        return cls(opened, plan, model, given, excluded, seed, engine or Local(), choose(progress))
+
+    def begin(self, labels_then: LabelsThen | None = None) -> Course:
+        """Return the course of a run from its start."""
+        return Course(self, labels_then)
+
+
+class Course:
+    """How far a run has come: the labels so far, and what was noted for each audit.
+
+    Args:
+        task: What is to be done.
+        labels_then: Where labels can be corrected: those of all rows asked so far, at the time of the last answer.
+    """
+
+    def __init__(self, task: Task, labels_then: LabelsThen | None = None) -> None:
+        self.task, self._labels_then = task, labels_then
+        self.journal = Journal(task.rows.n, task.excluded, task.given)
+        self.records: list[AuditRecord] = []
+
+    def steps(self) -> Generator[Request, Any, None]:
+        """Yield requests, and take an array of labels for each."""
+        plan = self.task.plan
+        for number, (teaching, auditing) in enumerate(zip(plan.batches, plan.audits, strict=True), start=1):
+            if teaching:
+                ids, reason = self._next_batch(teaching, number)
+                yield from self._ask(ids, reason, number)
+            if auditing:
+                record = self._prepare_audit(auditing, number)
+                yield from self._ask(record.drawn, "audit", number)
+                self.records.append(record)
+
+    def audits(self, labels: Mapping[int, Any]) -> tuple[Audit, ...]:
+        """Return the audits so far, given the labels that rows have now."""
+        count, seed = self.task.plan.audit_count, self.task.seed
+        numeric = self.task.model.numeric
+        audits = (record.audit(labels, numeric=numeric, audits=count, seed=seed) for record in self.records)
+        return tuple(audit for audit in audits if audit is not None)
+
+    def _ask(self, ids: Ints, reason: str, number: int) -> Generator[Request, Any, None]:
+        labels = yield Request(ids, reason, number)
+        self.journal.write(ids, reason, number, labels)
+        if self._labels_then is not None:
+            self.journal.correct(self._labels_then(self.journal.asked()))
+
+    def _next_batch(self, count: int, number: int) -> tuple[Ints, str]:
+        """Choose rows that cover all others, or those where the model is unsure once there is one."""
+        task, journal = self.task, self.journal
+        rng = generator(task.seed, Stream.COVER, number)
+        with task.engine.open(task.progress) as workers:
+            importance, reason = self._importance(number, workers)
+            free = np.zeros(task.rows.n, np.bool_)
+            free[journal.open()] = True
+            given = np.sort(journal.labeled()) if journal.labeled().size else None
+            ids = cover_rows(
+                task.rows, count, workers, rng, importance=importance, given=given, free=free, progress=task.progress
+            ).ids
+        if ids.size < count:  # copies add nothing to the coverage, so others fill the batch
+            others = rng.permutation(np.setdiff1d(journal.open(), ids, assume_unique=True))
+            ids = np.concatenate([ids, others[: count - ids.size]])
+        return ids, reason
+
+    def _importance(self, number: int, workers: Workers) -> tuple[Floats, str]:
+        task, importance = self.task, self.journal.counted.astype(np.float64)
+        if not task.model.ready(self.journal, number):
+            return importance, "coverage"
+        unsure = task.model.judge(task.rows, self.journal, number, workers).unsure
+        return importance * (SURE + (1 - SURE) * unsure), "uncertainty"
+
+    def _prepare_audit(self, count: int, number: int) -> AuditRecord:
+        """Draw the rows of an audit, and note what the model says about them before anyone labels them."""
+        task, unlabeled, known = self.task, self.journal.open(), self.journal.labeled()
+        with task.engine.open(task.progress) as workers:
+            judged = task.model.judge(task.rows, self.journal, number, workers)
+        drawn = draw_audit(unlabeled, count, generator(task.seed, Stream.AUDIT, number))
+        return AuditRecord.of(number, judged, known, drawn, unlabeled)
+
+
+def steps(
+    rows: Any,
+    budget: int,
+    *,
+    rounds: int = ROUNDS,
+    head: Any = None,
+    probabilities: Probabilities | None = None,
+    numeric: bool = False,
+    classes: Any = None,
+    audit: float | int | None = AUDIT,
+    given: Mapping[int, Any] | None = None,
+    exclude: Any = None,
+    seed: int = 0,
+    engine: Engine | None = None,
+    progress: bool | Progress | None = None,
+) -> Generator[Request, Any, Learned]:
+    """Yield requests for labels, take an array of labels for each, and return what was learned.
+
+    The arguments are those of `active_learning`. Everything follows from them and from the answers, so a run can be
+    resumed by giving the same answers again.
+
+    Examples:
+        >>> values = np.random.default_rng(0).normal(size=(200, 2))
+        >>> next(steps(values, 20, rounds=2)).reason
+        'coverage'
+        >>> learned = complete(steps(values, 20, rounds=2), lambda ids: np.where(values[ids, 0] > 0, "right", "left"))
+        >>> len(learned.ids), learned.model.classes_.tolist()
+        (20, ['left', 'right'])
+    """
+    task = Task.of(
+        rows,
+        budget,
+        rounds=rounds,
+        head=head,
+        probabilities=probabilities,
+        numeric=numeric,
+        classes=classes,
+        audit=audit,
+        given=given or {},
+        exclude=exclude,
+        seed=seed,
+        engine=engine,
+        progress=progress,
+    )
+    return _learn(task)
+
+
+def _learn(task: Task) -> Generator[Request, Any, Learned]:
+    course = task.begin()
+    yield from course.steps()
+    journal = course.journal
+    known = journal.labeled()
+    audits = course.audits(dict(zip(known.tolist(), journal.labels(known), strict=True)))
+    return journal.result(audits, task.model.fit(task.rows, known, journal.labels(known)))
+
+
+def complete(run: Generator[Request, Any, Learned], labels: Callable[[Ints], Any]) -> Learned:
+    """Answer all requests by a function of row numbers, and return what was learned."""
+    try:
+        request = next(run)
+        while True:
+            request = run.send(labels(request.ids))
+    except StopIteration as stop:
+        learned: Learned = stop.value
+        return learned

@@ -1,0 +1,168 @@
+"""Active learning by files, as with a spreadsheet, and the page about a run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import coresift as cs
+from coresift.answers import AnswerFile
+from coresift.checks import InputError, LossError
+from coresift.cli import app
+
+
+def label_of(row):
+    return ("red", "green", "blue")[row % 3]
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """The command line, in a folder with embeddings and a table of texts."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    np.save("rows.npy", (np.eye(3)[np.arange(120) % 3] * 4 + rng.normal(size=(120, 3))).astype(np.float32))
+    with open("texts.csv", "w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["id", "text", "label"])
+        lines.writerows([f"q{row}", f"question {row}, with a comma", "old"] for row in range(120))
+
+    def run(*words):
+        result = CliRunner().invoke(app, ["active-learning", *map(str, words)])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == 0, result.output
+        return json.loads(result.output) if "--json" in words else result.output
+
+    return run
+
+
+def fill_in(path, label=label_of):
+    """Add a column of labels, as a spreadsheet would."""
+    with open(path, newline="") as file:
+        lines = list(csv.DictReader(file))
+    with open(path, "w", newline="") as file:
+        table = csv.DictWriter(file, [*lines[0], "label"])
+        table.writeheader()
+        table.writerows({**line, "label": label(int(line["row"]))} for line in lines)
+    return lines
+
+
+def test_three_rounds_by_file(command, tmp_path):
+    command("start", "rows.npy", "--table", "texts.csv", "--budget", 30, "--rounds", 3, "--out", "labeled.csv")
+    for number, size in [(1, 6), (2, 12), (3, 12)]:
+        said = command("ask", "run.state", "--out", f"round-{number}.csv")
+        assert f"round {number}" in said
+        lines = fill_in(f"round-{number}.csv")
+        assert len(lines) == size
+        assert all(line["text"] == f"question {line['row']}, with a comma" for line in lines)
+        assert all(line["table_label"] == "old" for line in lines)
+        facts = command("tell", "run.state", f"round-{number}.csv", "--json")
+        assert facts["read"] == size
+    assert facts["finished"]
+    assert facts["labeled"] == 30
+    selection = cs.load("labeled.csv")
+    assert selection.labels == tuple(label_of(row) for row in selection.ids)
+    assert "question" in (tmp_path / "labeled.csv").read_text()
+    labels = np.array([label_of(row) for row in range(120)])
+    assert selection == cs.active_learning("rows.npy", 30, rounds=3, labels=labels).complete()
+    assert "There is nothing left to answer" in command("ask", "run.state", "--out", "more.csv")
+    assert "Wrote page.html" in command("report", "run.state", "--out", "page.html")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_other_files_and_rows_with_ids_of_their_own(command, suffix):
+    import pyarrow as pa
+    from tables import write
+
+    rows = np.load("rows.npy")
+    embedding = pa.array(rows.tolist(), pa.list_(pa.float32(), 3))
+    write(Path("rows.parquet"), {"id": [f"q{row}" for row in range(120)], "embedding": embedding, "color": ["x"] * 120})
+    command("start", "rows.parquet", "--budget", 12, "--rounds", 2)
+    command("ask", "run.state", "--out", f"ask{suffix}")
+    answers = AnswerFile(f"ask{suffix}")
+    assert set(answers.columns) == {"row", "id", "color"}
+    write(Path("told.csv"), {"id": [f"q{row}" for row in answers.rows().tolist()], "label": ["red"] * 2})
+    assert command("tell", "run.state", "told.csv", "--json")["pending"] == 10
+
+
+def test_skips_corrections_and_classes(command):
+    command("start", "rows.npy", "--budget", 10, "--rounds", 2, "--classes", "red, green,blue")
+    command("ask", "run.state", "--out", "a.csv")
+    rows = [int(line["row"]) for line in fill_in("a.csv", lambda row: "crimson")]
+    sentence = r"answers must be one of the 3 classes \(red, green, blue\), or None .*; row \d+ has 'crimson'"
+    with pytest.raises(LossError, match=sentence):
+        command("tell", "run.state", "a.csv")
+    Path("b.csv").write_text(f"row,label\n{rows[0]},red\n{rows[1]},?\n")
+    command("tell", "run.state", "b.csv", "--cannot-tell", "?")
+    assert command("status", "run.state", "--json")["round"] == 2
+    Path("c.csv").write_text(f"row,label\n{rows[0]},blue\n")
+    with pytest.raises(InputError, match="has the answer 'red' already; with correct=True it gets 'blue' instead"):
+        command("tell", "run.state", "c.csv")
+    before = command("ask", "run.state", "--out", "d.csv", "--json")["pending"]
+    facts = command("tell", "run.state", "c.csv", "--correct", "--json")
+    assert (facts["answered"], facts["pending"]) == (2, before)  # nothing is asked anew
+
+
+def test_numbers(command):
+    command("start", "rows.npy", "--budget", 8, "--rounds", 2, "--numeric", "--out", "numbers.parquet")
+    for number in (1, 2):
+        command("ask", "run.state", "--out", f"{number}.csv")
+        fill_in(f"{number}.csv", lambda row: row / 4)
+        facts = command("tell", "run.state", f"{number}.csv", "--json")
+    assert facts["finished"]
+    assert cs.load("numbers.parquet").labels == tuple(row / 4 for row in cs.load("numbers.parquet").ids)
+
+
+def test_what_cannot_be_started_is_one_sentence(command):
+    Path("short.csv").write_text("text\nonly\n")
+    with pytest.raises(InputError, match="table must be one of all 120 rows"):
+        command("start", "rows.npy", "--table", "short.csv", "--budget", 10)
+    with pytest.raises(InputError, match="audit must be None, a part of the budget, or from 50 rows"):
+        command("start", "rows.npy", "--budget", 10, "--audit", 7, "--state", "x.state")
+    with pytest.raises(InputError, match=r"There is no state file none\.state"):
+        command("report", "none.state")
+    Path("other.state").write_text("hello\n")
+    with pytest.raises(InputError, match="is not a state file"):
+        command("report", "other.state")
+
+
+# ------------------------------------------------------------------ the page
+
+
+def page_of(run, tmp_path):
+    return cs.report(run, tmp_path / "run.html").read_text()
+
+
+def test_the_page_shows_rounds_audits_and_classes(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(400, 4)).astype(np.float32)
+    labels = np.where(rows[:, 0] > 0, "<b>right</b>", "left").astype(object)
+    labels[::7] = None
+    run = cs.active_learning(rows, 200, rounds=3, audit=100, labels=labels)
+    run.complete()
+    page = page_of(run, tmp_path)
+    assert page.count('<circle class="t') == 200 + 3  # one per row, one per round
+    assert page.count('class="interval"') == len(run.audits) == 2
+    assert all(str(audit) in page for audit in run.audits)
+    assert "<b>" not in page
+    assert "&lt;b&gt;right&lt;/b&gt;" in page
+    assert f"<dd>{len(run.labels)}</dd>" in page
+    assert "script-src 'none'" in page
+    assert "<script" not in page
+    assert not re.search(r'(src|href)="?https?:', page)
+    assert page_of(run, tmp_path) == page
+
+
+def test_the_page_of_a_run_that_has_begun_and_of_numbers(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(100, 2))
+    run = cs.active_learning(rows, 20, rounds=2, numeric=True)
+    assert "4 answers to come" in page_of(run, tmp_path)
+    run.tell(run.ask(), rows[run.ask(), 0])
+    assert "Labels: from" in page_of(run, tmp_path)
+    with pytest.raises(InputError, match="The report of a run takes a title, an engine and progress"):
+        cs.report(run, tmp_path / "run.html", text="text")
