@@ -275,7 +275,7 @@ def test_a_ledger_adds_up():
 
 def test_a_selection_shows_what_it_is():
     assert len(make_selection()) == 2
-    assert repr(make_selection()) == "Selection(2 of 5 rows, 1 losses asked, seed=7)"
+    assert repr(make_selection()) == "WeightedSelection(2 of 5 rows, 1 losses asked, seed=7)"
     for kind in (Selection, WeightedSelection):
         assert set(kind.COLUMNS) <= {field.name for field in fields(kind)}
 
@@ -343,7 +343,7 @@ def test_intervals_and_estimates_are_plain_values():
         (make_scores, {"order": [0, 0, 1]}, "every row number once"),
         (make_selection, {"weights": [1.0, 0.0]}, "weights must be finite and above 0"),
         (make_selection, {"weights": [1.0, np.inf]}, "weights must be finite and above 0"),
-        (make_selection, {"weights": [1.0]}, "one entry per row in each of its columns"),
+        (make_selection, {"weights": [1.0]}, "one weight per row"),
         (make_selection, {"names": ("a",)}, "one entry per row in each of its columns"),
         (make_selection, {"ids": [3, 0]}, "distinct, sorted and below 5"),
         (make_selection, {"ids": [3, 3]}, "distinct, sorted and below 5"),
