@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm, t
 
 from coresift.types import Bools, Floats, Ints
 
@@ -118,6 +117,8 @@ def audit_error(
 
     `drawn` and `unlabeled` have the spread of the model's predictions, whose square takes part of the chance out.
     """
+    from scipy.stats import t  # it takes long to import
+
     m = squares.size
     rate, residuals = _difference(squares, drawn**2, unlabeled**2, rng)
     error = np.sqrt(np.square(residuals).sum() / max(m - 2, 1) / m * max(1 - m / unlabeled.size, 0.0))
@@ -168,6 +169,8 @@ def _slope(right: Floats, confidence: Floats) -> float:
 
 def _wilson(rate: float, worth: float, level: float, sampled: float) -> tuple[float, float]:
     """Return Wilson's interval for a rate from so many rows, shorter where they are a good part of all."""
+    from scipy.stats import norm
+
     rate = float(np.clip(rate, 0, 1))
     square = norm.ppf(0.5 + level / 2) ** 2 * max(1 - sampled, 0.0)
     middle = (rate + square / (2 * worth)) / (1 + square / worth)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 
 from coresift.checks import InputError, refuse
 from coresift.engine import SINGLE_THREADED
@@ -178,6 +177,8 @@ def _fit(basis: _Basis, codes: Ints, classes: int, penalty: float, steps: int, s
     The curvature of the loss along an axis is about singular²/classes + penalty. In units of its root all axes are
     alike, and few steps suffice.
     """
+    from scipy.optimize import minimize  # it takes long to import
+
     n, rank = basis.left.shape[0], basis.singular.size
     if classes == 1:
         return np.zeros((basis.right.shape[1] + 1, 1), np.float32)
