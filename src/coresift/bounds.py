@@ -20,7 +20,7 @@ def paper_size(epsilon: float, delta: float | None = None) -> int:
     Returns:
         The number of draws.
 
-    Example:
+    Examples:
         >>> paper_size(0.1), paper_size(0.1, delta=0.05)
         (207, 763)
     """
@@ -38,7 +38,7 @@ def paper_error(draws: int, delta: float | None = None) -> float:
     Returns:
         ε.
 
-    Example:
+    Examples:
         >>> round(paper_error(207), 3), round(paper_error(763, delta=0.05), 3)
         (0.1, 0.1)
     """
@@ -59,7 +59,7 @@ def difference_size(epsilon: float, delta: float) -> int:
     Returns:
         The number of draws.
 
-    Example:
+    Examples:
         >>> difference_size(0.1, delta=0.05)
         738
     """
@@ -76,7 +76,7 @@ def difference_error(draws: int, delta: float) -> float:
     Returns:
         ε.
 
-    Example:
+    Examples:
         >>> round(difference_error(738, delta=0.05), 3)
         0.1
     """

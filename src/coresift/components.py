@@ -40,7 +40,7 @@ def leading_components(
         One line per row, one column per component, the strongest first. Mean and deviation are those of the rows that
         the directions were taken from. Directions in which these do not differ are left out.
 
-    Example:
+    Examples:
         >>> leading_components(np.array([[0.0, 1.0], [4.0, 1.0], [8.0, 1.0]])).shape
         (3, 1)
     """

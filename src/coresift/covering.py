@@ -55,7 +55,7 @@ def cover(
         The selection. `order` is the order of choice, `represents` says how many rows each selected row stands for and
         `members(row)` which ones; `provenance` says how the rows were chosen.
 
-    Example:
+    Examples:
         >>> values = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0], [20.0], [21.0], [22.0]])
         >>> selection = cover(values, 3)
         >>> selection.ids, selection.represents

@@ -23,7 +23,7 @@ NEIGHBORS = "differences from the neighbors in draw order"
 class Independent(Design):
     """Independent draws with replacement, p ∝ size (the paper's Algorithm 1); repeats are merged.
 
-    Example:
+    Examples:
         >>> Independent().inclusion(np.array([1.0, 3.0]), 8)
         array([2., 6.])
     """
@@ -57,7 +57,7 @@ class Independent(Design):
 class Systematic(Design):
     """A fixed number of distinct rows at even steps along the sorted order, from one random start.
 
-    Example:
+    Examples:
         >>> Systematic().draw(np.array([0.5, 0.5, 0.5, 0.5]), np.random.default_rng(1))[0].size
         2
     """
@@ -92,7 +92,7 @@ class Pivotal(Design):
     drawn ∝ π, and the row that crosses the step's end duels with it (Deville and Tillé 1998; Chauvet 2012 shows that
     the two are equivalent).
 
-    Example:
+    Examples:
         >>> Pivotal().draw(np.array([0.5, 0.5, 0.5, 0.5]), np.random.default_rng(1))[0].size
         2
     """
@@ -125,7 +125,7 @@ class Pivotal(Design):
 class Poisson(Design):
     """Every row is included independently: distinct rows, a random number of them, `count` on average.
 
-    Example:
+    Examples:
         >>> Poisson().inclusion(np.array([1.0, 1.0]), 1)
         array([0.5, 0.5])
     """

@@ -133,7 +133,7 @@ class Local(Strategy):
     Args:
         threads: How many; by default as many as there are cores that this process may use.
 
-    Example:
+    Examples:
         >>> Local(threads=2)
         Local(threads=2)
     """

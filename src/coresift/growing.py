@@ -76,7 +76,7 @@ def grow(
     Returns:
         The selection with the new rows, as one phase more.
 
-    Example:
+    Examples:
         >>> import coresift as cs
         >>> data = np.random.default_rng(0).normal(size=(1000, 4))
         >>> first = cs.select(data, losses=data[:, 0] ** 2, budget=50)

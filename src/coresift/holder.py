@@ -125,7 +125,7 @@ def plan(
     Returns:
         The rows to ask (`ids`), and how many losses it takes with those of the centers (`queries`).
 
-    Example:
+    Examples:
         >>> import numpy as np, coresift as cs
         >>> clusters = cs.cluster(np.random.default_rng(0).normal(size=(5000, 3)), 20)
         >>> [cs.theory.plan_holder(clusters, method).queries for method in ("estimate", "robust", "free")]
@@ -189,7 +189,7 @@ def estimate(
     Returns:
         One Λ per cluster (`values`), with the number of losses that were asked (`queries`) and the assumption.
 
-    Example:
+    Examples:
         >>> import numpy as np, coresift as cs
         >>> rows = np.random.default_rng(0).normal(size=(5000, 3))
         >>> clusters = cs.cluster(rows, 20)

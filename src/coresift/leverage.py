@@ -46,7 +46,7 @@ def leverage_scores(
     Returns:
         One number per row, from 0 to 1; their sum is at most the rank.
 
-    Example:
+    Examples:
         >>> leverage_scores(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 3.0]])).round(6)
         array([0.5, 0.5, 1. ])
         >>> leverage_scores(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 3.0]]), ridge=2.0).round(6)

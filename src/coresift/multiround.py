@@ -68,7 +68,7 @@ def rounds(
     Returns:
         A run that yields one selection per round.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
         >>> for selection in rounds(rows, lambda ids: rows[ids, 0] ** 2, budget=50, clusters=20, rounds=3):
@@ -164,14 +164,15 @@ class Rounds:
         losses: from this round on, losses that have changed (a model trained on the last selection). The earlier
             centers are asked again; with `keep_answers` their old answers stay, and only new centers are asked.
 
-        >>> import numpy as np
-        >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
-        >>> run = rounds(rows, lambda ids: rows[ids, 0] ** 2, budget=50, clusters=20, rounds=3)
-        >>> first, second = run.next(), run.next(losses=lambda ids: rows[ids, 1] ** 2)
-        >>> second.ledger.entries
-        ((1, 'new centers', 20), (2, 'earlier centers again', 20), (2, 'new centers', 20))
-        >>> run.next(losses=lambda ids: rows[ids, 2] ** 2, keep_answers=True).ledger.entries[3:]
-        ((3, '40 earlier answers kept', 0), (3, 'new centers', 20))
+        Examples:
+            >>> import numpy as np
+            >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
+            >>> run = rounds(rows, lambda ids: rows[ids, 0] ** 2, budget=50, clusters=20, rounds=3)
+            >>> first, second = run.next(), run.next(losses=lambda ids: rows[ids, 1] ** 2)
+            >>> second.ledger.entries
+            ((1, 'new centers', 20), (2, 'earlier centers again', 20), (2, 'new centers', 20))
+            >>> run.next(losses=lambda ids: rows[ids, 2] ** 2, keep_answers=True).ledger.entries[3:]
+            ((3, '40 earlier answers kept', 0), (3, 'new centers', 20))
         """
         if self.round == self.rounds:
             raise InputError(f"All {self.rounds} rounds are done; a run with more rounds goes on.")

@@ -36,7 +36,7 @@ def phase_weights(phase: Any, inclusion: Any, shares: Any, multiplicity: Any = N
     Returns:
         The weights; 1 for certain rows.
 
-    Example:
+    Examples:
         >>> phase_weights([1, 2, 0], [0.5, 0.25, 1.0], [[0.2, 0.8]] * 3)
         array([1.2, 3.2, 1. ])
     """
@@ -63,7 +63,7 @@ def phase_values(values: Any, phase: Any, inclusion: Any, shares: Any, k: int) -
     Returns:
         Positions and expanded values.
 
-    Example:
+    Examples:
         >>> phase_values([3.0, 5.0], [1, 2], [0.5, 0.25], [[0.2, 0.8]] * 2, k=2)
         (array([1]), array([16.]))
     """
@@ -77,7 +77,7 @@ def phase_values(values: Any, phase: Any, inclusion: Any, shares: Any, k: int) -
 def sum_of_phases(variances: Sequence[float]) -> float:
     """Return the variance of the total: the phases' errors are uncorrelated, so their variances add.
 
-    Example:
+    Examples:
         >>> sum_of_phases([4.0, 2.5])
         6.5
     """
@@ -91,7 +91,7 @@ def poisson_variance(values: Any, phase: Any, inclusion: Any, shares: Any) -> fl
 
     Unbiased for such draws; for a draw of fixed size along a sorted order it is, as a rule, too large.
 
-    Example:
+    Examples:
         >>> poisson_variance([3.0, 5.0], [1, 2], [0.5, 0.25], [[0.2, 0.8]] * 2)
         192.72
     """
@@ -117,7 +117,7 @@ def grow_shares(shares: Any, planned: int, added: int) -> Floats:
     Returns:
         The shares with one more column; every line sums to 1.
 
-    Example:
+    Examples:
         >>> grow_shares([[0.2, 0.8]], planned=500, added=1_500)
         array([[0.05, 0.2 , 0.75]])
     """
@@ -134,7 +134,7 @@ def split_last_share(shares: Any, planned: int, added: int) -> Floats:
     For a selection whose earlier phases must keep their say. `grow_shares` has the smaller variance if the growth was
     not foreseen: a pilot of 100 rows with a fifth of every total is too small for a selection of 2,000.
 
-    Example:
+    Examples:
         >>> split_last_share([[0.2, 0.8]], planned=400, added=1_200)
         array([[0.2, 0.2, 0.6]])
     """

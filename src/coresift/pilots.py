@@ -27,7 +27,7 @@ class Centers(Pilot):
         keep: With False, only the draws come out (Algorithm 1). With True, the centers come out too, with weight 1,
             and the draw is among the other rows.
 
-    Example:
+    Examples:
         >>> Centers(keep=True)
         Centers(keep=True)
     """
@@ -69,7 +69,7 @@ class Representatives(Pilot):
         part: The part of the budget that is asked first.
         balance: How evenly the pilot is spread over the clusters: 0 is by size, 1 is the same number per cluster.
 
-    Example:
+    Examples:
         >>> Representatives().size(clusters=50, budget=500)
         100
     """

@@ -182,7 +182,7 @@ def least_variance(densities: Floats, stakes: Floats, pull: Floats, prior: float
     Returns:
         One part per density.
 
-    Example:
+    Examples:
         >>> densities = np.array([[1.0, 4.0], [1.0, 0.1]])
         >>> least_variance(densities, np.array([1.0, 0.0]), np.array([0.5, 0.5]), prior=0.01).round(2).tolist()
         [0.08, 0.92]

@@ -73,7 +73,7 @@ def feature_columns(
 def standardized(columns: Floats) -> Floats:
     """Return columns with mean 0 and deviation 1, cut at four deviations; a constant column becomes 0.
 
-    Example:
+    Examples:
         >>> standardized(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
         [[-1.0, 0.0], [1.0, 0.0]]
     """

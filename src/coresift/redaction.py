@@ -33,7 +33,7 @@ def redact(text: str) -> str:
     Returns:
         The same text with each secret replaced by `[hidden]`.
 
-    Example:
+    Examples:
         >>> redact("401 for https://me:hunter2@api.example.com/v1?api_key=abc123&page=2")
         '401 for https://[hidden]@api.example.com/v1?api_key=[hidden]&page=2'
         >>> redact("Authorization: Bearer abc.def was refused")
@@ -53,7 +53,7 @@ def holds_secret(error: BaseException | None) -> bool:
     Returns:
         True if a traceback of it would show a secret.
 
-    Example:
+    Examples:
         >>> holds_secret(ValueError("no such model")), holds_secret(ValueError("bad key sk-abcdefgh12345678"))
         (False, True)
     """

@@ -39,7 +39,7 @@ class Fit(Value):
         intercept: c.
         rank: The rank of the matrix that it was fitted to.
 
-    Example:
+    Examples:
         >>> Fit(coefficients=np.array([2.0, 0.0]), intercept=1.0, rank=1).predict(np.array([[3.0, 5.0]]))
         array([7.])
     """
@@ -178,7 +178,7 @@ def select(
     Returns:
         The selection, with its features and labels; `fit()` fits.
 
-    Example:
+    Examples:
         >>> A = np.random.default_rng(0).normal(size=(1000, 3))
         >>> found = select(A, lambda ids: A[ids] @ [1.0, 2.0, 3.0] + 4.0, budget=50)
         >>> found

@@ -32,7 +32,7 @@ class Sensitivity(Score):
         holder: Λ: a number, one number per cluster, or a word to estimate it: "free" from the losses that are asked
             anyway, "robust" or "estimate" (the paper's lemma) from additional losses, which `plan` counts.
 
-    Example:
+    Examples:
         >>> Sensitivity(holder=0.1), Sensitivity(holder="free")
         (Sensitivity(holder=0.1), Sensitivity(holder='free'))
     """
@@ -96,7 +96,7 @@ class Mixture(Score):
         loss: The part that follows the loss of the row's cluster.
         distance: The part that follows the distance to the center. The rest, which must be above 0, is uniform.
 
-    Example:
+    Examples:
         >>> Mixture()
         Mixture(loss=0.25, distance=0.25)
     """
@@ -125,7 +125,7 @@ class Distance(Score):
         power: An exponent on the distance's power v: 2 gives squared distances on a clustering with z=1.
         holder: One Λ per cluster, or None. Distances then count as Λv, as the difference estimator's bound needs.
 
-    Example:
+    Examples:
         >>> Distance(floor=0.3, power=2.0).floor
         0.3
     """
@@ -172,7 +172,7 @@ class LeverageMixture(Score):
         floor: The uniform part. The rest goes by distance.
         ridge: The ridge of the leverage scores.
 
-    Example:
+    Examples:
         >>> LeverageMixture()
         LeverageMixture(leverage=0.7, floor=0.15, ridge=0.0)
     """
@@ -209,7 +209,7 @@ class Proxy(Score):
         losses: One cheap loss per row, at least 0.
         floor: The uniform part.
 
-    Example:
+    Examples:
         >>> Proxy([1.0, 2.0, 3.0]).floor
         0.2
     """
@@ -249,7 +249,7 @@ class Learned(Score):
         floor: The part of the size that does not depend on the fit, 40% of it by distance and 60% uniform, so that
             every row can be drawn however wrong the fit is.
 
-    Example:
+    Examples:
         >>> Learned()
         Learned(floor=0.5)
     """

@@ -108,7 +108,7 @@ def select(
     Returns:
         The rows, with weights that keep every total unbiased.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
         >>> select(rows, losses=lambda ids: rows[ids, 0] ** 2, budget=50, seed=0)

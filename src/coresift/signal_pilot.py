@@ -90,7 +90,7 @@ def mean_signal(table: SignalTable, open_rows: Bools) -> Floats:
 def within_clusters(dealt: Ints, labels: Ints, sizes: Floats) -> Floats:
     """Return π for every row: in proportion to its size inside its cluster, with the dealt number as the cluster's sum.
 
-    Example:
+    Examples:
         >>> within_clusters(np.array([1, 2]), np.array([0, 0, 1, 1, 1]), np.array([1.0, 3.0, 9.0, 1.0, 1.0])).tolist()
         [0.25, 0.75, 1.0, 0.5, 0.5]
     """

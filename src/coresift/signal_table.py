@@ -31,7 +31,7 @@ def signal_table(signals: Any, n: int) -> SignalTable:
     Returns:
         The table; no columns if `signals` is None.
 
-    Example:
+    Examples:
         >>> table = signal_table({"length": [3, None, 8], "language": ["en", "de", "en"]}, 3)
         >>> table.names
         ('length', 'length is missing', 'language=de', 'language=en')
@@ -62,7 +62,7 @@ def from_probabilities(probabilities: Any) -> dict[str, Floats]:
         `expected_error`, 1 − max p; `deviation`, √(p(1 − p)) of the largest p, the standard deviation of right or
         wrong; `entropy`, the expected log loss; `margin`, 1 − (p₁ − p₂) of the two largest.
 
-    Example:
+    Examples:
         >>> signals = from_probabilities([[0.5, 0.5], [1.0, 0.0]])
         >>> {name: values.round(3).tolist() for name, values in signals.items()}
         {'expected_error': [0.5, 0.0], 'deviation': [0.5, 0.0], 'entropy': [0.693, 0.0], 'margin': [1.0, 0.0]}
@@ -93,7 +93,7 @@ def disagreement(first: Any, second: Any) -> Floats:
     Returns:
         For probabilities Σ|p − q|/2, from 0 to 1; for answers 1 where they differ.
 
-    Example:
+    Examples:
         >>> disagreement(["cat", "dog"], ["cat", "cat"]).tolist()
         [0.0, 1.0]
         >>> disagreement([[0.9, 0.1]], [[0.4, 0.6]]).tolist()

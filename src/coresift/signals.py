@@ -43,7 +43,7 @@ def near(
     Returns:
         One number per row, 1 on average.
 
-    Example:
+    Examples:
         >>> values = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [-1.0, 0.0]])
         >>> near(values, np.array([[1.0, 0.05]])).round(2).tolist()
         [1.83, 0.96, 0.68, 0.53]

@@ -50,7 +50,7 @@ def start(
         A run: `ask()` returns the rows to answer next, `tell(ids, answers)` takes answers, `result` is what the
         function would have returned.
 
-    Example:
+    Examples:
         >>> import numpy as np, coresift as cs
         >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
         >>> run = cs.start(cs.select, rows, budget=50)

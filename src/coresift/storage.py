@@ -64,7 +64,7 @@ def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) 
     Raises:
         InputError: If the suffix does not fit, or the table does not have the selection's rows.
 
-    Example:
+    Examples:
         >>> import numpy as np, tempfile, coresift as cs
         >>> picked = cs.select(np.random.default_rng(0).normal(size=(100, 2)), budget=10)
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +99,7 @@ def load(path: str | Path) -> Selection | Clustering:
     Raises:
         InputError: If there is no such file, coresift did not write it, or it is damaged.
 
-    Example:
+    Examples:
         >>> import numpy as np, tempfile, coresift as cs
         >>> clusters = cs.cluster(np.random.default_rng(0).normal(size=(100, 2)), 5)
         >>> with tempfile.TemporaryDirectory() as folder:

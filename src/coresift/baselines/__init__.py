@@ -4,7 +4,7 @@ Every method is called as `method(rows, budget, *, seed=0, given=None, exclude=N
 It returns a `WeightedSelection` if the method defines weights, else a `Selection`, with a ledger of its model calls.
 `METHODS` has them by name.
 
-Example:
+Examples:
     >>> import numpy as np
     >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
     >>> METHODS["k-center"](rows, 50)

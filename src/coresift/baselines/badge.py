@@ -50,7 +50,7 @@ def badge(
     Returns:
         The chosen rows, without weights.
 
-    Example:
+    Examples:
         >>> rows = np.array([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0]])
         >>> badge(rows, 2, probabilities=[[0.5, 0.5], [0.5, 0.5], [0.9, 0.1]]).ids.size
         2

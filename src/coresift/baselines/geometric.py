@@ -53,7 +53,7 @@ def k_center(
     Returns:
         The chosen rows, without weights. `order` is the order of choice; its first m rows are the choice for budget m.
 
-    Example:
+    Examples:
         >>> k_center(np.array([[0.0], [1.0], [5.0], [9.0]]), 3, given=[0]).ids
         array([0, 2, 3])
     """
@@ -108,7 +108,7 @@ def diversity(
     Returns:
         The chosen rows, without weights.
 
-    Example:
+    Examples:
         >>> diversity(np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]]), 2).ids
         array([1, 4])
     """

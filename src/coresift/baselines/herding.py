@@ -57,7 +57,7 @@ def kernel_herding(
     Returns:
         The chosen rows, without weights: they count equally.
 
-    Example:
+    Examples:
         >>> kernel_herding(np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]), 2, bandwidth=1.0).ids
         array([1, 4])
     """

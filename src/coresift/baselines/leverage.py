@@ -47,7 +47,7 @@ def leverage(
     Returns:
         The drawn rows, with weights.
 
-    Example:
+    Examples:
         >>> leverage(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]), 2).weights.round(6)
         array([1., 3.])
     """
@@ -94,7 +94,7 @@ def leverage_sketched(
     Returns:
         The drawn rows, with weights.
 
-    Example:
+    Examples:
         >>> leverage_sketched(np.random.default_rng(0).normal(size=(200, 3)), 20)
         WeightedSelection(20 of 200 rows, 0 losses asked, seed=0)
     """
@@ -138,7 +138,7 @@ def ridge_leverage(
     Returns:
         The drawn rows, with weights.
 
-    Example:
+    Examples:
         >>> ridge_leverage(np.eye(4), 2, ridge=1.0).weights
         array([2., 2.])
     """
@@ -185,7 +185,7 @@ def lewis(
     Returns:
         The drawn rows, with weights.
 
-    Example:
+    Examples:
         >>> lewis(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]), 2).weights.round(1)
         array([1., 3.])
     """

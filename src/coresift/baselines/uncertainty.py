@@ -46,7 +46,7 @@ def margin(
     Returns:
         The chosen rows, without weights.
 
-    Example:
+    Examples:
         >>> margin(np.zeros((3, 1)), 1, probabilities=[[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]).ids
         array([1])
     """
@@ -85,7 +85,7 @@ def least_confidence(
     Returns:
         The chosen rows, without weights.
 
-    Example:
+    Examples:
         >>> least_confidence(np.zeros((2, 1)), 1, probabilities=[[0.6, 0.4, 0.0], [0.5, 0.3, 0.2]]).ids
         array([1])
     """
@@ -124,7 +124,7 @@ def entropy(
     Returns:
         The chosen rows, without weights.
 
-    Example:
+    Examples:
         >>> entropy(np.zeros((2, 1)), 1, probabilities=[[0.5, 0.5, 0.0], [0.4, 0.3, 0.3]]).ids
         array([1])
     """

@@ -45,7 +45,7 @@ def uniform(
     Returns:
         The drawn rows, with weights.
 
-    Example:
+    Examples:
         >>> uniform(np.zeros((100, 2)), 10)
         WeightedSelection(10 of 100 rows, 0 losses asked, seed=0)
     """
@@ -90,7 +90,7 @@ def deduplicated(
     Returns:
         The drawn rows, with weights. If there are fewer groups than the budget, one row per group, with a warning.
 
-    Example:
+    Examples:
         >>> picked = deduplicated(np.repeat(np.eye(3), [5, 1, 2], axis=0), 3)
         >>> sorted(picked.weights.tolist())
         [1.0, 2.0, 5.0]
@@ -142,7 +142,7 @@ def cluster_stratified(
     Returns:
         The drawn rows, with weights.
 
-    Example:
+    Examples:
         >>> rows = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
         >>> cluster_stratified(rows, 2, clusters=2).weights
         array([3., 3.])
@@ -193,7 +193,7 @@ def length_matched(
     Returns:
         The drawn rows: with weights by default, without weights if `like` is given.
 
-    Example:
+    Examples:
         >>> length_matched(np.zeros((6, 1)), 3, lengths=["a", "b", "cc", "dd", "eeeee", "fffff"]).ids.size
         3
     """

@@ -71,7 +71,7 @@ def cluster(
     Returns:
         The clustering: centers, labels and distances.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> found = cluster(np.array([[0.0], [0.1], [5.0], [5.1], [5.2]]), k=2, seed=1)
         >>> found.k, sorted(found.sizes.tolist()), found.search

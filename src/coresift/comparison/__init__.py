@@ -119,7 +119,7 @@ def compare_methods(
     Returns:
         The comparison: one line per budget and method.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> rows = np.random.default_rng(0).normal(size=(500, 3))
         >>> found = compare_methods(rows, rows[:, 0] ** 2, ["distance", "uniform"], budgets=[50], seeds=3)

@@ -125,7 +125,7 @@ def diagnose(
     Returns:
         The verdict, its reason, and the figures behind it.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> group = rng.integers(20, size=4000)

@@ -151,7 +151,7 @@ def certify(
     Returns:
         The interval (`statistical`) and, with a clustering, what the theorem says under a stated Λ (`conditional`).
 
-    Example:
+    Examples:
         >>> import numpy as np, coresift as cs
         >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
         >>> loss, clustering = np.abs(rows[:, 0]), cs.cluster(rows, 20, seed=0)

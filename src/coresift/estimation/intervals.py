@@ -35,7 +35,7 @@ def interval(selection: WeightedSelection, total: float, values: Floats, confide
 def unit_of(values: Floats) -> float:
     """Return the power of two that brings the largest value between 1/2 and 1; 1 if all are 0.
 
-    Example:
+    Examples:
         >>> unit_of(np.array([0.0, -5.0])), unit_of(np.zeros(2))
         (8.0, 1.0)
     """

@@ -137,7 +137,7 @@ def coefficient(values: Floats, predicted: Floats, sizes: Floats, expansion: Flo
     Returns:
         The slope of y/q on m/q, weighted by expansion·q.
 
-    Example:
+    Examples:
         >>> values = np.array([1.0, 2.0, 4.0])
         >>> coefficient(values, values, np.ones(3), np.ones(3))
         1.0

@@ -60,7 +60,7 @@ class Method(Protocol):
 class HorvitzThompson(Strategy):
     """Σ w·y, the plain weighted total (the default): unbiased for any values; its variance is that of the values.
 
-    Example:
+    Examples:
         >>> HorvitzThompson()
         HorvitzThompson()
     """
@@ -99,7 +99,7 @@ class Difference(Strategy):
     Args:
         predictions: One number for each of the n rows, NaN for rows that were excluded.
 
-    Example:
+    Examples:
         >>> import numpy as np, coresift as cs
         >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
         >>> loss, cheap = rows[:, 0] ** 2, rows[:, 0] ** 2 + 0.1 * rows[:, 1]
@@ -153,7 +153,7 @@ class GeneralizedRegression(Strategy):
         totals: The columns' totals over all rows, if `columns` is about the selected rows.
         intercept: Whether the number of rows is one more known total.
 
-    Example:
+    Examples:
         >>> import numpy as np, coresift as cs
         >>> rows = np.random.default_rng(0).normal(size=(1000, 2))
         >>> picked = cs.select(rows, losses=rows[:, 0] ** 2, budget=100)
@@ -257,7 +257,7 @@ def center_predictions(clustering: Clustering, losses: Any, exclude: Any = None)
     Returns:
         One number per row, NaN for excluded rows.
 
-    Example:
+    Examples:
         >>> import numpy as np, coresift as cs
         >>> rows = np.array([[0.0], [0.1], [5.0], [5.1]])
         >>> clustering = cs.cluster(rows, 2, seed=0)
@@ -289,7 +289,7 @@ def difference_weights(
     Returns:
         The row numbers, and one weight per row.
 
-    Example:
+    Examples:
         >>> import numpy as np, coresift as cs
         >>> rows = np.random.default_rng(0).normal(size=(100, 2))
         >>> clustering = cs.cluster(rows, 5, seed=0)

@@ -27,7 +27,7 @@ def clopper_pearson(positives: Any, trials: Any, confidence: float = 0.95) -> tu
     Returns:
         The lower and upper ends.
 
-    Example:
+    Examples:
         >>> low, high = clopper_pearson(0, 200)
         >>> float(low), round(float(high), 4)
         (0.0, 0.0183)
@@ -89,7 +89,7 @@ def rate_interval(
     Returns:
         The rate with its interval and standard error.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> print(rate_interval(np.zeros(200), np.full(200, 50.0), 0.0, population=10_000, least_inclusion=0.02))
         0 [0, 0.018276]
@@ -143,7 +143,7 @@ def constant_interval(
     Returns:
         The value as the mean, with its interval.
 
-    Example:
+    Examples:
         >>> print(constant_interval(0.0, (0.0, 5.0), rows=200, population=10_000, least_inclusion=0.02))
         0 [0, 0.0913799]
     """
@@ -164,7 +164,7 @@ def constant_interval(
 def within(interval: Interval, ends: tuple[float, float]) -> Interval:
     """Return the interval cut to what is possible: a rate to [0, 1], a total of nonnegative values to [0, ∞).
 
-    Example:
+    Examples:
         >>> print(within(Interval(0.2, -0.1, 0.5, 0.15), (0.0, 1.0)))
         0.2 [0, 0.5]
     """
@@ -175,7 +175,7 @@ def within(interval: Interval, ends: tuple[float, float]) -> Interval:
 def is_binary(values: Floats) -> bool:
     """Tell whether every value is 0 or 1.
 
-    Example:
+    Examples:
         >>> is_binary(np.array([0.0, 1.0, 1.0])), is_binary(np.array([0.0, 0.5]))
         (True, False)
     """

@@ -78,7 +78,7 @@ def active_learning(
         `complete()` does all rounds with `labels`, `result` is the selection, `model` the head so far, and `audits` say
         how good it was on these rows.
 
-    Example:
+    Examples:
         >>> rows = np.random.default_rng(0).normal(size=(200, 2))
         >>> side = np.where(rows[:, 0] > 0, "right", "left")
         >>> run = active_learning(rows, 20, rounds=2)

@@ -26,7 +26,7 @@ class LabelQuestion(Question):
             the class that is written like that.
         numbers: Whether labels are numbers.
 
-    Example:
+    Examples:
         >>> question_of(classes=[1, 2]).read(["2", None], np.array([7, 3]))[0].tolist()
         [2, None]
     """

@@ -169,7 +169,7 @@ def steps(
     The arguments are those of `active_learning`. Everything follows from them and from the answers, so a run can be
     resumed by giving the same answers again.
 
-    Example:
+    Examples:
         >>> values = np.random.default_rng(0).normal(size=(200, 2))
         >>> next(steps(values, 20, rounds=2)).reason
         'coverage'

@@ -81,7 +81,7 @@ def embed(
     Returns:
         The rows.
 
-    Example:
+    Examples:
         >>> import torch
         >>> embed(torch.eye(3), torch.nn.Linear(3, 2))
         Rows(n=3, d=2)
@@ -134,7 +134,7 @@ def last_layer(
     Returns:
         The rows.
 
-    Example:
+    Examples:
         >>> import torch
         >>> network = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
         >>> last_layer(network, torch.ones(5, 4))

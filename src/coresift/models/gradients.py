@@ -36,7 +36,7 @@ def gradient_norms(loss: RowLoss, *, way: str | None = None, batch: int | None =
     Returns:
         A callable that takes row numbers and returns one number per row.
 
-    Example:
+    Examples:
         >>> from coresift.models import classifier_loss
         >>> network = torch.nn.Linear(4, 3)
         >>> norms = gradient_norms(classifier_loss(network, (torch.ones(10, 4), torch.zeros(10, dtype=torch.long))))
@@ -64,7 +64,7 @@ def last_layer_gradient_norms(loss: RowLoss, *, layer: Any = None, batch: int | 
     Returns:
         A callable that takes row numbers and returns one number per row.
 
-    Example:
+    Examples:
         >>> from coresift.models import classifier_loss
         >>> loss = classifier_loss(torch.nn.Linear(4, 3), (torch.ones(10, 4), torch.zeros(10, dtype=torch.long)))
         >>> last_layer_gradient_norms(loss)(np.array([2, 7])).shape

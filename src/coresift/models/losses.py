@@ -255,7 +255,7 @@ def classifier_loss(
     Returns:
         A callable that takes row numbers and returns one loss per row.
 
-    Example:
+    Examples:
         >>> import torch
         >>> loss = classifier_loss(torch.nn.Linear(4, 3), (torch.ones(10, 4), torch.zeros(10, dtype=torch.long)))
         >>> loss(np.array([2, 7])).shape

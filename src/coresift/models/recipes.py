@@ -100,7 +100,7 @@ def image_recipe(
     Returns:
         The model, the selection and what it cost.
 
-    Example:
+    Examples:
         >>> points = np.random.default_rng(0).normal(size=(500, 3))
         >>> found = image_recipe(500, 50, train=lambda ids, weights: points[ids].mean(0),
         ...                      embed=lambda model: points, losses=lambda model: lambda ids: points[ids, 0] ** 2)
@@ -150,7 +150,7 @@ def fine_tuning_recipe(
     Returns:
         The model, the selection and what it cost.
 
-    Example:
+    Examples:
         >>> points = np.random.default_rng(0).normal(size=(500, 3))
         >>> found = fine_tuning_recipe(50, embed=lambda: points, losses=lambda ids: points[ids, 0] ** 2,
         ...                            fine_tune=lambda ids, weights: points[ids].mean(0))

@@ -34,7 +34,7 @@ def training_weights(selection: Selection) -> Floats:
     Raises:
         InputError: If the selection has no weights.
 
-    Example:
+    Examples:
         >>> from coresift import select
         >>> picked = select(np.random.default_rng(0).normal(size=(100, 2)), budget=10)
         >>> round(float(training_weights(picked).mean()), 1)
@@ -56,7 +56,7 @@ class Selected(torch.utils.data.Subset):  # type: ignore[misc]
         ids: Row numbers.
         weights: One number per row, or None for 1 each.
 
-    Example:
+    Examples:
         >>> Selected(torch.arange(5), [1, 3], [2.0, 0.5])[1]
         (tensor(3), tensor(0.5000))
     """
@@ -86,7 +86,7 @@ def subset(dataset: Any, selection: Selection, *, weighted: bool = True) -> Any:
     Returns:
         A `Selected`, or a plain torch `Subset` if unweighted.
 
-    Example:
+    Examples:
         >>> from coresift import select
         >>> rows = np.random.default_rng(0).normal(size=(100, 2))
         >>> len(subset(torch.as_tensor(rows), select(rows, budget=10)))
@@ -107,7 +107,7 @@ def weighing(collate: Callable[[list[Any]], Any] | None = None) -> Callable[[lis
     Returns:
         A function that returns the batch with its weights: a dict gets the key "weight", a tuple one more entry.
 
-    Example:
+    Examples:
         >>> batch, weights = weighing()([(torch.tensor(3), torch.tensor(0.5)), (torch.tensor(4), torch.tensor(2.0))])
         >>> batch.tolist(), weights.tolist()
         ([3, 4], [0.5, 2.0])
@@ -139,7 +139,7 @@ def weighted_sampler(selection: Selection, draws: int | None = None, *, seed: in
     Returns:
         A torch `WeightedRandomSampler` with the attribute `scale`.
 
-    Example:
+    Examples:
         >>> from coresift import select
         >>> len(weighted_sampler(select(np.random.default_rng(0).normal(size=(100, 2)), budget=10), draws=30))
         30
@@ -187,7 +187,7 @@ def fit(estimator: Any, inputs: Any, targets: Any, selection: Selection, *, weig
     Returns:
         The fitted estimator.
 
-    Example:
+    Examples:
         >>> import coresift as cs
         >>> from sklearn.linear_model import Ridge
         >>> rows = np.random.default_rng(0).normal(size=(200, 3))
@@ -218,7 +218,7 @@ class Resampler:
         by_class: Whether to keep clusters within the classes of y.
         options: Other options of `select`.
 
-    Example:
+    Examples:
         >>> rows = np.random.default_rng(0).normal(size=(200, 3))
         >>> few, labels = Resampler(budget=20).fit_resample(rows, np.arange(200))
         >>> few.shape, labels.shape

@@ -71,7 +71,7 @@ class Oracle:
         calls: How often the source itself was called, retries included.
         answered: How many usable answers it returned.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> oracle = Oracle(lambda rows: rows / 10, name="a tenth of the row number", cost=0.02)
         >>> with oracle.session(100, {}, limit=3, progress=Progress()) as session:
@@ -147,7 +147,7 @@ class Oracle:
             names: The table's own ids of the rows with these numbers, or None if it has none.
             question: What is asked, losses or labels.
 
-        Example:
+        Examples:
             >>> import numpy as np
             >>> with Oracle([0.5, 2.0]).session(2, {}, limit=1, progress=Progress()) as session:
             ...     session.ask(np.array([1]), round=1, reason="pilot")
@@ -248,7 +248,7 @@ class _Shared:
 def as_oracle(answers: Source | Oracle, question: Question = LOSS) -> Oracle | None:
     """Return an oracle for any form of losses or labels: None and an oracle stay what they are.
 
-    Example:
+    Examples:
         >>> as_oracle([0.5, 2.0])
         Oracle(array of 2 numbers, name='loss', answered=0)
     """

@@ -48,7 +48,7 @@ class Meter:
         cost: The price per row, or None.
         max_cost: The most that may be spent, or None.
 
-    Example:
+    Examples:
         >>> meter = Meter(0.1, 0.3)
         >>> meter.take(2, None), meter.take(2, None), round(meter.spent, 9)
         (2, 1, 0.3)

@@ -33,7 +33,7 @@ class Journal(Lines):
         sent: How many rows were sent to a source that has a price, whether or not an answer came back.
         corrections: What was replaced, in order: how many rows had an answer then, the row, and its answer before.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "state.jsonl"
         >>> journal = Journal(path, "loss", {"rows": "a1"}, n=10)

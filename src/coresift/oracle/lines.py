@@ -42,7 +42,7 @@ class Lines:
         count: How many entries are safe in it now.
         arguments: Those in the header.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "runs.jsonl"
         >>> lines = Lines(path, "comparison", {"rows": "a1"})

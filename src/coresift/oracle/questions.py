@@ -27,7 +27,7 @@ class Question:
         numeric: Whether answers are finite numbers (the job gets a float array). Otherwise they are labels: texts,
             numbers, or None for "cannot tell" (the job gets an object array).
 
-    Example:
+    Examples:
         >>> LOSS.read([0.5, float("nan")], np.array([7, 3]))
         (array([0.5, nan]), array([ True, False]))
         >>> CLASS.read(["cat", None], np.array([7, 3]))[0].tolist()

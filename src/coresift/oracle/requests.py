@@ -24,7 +24,7 @@ class Tally:
         ledger: The count.
         last: The last request, or None.
 
-    Example:
+    Examples:
         >>> tally = Tally()
         >>> _ = tally.note(Request(np.array([3, 7, 3]), "pilot")), tally.note(Request(np.array([7, 9]), "check", 2))
         >>> tally.ledger

@@ -71,7 +71,7 @@ class Run(Generic[R]):
         limit: The most distinct rows that the job may ask.
         progress: Told how far the answers have come.
 
-    Example:
+    Examples:
         >>> from coresift.oracle import Request
         >>> def job():
         ...     first = yield Request([4, 9], "pilot")

@@ -92,7 +92,7 @@ class Session:
     The ledger counts what the run asked, from any source (the callable, a file, the cache or the journal), so
     that a result that is saved does not depend on it.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from coresift.oracle import Oracle
         >>> with Oracle(np.sqrt).session(50, {}, limit=50, progress=Progress()) as session:

@@ -29,7 +29,7 @@ class Driver(Generic[R]):
         tally: What the job has asked so far.
         returned: The job's result, in a tuple; empty before its end.
 
-    Example:
+    Examples:
         >>> from coresift.oracle.questions import LOSS
         >>> def job():
         ...     return (yield Request([4, 9], "pilot")).tolist()

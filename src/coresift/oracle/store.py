@@ -25,7 +25,7 @@ class Answers:
         values: The answer of each row that has one.
         corrections: What was replaced, in order: how many rows had an answer then, the row, and its answer before.
 
-    Example:
+    Examples:
         >>> from coresift.oracle.questions import LOSS
         >>> answers = Answers(LOSS)
         >>> answers.keep([7, 3], [0.5, 2.0])
@@ -65,7 +65,7 @@ class Cache:
 
     A thread claims rows before it asks for them; a thread that needs a row that another one has claimed waits for it.
 
-    Example:
+    Examples:
         >>> cache = Cache()
         >>> cache.claim([7, 3, 7])
         [7, 3]

@@ -94,7 +94,7 @@ def plan(
     Returns:
         What will be asked, read and computed.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> made = plan(np.zeros((100_000, 64), np.float32), budget=2_000, cost=0.01)
         >>> made.losses_asked, made.price

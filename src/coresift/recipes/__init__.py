@@ -43,7 +43,7 @@ def default() -> Recipe:
     Returns:
         A random pilot (`Representatives`), learned losses (`Learned`), and a systematic draw (`Systematic`).
 
-    Example:
+    Examples:
         >>> default().score
         Learned(floor=0.5)
     """
@@ -60,7 +60,7 @@ def paper(holder: Any, *, keep: bool = False) -> Recipe:
     Returns:
         The recipe.
 
-    Example:
+    Examples:
         >>> paper(holder=0.1).design
         Independent()
     """
@@ -76,7 +76,7 @@ def paper_training(holder: Any = "free") -> Recipe:
     Returns:
         The recipe.
 
-    Example:
+    Examples:
         >>> paper_training().pilot
         Centers(keep=True)
     """
@@ -93,7 +93,7 @@ def mixture(loss: float = 0.25, distance: float = 0.25) -> Recipe:
     Returns:
         The recipe.
 
-    Example:
+    Examples:
         >>> mixture(loss=0.5).score
         Mixture(loss=0.5, distance=0.25)
     """
@@ -109,7 +109,7 @@ def by_distance(floor: float = 0.5) -> Recipe:
     Returns:
         The recipe.
 
-    Example:
+    Examples:
         >>> by_distance().score.floor
         0.5
     """
@@ -126,7 +126,7 @@ def by_proxy(losses: Any, floor: float = 0.2) -> Recipe:
     Returns:
         The recipe. It asks for no losses.
 
-    Example:
+    Examples:
         >>> by_proxy([1.0, 2.0, 3.0]).clusters
         1
     """
@@ -143,7 +143,7 @@ def rounds(*, asking: bool) -> Recipe:
     Returns:
         The recipe.
 
-    Example:
+    Examples:
         >>> rounds(asking=True).pilot
         Centers(keep=False)
     """
@@ -163,7 +163,7 @@ def regression(score: Any, pilot: Any, design: Any) -> tuple[Score, Pilot | None
     Returns:
         The score, the pilot (or None) and the design.
 
-    Example:
+    Examples:
         >>> regression(None, None, None)[1:]
         (Centers(keep=True), Pivotal())
     """

@@ -35,7 +35,7 @@ class Actors:
         at_once: How many rows an actor is asked for at a time.
         address: The address of the cluster, as for `Ray`.
 
-    Example:
+    Examples:
         >>> def make():
         ...     return lambda ids: ids / 10
         >>> Actors(make, 4, gpus=1)

@@ -59,7 +59,7 @@ class Ray(Strategy):
         keep: A folder on this process's machine for finished clusterings. A later call for the same clustering reads
             it from there, for example after a run that was killed.
 
-    Example:
+    Examples:
         >>> Ray(address="10.0.0.1:6379")
         Ray(address='10.0.0.1:6379', threads=None, keep=None)
     """

@@ -83,7 +83,7 @@ def report(
     Returns:
         The path of the page.
 
-    Example:
+    Examples:
         >>> import numpy as np, tempfile, coresift as cs
         >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
         >>> picked = cs.select(rows, losses=np.abs(rows[:, 0]), budget=50)

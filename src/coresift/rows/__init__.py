@@ -62,15 +62,16 @@ def open_rows(
     Returns:
         Rows, which hand out blocks of float32 and single rows by number.
 
-    >>> import numpy as np
-    >>> rows = open_rows(np.eye(3, dtype=np.float16))
-    >>> rows
-    Rows(n=3, d=3)
-    >>> import pyarrow as pa
-    >>> table = pa.table({"id": ["a", "b"], "embedding": [[3.0, 4.0], [0.0, 2.0]], "label": [1, 0]})
-    >>> rows = open_rows(table)
-    >>> rows.columns, rows.names([1]), rows.normalized().take([0]).round(1).tolist()
-    (('embedding',), ['b'], [[0.6000000238418579, 0.800000011920929]])
+    Examples:
+        >>> import numpy as np
+        >>> rows = open_rows(np.eye(3, dtype=np.float16))
+        >>> rows
+        Rows(n=3, d=3)
+        >>> import pyarrow as pa
+        >>> table = pa.table({"id": ["a", "b"], "embedding": [[3.0, 4.0], [0.0, 2.0]], "label": [1, 0]})
+        >>> rows = open_rows(table)
+        >>> rows.columns, rows.names([1]), rows.normalized().take([0]).round(1).tolist()
+        (('embedding',), ['b'], [[0.6000000238418579, 0.800000011920929]])
     """
     choice = Choice(column, _names("columns", columns), _names("exclude_columns", exclude_columns) or (), target)
     rows = _open(source, choice, id_column, filesystem)

@@ -55,7 +55,7 @@ def check_design(design: Design) -> None:
     Raises:
         AssertionError: Something is wrong; the message says what.
 
-    Example:
+    Examples:
         >>> from coresift.designs import Poisson
         >>> check_design(Poisson())
     """
@@ -77,7 +77,7 @@ def check_score(score: Score, n: int = len(TINY)) -> None:
     Raises:
         AssertionError: Something is wrong; the message says what.
 
-    Example:
+    Examples:
         >>> from coresift.scores import Learned
         >>> check_score(Learned())
     """
@@ -103,7 +103,7 @@ def check_pilot(pilot: Pilot) -> None:
     Raises:
         AssertionError: Something is wrong; the message says what.
 
-    Example:
+    Examples:
         >>> from coresift.pilots import Centers
         >>> check_pilot(Centers(keep=True))
     """

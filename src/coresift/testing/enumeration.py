@@ -59,10 +59,11 @@ class Outcome:
 def outcomes(design: Design, inclusion: Floats) -> list[Outcome]:
     """Return every sample that a design can draw, with its probability.
 
-    >>> from coresift.designs import Systematic
-    >>> found = outcomes(Systematic(), np.array([0.25, 0.75]))
-    >>> sorted((result.positions.tolist(), round(result.probability, 6)) for result in found)
-    [([0], 0.25), ([1], 0.75)]
+    Examples:
+        >>> from coresift.designs import Systematic
+        >>> found = outcomes(Systematic(), np.array([0.25, 0.75]))
+        >>> sorted((result.positions.tolist(), round(result.probability, 6)) for result in found)
+        [([0], 0.25), ([1], 0.75)]
     """
     inclusion = np.asarray(inclusion, np.float64)
 
