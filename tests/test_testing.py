@@ -155,9 +155,12 @@ def test_without_moments_there_is_a_total_but_no_interval(registered):
 
     rows = np.random.default_rng(0).normal(size=(200, 3))
     picked = cs.select(rows, budget=40, design=Silent())
-    found = cs.estimate(picked, np.ones(40))
+    found = cs.estimate(picked, np.arange(40.0))
     assert np.isfinite(found.total.value)
     assert np.isinf(found.total.high)
+    # Of a rate, no more is said than that it is one.
+    rate = cs.estimate(picked, np.ones(40)).mean
+    assert (rate.low, rate.high) == (0, 1)
     assert found.warnings == ("Silent() does not say how much its draws vary: there is a total, but no interval.",)
 
 
