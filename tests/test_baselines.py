@@ -81,16 +81,16 @@ def test_the_signature_is_the_same(name):
 def test_size_distinctness_weights_and_ledger(name, rows):
     picked = run(name, rows, 60, seed=1)
     assert len(picked) == len(set(picked.ids.tolist())) == 60
-    assert (picked.weights is not None) == (name in WEIGHTED)
+    assert isinstance(picked, cs.WeightedSelection) == (name in WEIGHTED)
     assert picked.provenance.job == name
     assert picked.ledger.asked == (N if name in ASKING else 0)
     assert sorted(picked.order.tolist()) == list(range(60))
-    assert np.all(picked.multiplicity == 1)
     assert (picked.n, picked.population, picked.seed) == (N, N, 1)
     if not isinstance(picked, cs.WeightedSelection):
         with pytest.raises(cs.InputError, match="no weights"):
             cs.estimate(picked, np.ones(60))
     else:
+        assert np.all(picked.multiplicity == 1)
         np.testing.assert_allclose(picked.weights, 1 / picked.inclusion)
         total = cs.estimate(picked, np.ones(60)).total
         assert total.value == pytest.approx(N, rel=0.35)
@@ -113,7 +113,7 @@ def test_given_rows_come_out_and_excluded_ones_do_not(name, rows):
     assert np.all(picked.origin[np.setdiff1d(np.arange(60), place)] == 3)
     assert not set(excluded) & set(picked.ids.tolist())
     assert (len(picked), picked.population) == (60, N - 4)
-    if picked.weights is not None:
+    if isinstance(picked, cs.WeightedSelection):
         assert np.all(picked.weights[place] == 1)
 
 
@@ -154,11 +154,11 @@ def test_all_rows_come_out_when_the_budget_allows(name, rows):
     for budget in (25, 40):
         picked = run(name, few, budget)
         assert picked.ids.tolist() == list(range(25))
-        if name != "deduplicated" and picked.weights is not None:
+        if name != "deduplicated" and isinstance(picked, cs.WeightedSelection):
             np.testing.assert_allclose(picked.weights, 1)
     picked = run(name, few, 25, given=np.arange(25))
     assert picked.ids.tolist() == list(range(25))
-    assert (picked.weights is not None) == (name in WEIGHTED)
+    assert isinstance(picked, cs.WeightedSelection) == (name in WEIGHTED)
 
 
 @every
@@ -199,7 +199,7 @@ def test_threads_and_files_do_not_matter(name, tmp_path, monkeypatch):
         ({"given": [N]}, "given must be row numbers from 0 to 399; got 400."),
         ({"given": [1], "exclude": [1]}, "Row 1 is both given and excluded"),
         ({"exclude": np.arange(N)}, "exclude leaves no row to select."),
-        ({"rows": "nowhere.npy"}, "rows must be files that exist"),
+        ({"rows": "nowhere.npy"}, "There is no file nowhere.npy."),
     ],
     ids=lambda value: str(value)[:24],
 )
@@ -435,7 +435,7 @@ def plain_k_center(rows, budget, chosen):
 def test_k_center_is_that_of_plain_loops(monkeypatch, at_hand, given):
     monkeypatch.setattr(geometric, "AT_HAND", at_hand)
     rows = np.random.default_rng(6).normal(size=(130, 3)).astype(np.float32) + 100
-    first = given or [int(np.random.default_rng([2, 4]).integers(130))]
+    first = given or [int(np.random.default_rng([2, 8]).integers(130))]
     expected = plain_k_center(rows, 25, first)
     picked = cs.baselines.k_center(rows, 25, seed=2, given=given or None)
     drawn = picked.origin == 3
@@ -486,7 +486,7 @@ def test_kernel_herding_is_that_of_plain_loops(given):
     rows = np.random.default_rng(10).normal(size=(90, 3)).astype(np.float32) - 30
     gaps = [distance(rows[i], rows[j]) for i in range(90) for j in range(i)]
     for width, reference in ((0.7, 90), (None, 90), (0.7, 30)):
-        rng = np.random.default_rng([1, 4])
+        rng = np.random.default_rng([1, 8])
         rng.permutation(90)
         many = rng.permutation(90)[:reference]
         picked = cs.baselines.kernel_herding(
@@ -532,7 +532,7 @@ def test_badge_is_that_of_plain_loops(given):
     for row, p in zip(rows, table, strict=True):
         wrong = [p[c] - (c == int(np.argmax(p))) for c in range(3)]
         gradients.append([w * float(x) for w in wrong for x in row])
-    numbers, chosen = np.random.default_rng([7, 4]), list(given)
+    numbers, chosen = np.random.default_rng([7, 8]), list(given)
     if not chosen:
         chosen.append(max(range(70), key=lambda i: distance(gradients[i], np.zeros(12))))
     while len(chosen) < 25:

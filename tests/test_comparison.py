@@ -507,11 +507,11 @@ def test_functions_of_a_script_are_found_in_it(tmp_path, guard, outcome):
 
 
 def test_functions_that_no_process_could_find_are_refused():
-    with pytest.raises(InputError, match="must be a function at the top of a file"):
+    with pytest.raises(InputError, match="must be defined at module level"):
         compare([lambda rows, losses, budget, seed: None])
-    with pytest.raises(InputError, match="must be a function at the top of a file"):
+    with pytest.raises(InputError, match="must be defined at module level"):
         compare(["uniform"], train=lambda selection: 1.0)
-    with pytest.raises(InputError, match="must be a function at the top of a file"):
+    with pytest.raises(InputError, match="must be defined at module level"):
         compare(["uniform"], losses=lambda ids: ids, train=rivals.score)
 
 

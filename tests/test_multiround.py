@@ -359,7 +359,7 @@ def test_only_new_centers_are_asked_and_rounds_end():
     assert [len(some) for some in asked] == [12, 12, 12]
     assert list(itertools.chain(*asked)) == run.clustering.centers.tolist()
     assert run.round == run.rounds == 3
-    assert repr(run) == "Run(round 3 of 3, 36 losses asked)"
+    assert repr(run) == "Rounds(round 3 of 3, 36 losses asked)"
     assert [one.ledger.asked for one in picked] == [12, 24, 36]
     assert list(run) == []
     with pytest.raises(cs.InputError, match="All 3 rounds are done"):

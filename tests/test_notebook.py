@@ -15,13 +15,13 @@ LOSSES = np.abs(ROWS[:, 0])
 CLUSTERING = cs.cluster(ROWS, 8)
 PICKED = cs.select(ROWS, LOSSES, 80, clusters=CLUSTERING)
 VALUES = {
-    "Selection": PICKED,
+    "WeightedSelection": PICKED,
     "Clustering": CLUSTERING,
     "Estimate": cs.estimate(PICKED, LOSSES[PICKED.ids]),
     "Plan": cs.plan(ROWS, 80),
 }
 SAID = {
-    "Selection": ("80 of 1,000 rows", "losses asked", "rows of equal weight"),
+    "WeightedSelection": ("80 of 1,000 rows", "losses asked", "rows of equal weight"),
     "Clustering": ("8 clusters of 1,000 rows", "median"),
     "Estimate": ("95% intervals", "total", "mean", "from"),
     "Plan": ("80 of 1,000 rows", "losses", "memory", "time"),

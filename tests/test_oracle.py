@@ -412,7 +412,6 @@ def test_a_bad_loss_in_a_file_is_named_by_the_own_id_and_counts_only_when_asked(
         ("a.csv", b"id,loss\n1,high\n"),
         ("a.csv", b"id,loss\n1,0.5,3\n"),
         ("a.jsonl", b"{"),
-        ("a.jsonl", b'{"id": 1, "loss": 0.5}\n{"id": "a", "loss": 0.5}\n'),
         ("a.jsonl", b'{"id": 1, "loss": 0.5}\n{"id": 2, "loss": "high"}\n'),
     ],
 )
@@ -447,7 +446,9 @@ def test_a_path_that_is_no_table_is_refused_at_once(tmp_path):
     with pytest.raises(InputError, match="which is not a file"):
         Oracle(str(tmp_path))
     (tmp_path / "answers.txt").write_text("1 2")
-    with pytest.raises(InputError, match=r"must end in \.parquet, \.csv, \.jsonl; got answers\.txt\."):
+    with pytest.raises(
+        InputError, match=r"must be a file of type \.parquet, \.arrow, \.feather, \.csv, \.jsonl; got .*answers\.txt\."
+    ):
         Oracle(tmp_path / "answers.txt")
 
 

@@ -92,7 +92,7 @@ def rate_interval(
     Examples:
         >>> import numpy as np
         >>> print(rate_interval(np.zeros(200), np.full(200, 50.0), 0.0, population=10_000, least_inclusion=0.02))
-        0 [0, 0.018276]
+        0 [0, 0.0182753]
     """
     sampled = real_vector("values", values, len(values))
     weighted = real_vector("weights", weights, sampled.size)
@@ -145,7 +145,7 @@ def constant_interval(
 
     Examples:
         >>> print(constant_interval(0.0, (0.0, 5.0), rows=200, population=10_000, least_inclusion=0.02))
-        0 [0, 0.0913799]
+        0 [0, 0.0913767]
     """
     least, most = ends
     if not least <= value <= most:
