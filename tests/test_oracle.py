@@ -447,7 +447,7 @@ def test_a_path_that_is_no_table_is_refused_at_once(tmp_path):
         Oracle(str(tmp_path))
     (tmp_path / "answers.txt").write_text("1 2")
     with pytest.raises(
-        InputError, match=r"must be a file of type \.parquet, \.arrow, \.feather, \.csv, \.jsonl; got .*answers\.txt\."
+        InputError, match=r"must be a file of type \.parquet, .*; got .*answers\.txt\."
     ):
         Oracle(tmp_path / "answers.txt")
 
