@@ -12,7 +12,7 @@ confidence; with a cheap model's loss; with three useless signals. `rivals` are 
     python -m benchmarks.estimation --report                     tables of what has been drawn so far
 
 What has been drawn is kept in `.cache/estimation`, one file per problem, variant and clustering, so a run goes on where
-the last one stopped. Writes `results/estimation.json` and `results/estimation.md`.
+the last one stopped. Writes `results/portfolio.json` and `results/portfolio.md`.
 """
 
 from __future__ import annotations

@@ -22,14 +22,14 @@ AIMS = (
 
 
 def write(names: list[str], clusterings: int, draws: int) -> None:
-    """Write results/estimation.json and .md if all problems were asked for; print the tables in any case."""
+    """Write results/portfolio.json and .md if all problems were asked for; print the tables in any case."""
     measured = [found for name in names if (found := summary(name, clusterings, draws)) is not None]
     text = tables(measured, clusterings, draws)
     print(text)
     if len(measured) == sum(len(half) for half in halves()):
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "estimation.json").write_text(json.dumps(measured, indent=1) + "\n")
-        (RESULTS / "estimation.md").write_text(text)
+        (RESULTS / "portfolio.json").write_text(json.dumps(measured, indent=1) + "\n")
+        (RESULTS / "portfolio.md").write_text(text)
 
 
 def summary(name: str, clusterings: int, draws: int) -> dict[str, Any] | None:

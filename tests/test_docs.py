@@ -70,6 +70,7 @@ def test_the_blocks_of_the_readme_run(tmp_path, monkeypatch, capsys):
         "train": lambda rows_to_use, sample_weight: None,
         "A": rows[:, 1:],
         "labels_of": lambda ids: rows[ids, 0],
+        "ask_people": lambda ids: np.where(rows[ids, 0] > 0, "yes", "no"),
     }
     found = list(blocks(REPOSITORY / "README.md"))
     assert sum(language == "python" for language, _ in found) >= 4
