@@ -171,6 +171,7 @@ def test_excluded_rows_are_never_asked():
     assert learned.ids.min() >= 250
 
 
+@pytest.mark.slow
 def test_unsure_rows_are_asked():
     """Two classes side by side: later batches lie near the border."""
     x = np.random.default_rng(0).normal(size=(2000, 2)).astype(np.float32)

@@ -442,6 +442,7 @@ def test_k_center_is_that_of_plain_loops(monkeypatch, at_hand, given):
     assert picked.ids[drawn][np.argsort(picked.order[drawn])].tolist() == expected[len(given) :]
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @for_all(st.data())
 def test_k_center_on_a_grid_covers_as_well_as_plain_loops(data):

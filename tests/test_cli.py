@@ -162,6 +162,7 @@ def test_help_groups_the_options_and_says_how_tab_completes_them(run):
     assert "--install-completion" in " ".join(succeeded(run()).split())
 
 
+@pytest.mark.slow
 def test_completion_knows_verbs_and_options(tmp_path):
     environment = {**os.environ, "_CORESIFT_COMPLETE": "complete_bash"}
     for words, wanted in (("coresift compare", "compare-methods"), ("coresift select --bud", "--budget")):
@@ -484,6 +485,7 @@ def test_numbers_that_are_ids_and_row_numbers_of_other_rows_are_refused(run, dat
     assert 0 in cs.load("picked.parquet").ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
 def test_the_tables_own_columns_come_out(run, data, suffix):
     columns = {"id": IDS, "words": [f"text {row}" for row in range(N)], "loss": LOSSES.tolist()}
@@ -611,6 +613,7 @@ def test_regression_asks_the_medoids_first_where_they_decide(run, data):
     assert "There is nothing left to answer" in succeeded(run("ask", "run.state", "--out", "more.csv"))
 
 
+@pytest.mark.slow
 def test_the_label_is_never_a_feature(run, data):
     columns = {"row": np.arange(N), **{f"x{place}": ROWS[:, place] for place in range(D)}, "label": TARGETS}
     pa.csv.write_csv(pa.table(columns), "table.csv")
@@ -1090,6 +1093,7 @@ def surrounded(words, folder, **environment):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252"])
 def test_an_output_that_has_few_characters_gets_the_others_escaped(data, encoding):
     diagnose = ("diagnose", "rows.npy", "--losses", "losses.csv", "--budget", BUDGET, "--holder", 0.2)
@@ -1105,6 +1109,7 @@ def test_an_output_that_has_few_characters_gets_the_others_escaped(data, encodin
             assert "\\u039b" in text  # a Λ
 
 
+@pytest.mark.slow
 def test_a_closed_output_changes_nothing(data):
     script = f"exec {COMMAND} select rows.npy --budget 20 --out closed.parquet >&-"
     done = subprocess.run(["bash", "-c", script], check=False, cwd=data, capture_output=True, text=True, timeout=60)
@@ -1112,6 +1117,7 @@ def test_a_closed_output_changes_nothing(data):
     assert cs.load(data / "closed.parquet") == cs.select(ROWS, budget=20)
 
 
+@pytest.mark.slow
 def test_an_output_that_is_full_is_one_sentence(data):
     script = f"exec {COMMAND} select rows.npy --budget 20 > /dev/full"
     done = subprocess.run(["bash", "-c", script], check=False, cwd=data, capture_output=True, text=True, timeout=60)
@@ -1119,6 +1125,7 @@ def test_an_output_that_is_full_is_one_sentence(data):
     assert re.fullmatch(r"Error: [^\n]*No space left on device[^\n]*\n", done.stderr), done.stderr
 
 
+@pytest.mark.slow
 def test_warnings_that_are_to_be_errors_are_still_warnings(data):
     words = ("cluster", "rows.npy", "-k", 2 * N)
     # Of ours alone: what another library warns of while it is imported is not ours to hide.
@@ -1146,6 +1153,7 @@ def test_no_terminal_command_of_the_data_reaches_the_terminal(run, data):
     assert not re.search(r"^Error\d", shown, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["json", "numpy", "scipy", "pickle", "csv", "matplotlib"])
 def test_no_file_of_the_current_folder_is_run(data, module):
     (data / f"{module}.py").write_text("open('PWNED', 'w').close()\nraise ImportError\n")
@@ -1166,6 +1174,7 @@ def test_no_file_of_the_current_folder_is_run(data, module):
     assert not (data / "PWNED").exists()
 
 
+@pytest.mark.slow
 def test_a_function_that_is_named_is_found_in_the_current_folder_but_shadows_nothing(data):
     (data / "mine.py").write_text(
         "import coresift as cs\n"
@@ -1181,6 +1190,7 @@ def test_a_function_that_is_named_is_found_in_the_current_folder_but_shadows_not
     assert not (data / "PWNED").exists()
 
 
+@pytest.mark.slow
 def test_a_link_in_the_folder_of_a_comparison_is_not_written_through(run, data):
     Path("comparison").mkdir()
     Path("precious.npy").write_text("precious")

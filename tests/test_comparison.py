@@ -616,6 +616,7 @@ def test_the_files_say_the_same_as_the_result(tmp_path):
     assert not (tmp_path / "comparison.svg").exists()
 
 
+@pytest.mark.slow
 def test_the_plot_names_every_method_and_is_the_same_each_time(tmp_path):
     pytest.importorskip("matplotlib", reason="needs the extra plots")
     found = compare(["coresift", "distance", "uniform", rivals.raises, rivals.unweighted], out=tmp_path, plot=True)
@@ -630,6 +631,7 @@ def test_the_plot_names_every_method_and_is_the_same_each_time(tmp_path):
         found.plot(tmp_path / "plot.txt")
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_command_that_installs_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(cs.CoresiftError, match=r"pip install 'coresift\[plots\]'"):
@@ -670,6 +672,7 @@ def run(tmp_path, monkeypatch, capsys):
     return run
 
 
+@pytest.mark.slow
 def test_the_command_line_gives_the_same_comparison(run):
     words = ["--losses", "losses.csv", "--budget", 20, "--budget", 40, "--seeds", 3, "--no-plot"]
     status, out, err = run(*words, "--method", "uniform", "--method", "paper(balance=0.5)")
@@ -683,6 +686,7 @@ def test_the_command_line_gives_the_same_comparison(run):
     assert run(*words, "--method", "uniform")[0] == 0
 
 
+@pytest.mark.slow
 def test_the_command_line_finds_functions_in_the_working_folder_and_tells_failures(run):
     Path("own_rivals.py").write_text(
         "import coresift as cs\n"

@@ -50,6 +50,7 @@ def test_other_scores_are_drawn_as_select_draws_them(problem):
         np.testing.assert_allclose(draw.weights, picked.weights)
 
 
+@pytest.mark.slow
 def test_the_learned_total_is_unbiased_on_average(problem):
     """|z| < 4 over 400 seeds: a false alarm 6 times in 100,000."""
     stage = Stage(problem, cs.cluster(problem.rows, 15, seed=0), None, leading_components(problem.rows))

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 QUICK = {"finetune_banking77.py": "--method coresift --budget 20 --epochs 1 --limit 20 --questions 120 --out results"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_example_runs(path, capsys, request, monkeypatch, tmp_path):
     words = QUICK.get(path.name, "").split()

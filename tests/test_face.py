@@ -88,6 +88,7 @@ def test_rounds_know_classes(order):
         earlier = clustering.centers
 
 
+@pytest.mark.slow
 def test_rounds_within_classes_are_unbiased():
     """|z| < 4 over 300 seeds: a false alarm in 6 of 100,000 runs."""
     totals = [list(cs.rounds(ROWS, LOSSES, 40, 8, 2, seed, strata=CLASS))[-1] for seed in range(300)]

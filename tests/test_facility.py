@@ -108,6 +108,7 @@ def test_groups_have_every_row_once_and_none_is_too_large(monkeypatch):
     assert max(map(len, groups)) <= 100
 
 
+@pytest.mark.slow
 def test_a_sample_stands_for_rows_that_do_not_fit(monkeypatch):
     monkeypatch.setattr("coresift.facility.pool.MOST_HALF", 6 * 1500)
     monkeypatch.setattr("coresift.facility.pool.MOST_SINGLE", 100)

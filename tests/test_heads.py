@@ -87,6 +87,7 @@ class TestLogisticHead:
 
 
 class TestRidgeHead:
+    @pytest.mark.slow
     def test_it_is_scikit_learns_ridge_with_the_least_error_on_rows_left_out(self):
         rng = np.random.default_rng(0)
         x = rng.normal(size=(40, 6))

@@ -99,6 +99,7 @@ def test_an_audit_that_nearly_everybody_skipped_is_none():
     assert run.audits == ()
 
 
+@pytest.mark.slow
 def test_a_run_is_opened_again_by_its_state_file(tmp_path):
     rows, labels = problem()
     whole = batches(cs.active_learning(rows, 60, rounds=3), labels)
@@ -358,6 +359,7 @@ def check_kills(tmp_path, seeds):
     assert kills
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that can be killed at any moment are forked")
 def test_a_killed_run_comes_to_the_same_batches(tmp_path):
     check_kills(tmp_path, range(2))

@@ -129,6 +129,7 @@ def coverage(rate, budget, where, draws, seed):
     return covered / draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["equal", "unequal", "lowest"])
 @pytest.mark.parametrize(("rate", "budget"), [(0.002, 200), (0.02, 1000)])
 def test_rates_are_covered(where, rate, budget):

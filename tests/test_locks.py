@@ -27,6 +27,7 @@ journal.append([3], [0.5])
 """
 
 
+@pytest.mark.slow
 def test_a_second_process_gets_one_sentence_and_the_file_when_the_first_has_ended(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     first = subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

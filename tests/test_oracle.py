@@ -446,9 +446,7 @@ def test_a_path_that_is_no_table_is_refused_at_once(tmp_path):
     with pytest.raises(InputError, match="which is not a file"):
         Oracle(str(tmp_path))
     (tmp_path / "answers.txt").write_text("1 2")
-    with pytest.raises(
-        InputError, match=r"must be a file of type \.parquet, .*; got .*answers\.txt\."
-    ):
+    with pytest.raises(InputError, match=r"must be a file of type \.parquet, .*; got .*answers\.txt\."):
         Oracle(tmp_path / "answers.txt")
 
 
@@ -487,6 +485,7 @@ def test_answers_are_in_the_journal_before_the_next_batch_is_asked(tmp_path):
     assert seen == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_journal_cut_at_any_byte_goes_on_to_the_same_answers_and_the_same_bytes(tmp_path):
     path = tmp_path / "journal"
     ask(Model(), batch=4, journal=path)
@@ -623,6 +622,7 @@ def outcome(path, content):
     return answers.tolist()
 
 
+@pytest.mark.slow
 def test_every_single_bit_flip_is_refused_and_the_file_left_alone(tmp_path):
     path = tmp_path / "journal"
     content = small_journal(path)

@@ -58,6 +58,7 @@ def imported(path):
             yield node.module.split(".")[0]
 
 
+@pytest.mark.slow
 def test_whatever_is_imported_is_declared():
     """As a dependency or in an extra; what needs an extra says so when it is missing."""
     declared = {
@@ -100,6 +101,7 @@ def test_the_wheel_has_all_that_it_needs_and_nothing_else(wheel):
     assert b"coresift = coresift.cli:main" in wheel.read(entry_points)
 
 
+@pytest.mark.slow
 def test_the_demo_data_takes_at_most_three_megabytes_of_the_wheel(wheel):
     data = [file for file in wheel.infolist() if file.filename.startswith("coresift/data/")]
     assert len(data) >= 3

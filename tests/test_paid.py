@@ -152,6 +152,7 @@ def test_calls_run_at_the_same_time_and_what_is_under_way_when_one_fails_is_kept
     assert service.batches == [[5, 6, 7, 8, 9]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("journal", [False, True])
 def test_four_threads_share_one_oracle_and_ask_nothing_twice(tmp_path, journal):
     rows = np.random.default_rng(1).normal(size=(200, 3)).astype(np.float32)

@@ -76,6 +76,7 @@ def test_a_grown_selection_is_unbiased(split):
     np.testing.assert_allclose(total, 1, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_variance_is_the_sum_over_phases_and_is_estimated_without_bias():
     """Poisson draws: enumerate the true variance of the total, that of each phase, and the mean of the estimate."""
     truth = LOSSES.sum()

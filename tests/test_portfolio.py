@@ -17,6 +17,7 @@ def objective(theta, densities, stakes, pull, prior):
     return np.sum(stakes / (densities @ theta)) + prior * stakes.mean() * np.sum(pull**2 / theta)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0.5, 4.0, 50.0]))
 def test_the_mixture_is_the_minimum_that_a_general_solver_finds(seed, prior):
@@ -94,6 +95,7 @@ def test_a_true_signal_takes_the_mixture_over(table):
     assert variance(told.sizes) < 0.3 * variance(silent.sizes)
 
 
+@pytest.mark.slow
 def test_useless_signals_cost_little(table):
     rows, noise, rng = table
     useless = {name: rng.lognormal(size=2_000) for name in "abc"}

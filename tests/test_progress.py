@@ -57,6 +57,7 @@ def run_on_a_terminal(code: str) -> tuple[str, str]:
     return out, seen.decode()
 
 
+@pytest.mark.slow
 def test_a_slow_stage_shows_on_a_terminal_and_is_wiped():
     out, seen = run_on_a_terminal(SLOW.format(pause=0.02, end=""))
     assert out == "Bar\n"
@@ -69,6 +70,7 @@ def test_a_slow_stage_shows_on_a_terminal_and_is_wiped():
     assert seen[wiped:].endswith("over\r\n")
 
 
+@pytest.mark.slow
 def test_a_stage_that_fails_is_wiped_too():
     _, seen = run_on_a_terminal(SLOW.format(pause=0.02, end="1 / 0"))
     assert "counting sheep" in seen
@@ -76,11 +78,13 @@ def test_a_stage_that_fails_is_wiped_too():
     assert "\x1b[?25h" in seen
 
 
+@pytest.mark.slow
 def test_a_quick_stage_shows_nothing():
     out, seen = run_on_a_terminal(SLOW.format(pause=0.0, end=""))
     assert (out, seen) == ("Bar\n", "over\r\n")
 
 
+@pytest.mark.slow
 def test_off_the_terminal_there_is_silence():
     code = SLOW.format(pause=0.02, end="")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -147,6 +151,7 @@ def test_a_stage_is_closed_whatever_happens():
     assert noted.notes == [("dividing", 2), "closed"]
 
 
+@pytest.mark.slow
 def test_rich_is_imported_only_for_a_bar_that_shows():
     code = (
         "import sys, coresift.progress as p; b = p.Bar(); b.start('a', 1); b.advance(1); print('rich' in sys.modules)"

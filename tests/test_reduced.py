@@ -71,6 +71,7 @@ def test_inflation_is_within_the_tolerance_nearly_always(z):
     assert sum(search.path.startswith("reduced") for search, _ in found) >= (20 if z < 3 else 8)
 
 
+@pytest.mark.slow
 def test_isotropic_noise_is_searched_exactly_and_says_why():
     rows = np.random.default_rng(0).normal(size=(6000, 400)).astype(np.float32)
     assert chosen(rows, rows[:300]).path == "exact: the variance is spread over too many axes"
@@ -81,6 +82,7 @@ def test_a_tolerance_too_small_for_a_reduced_search_gives_the_exact_one():
     assert chosen(rows, rows[:600], tolerance=1e-12).path == "exact: no reduced search was within 0.00% of its cost"
 
 
+@pytest.mark.slow
 def test_exact_is_brute_force():
     rows = low_rank(2000, 64, 2)
     found = cs.cluster(rows, 300, exact=True)

@@ -65,6 +65,7 @@ def test_shapes_are_what_the_tests_need():
     assert cs.plan(np.zeros((n, 1), np.float32), budget=BUDGET, clusters=CLUSTERS).passes == 3
 
 
+@pytest.mark.slow
 def test_threads_files_types_and_shards_do_not_matter(layouts, tmp_path):
     folder, rows = layouts
     expected = saved(tmp_path, "array.parquet", rows, engine=cs.engines.Local(threads=1))
@@ -76,6 +77,7 @@ def test_threads_files_types_and_shards_do_not_matter(layouts, tmp_path):
     assert saved(tmp_path, "other.parquet", rows, seed=SEED + 1) != expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("z", [1.0, 2.0])
 def test_a_clustering_made_before_gives_the_same_bytes(layouts, tmp_path, z):
     folder, rows = layouts
@@ -136,6 +138,7 @@ def test_every_kind_of_run_is_repeatable(tmp_path, options):
     assert saved(tmp_path, "two.parquet", rows.copy(), engine=cs.engines.Local(threads=2), **options) == one
 
 
+@pytest.mark.slow
 def test_every_form_of_losses_gives_the_same_bytes(tmp_path):
     rows = np.random.default_rng(1).normal(size=(3_000, 8)).astype(np.float32)
     losses = loss_of(np.arange(3_000))

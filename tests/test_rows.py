@@ -252,6 +252,7 @@ def test_the_data_cannot_be_written_through_a_block() -> None:
     array[0, 0] = 1  # the owner still can
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     array=hnp.arrays(

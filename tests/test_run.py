@@ -346,6 +346,7 @@ def selecting(rows, **options):
     return lambda: steps(prepare(job, None, Progress())), job.rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"score": cs.scores.Sensitivity(holder="robust"), "pilot": cs.pilots.Centers(keep=False)}]
 )

@@ -293,6 +293,7 @@ def test_the_rules_for_csv(content, expected, tmp_path):
     assert read_csv(tmp_path / "t.csv", texts=()).to_pydict() == expected
 
 
+@pytest.mark.slow
 def test_a_cell_of_many_megabytes_is_read_and_written(tmp_path):
     large = ["y" * 20_000_000, *["x"] * (len(PICKED) - 1)]
     for suffix in SUFFIXES:
@@ -419,6 +420,7 @@ def test_a_name_that_two_columns_of_a_corpus_have_is_told(suffix, tmp_path):
 # Damage
 
 
+@pytest.mark.slow
 def test_damaged_binary_files_never_kill_the_process():
     script = Path(__file__).with_name("damage.py")
     run = subprocess.run([sys.executable, script, "150", "7"], check=False, capture_output=True, text=True)

@@ -83,6 +83,7 @@ def test_enumeration_finds_the_exact_distribution():
     assert len(found) == 8
 
 
+@pytest.mark.slow
 def test_a_design_with_a_wrong_variance_is_caught(registered, monkeypatch):
     monkeypatch.setattr(testing, "SEEDS", 80)
 
@@ -164,6 +165,7 @@ def test_without_moments_there_is_a_total_but_no_interval(registered):
     assert found.warnings == ("Silent() does not say how much its draws vary: there is a total, but no interval.",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
 def test_foreign_parts_are_stored_and_load_as_records_where_nobody_knows_them(own, tmp_path, suffix):
     rows = np.random.default_rng(0).normal(size=(300, 3))

@@ -46,7 +46,9 @@ def expected_weights(monkeypatch, combination, frame, budget, clustering=None):
     return total
 
 
-@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize(
+    "frame", ["both", *(pytest.param(one, marks=pytest.mark.slow) for one in FRAMES if one != "both")]
+)
 @pytest.mark.parametrize("combination", list(combinations(len(TINY))), ids=show)
 def test_expected_weight_is_one_by_enumeration(monkeypatch, combination, frame):
     expected = np.ones(len(TINY))
@@ -62,6 +64,7 @@ def test_the_default_is_unbiased_for_every_budget(monkeypatch, budget, design):
     np.testing.assert_allclose(expected_weights(monkeypatch, combination, {}, budget), 1, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("combination", list(combinations(len(TINY))), ids=show)
 def test_expected_weight_is_one_within_classes(monkeypatch, combination):
     clustering = cs.cluster(TINY, 3, seed=1, strata=list("abababb"))

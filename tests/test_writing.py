@@ -75,6 +75,7 @@ print(len(states), sum(states))
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_kill_at_any_point_leaves_the_old_file_or_the_new(suffix, tmp_path):
     words = [sys.executable, "-c", KILLS, str(tmp_path / f"picked{suffix}")]
@@ -110,6 +111,7 @@ print(len(seen), sum(seen))
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_two_writers_and_a_reader_never_see_half_a_file(suffix, tmp_path):
     path = tmp_path / f"picked{suffix}"
