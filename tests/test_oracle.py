@@ -446,9 +446,7 @@ def test_a_path_that_is_no_table_is_refused_at_once(tmp_path):
     with pytest.raises(InputError, match="which is not a file"):
         Oracle(str(tmp_path))
     (tmp_path / "answers.txt").write_text("1 2")
-    with pytest.raises(
-        InputError, match=r"must be a file of type \.parquet, .*; got .*answers\.txt\."
-    ):
+    with pytest.raises(InputError, match=r"must be a file of type \.parquet, .*; got .*answers\.txt\."):
         Oracle(tmp_path / "answers.txt")
 
 
