@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +32,7 @@ def note(*words):
 
 
 def unweighted(rows, losses, budget, seed):
-    return replace(plain(rows, losses, budget, seed), weights=None)
+    return cs.baselines.k_center(rows, budget, seed=seed, progress=False)
 
 
 def chatty(rows, losses, budget, seed):

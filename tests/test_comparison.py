@@ -490,7 +490,7 @@ def mine(rows, losses, budget, seed):
         ('if __name__ == "__main__":', "None 2 2\n"),
         (
             "if True:",
-            'compare must stand under `if __name__ == "__main__":` in a script whose functions it uses. 0 2\n',
+            'compare_methods must stand under `if __name__ == "__main__":` in a script whose functions it uses. 0 2\n',
         ),
     ],
 )

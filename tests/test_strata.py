@@ -321,7 +321,7 @@ def test_a_column_of_the_table(tmp_path):
         cs.cluster(table, 9, strata="gaps")
     with pytest.raises(InputError, match="strata must be one label per row, or one of the columns"):
         cs.cluster(table, 9, strata="absent")
-    with pytest.raises(InputError, match="strata must be a column of whole numbers or texts; got 'embedding'"):
+    with pytest.raises(InputError, match="strata must be a column of texts or whole numbers; got 'embedding'"):
         cs.cluster(table, 9, strata="embedding")
 
 

@@ -12,6 +12,8 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+# Options that belong to opening rows, and that people look for elsewhere.
+READING = ("column", "columns", "exclude_columns", "id_column", "ids", "standardize", "target")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -53,6 +55,10 @@ def named_options(function: Callable[P, T]) -> Callable[P, T]:
 
 def unknown_option(function: str, name: str, known: Sequence[str]) -> NoReturn:
     """Refuse an option that a function does not have."""
+    if name in READING:
+        raise InputError(
+            f"{function} has no option {name}; open the rows with it first: cs.open_rows(rows, {name}=...)."
+        )
     close = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}."
     raise InputError(f"{function} has no option {name}; {hint}")

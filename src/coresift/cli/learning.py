@@ -11,8 +11,8 @@ import typer
 import coresift as cs
 from coresift.checks import InputError
 from coresift.cli.app import app
-from coresift.cli.files import check_out
-from coresift.cli.flags import Column, IdColumn, RowsPath, Seed
+from coresift.cli.files import check_out, open_source
+from coresift.cli.flags import Column, ExcludeColumn, IdColumn, RowsPath, Seed, Standardize
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs
 from coresift.cli.showing import tell
 from coresift.learning import AUDIT, ROUNDS, LearningRun
@@ -25,12 +25,18 @@ NAME = "active-learning"
 # What a file of rows to label has of its own; such columns of the user's table get another name.
 OWN = ("row", "id", "label")
 
-verbs = typer.Typer(
-    help="Label rows in rounds, those first from which a model learns most.",
-    rich_markup_mode=None,
-    no_args_is_help=True,
-)
+verbs = typer.Typer(rich_markup_mode=None)
 app.add_typer(verbs, name=NAME)
+
+
+@verbs.callback(invoke_without_command=True)
+def about(context: typer.Context) -> None:
+    """Label rows in rounds, those first from which a model learns most.
+
+    Example: coresift active-learning start embeddings.npy --table texts.csv --budget 300
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def start(
@@ -54,6 +60,8 @@ def start(
     seed: Seed = 0,
     column: Column = None,
     id_column: IdColumn = None,
+    exclude_column: ExcludeColumn = None,
+    standardize: Standardize = False,
 ) -> Arguments:
     """Start to label rows in rounds.
 
@@ -75,6 +83,8 @@ def start(
         "seed": seed,
         "column": column,
         "id_column": id_column,
+        "exclude_column": exclude_column,
+        "standardize": standardize,
     }
 
 
@@ -84,17 +94,36 @@ def _absolute(rows: str) -> str:
 
 def _open(arguments: Arguments, state: Path) -> LearningRun:
     options = {name: arguments[name] for name in ("rounds", "audit", "classes", "numeric", "seed")}
-    rows = cs.open_rows(arguments["rows"], column=arguments["column"], id_column=arguments["id_column"])
+    rows = _rows(arguments)
     if arguments["table"] is not None:
         take(arguments["table"], np.zeros(0, np.int64), rows.n)  # refuses another table before anyone labels
     return cs.active_learning(rows, arguments["budget"], state=state, arguments=arguments, **options)
+
+
+def _source(arguments: Arguments) -> Any:
+    return arguments["table"] or arguments["rows"]
+
+
+def _rows(arguments: Arguments) -> cs.rows.Rows:
+    """Open the rows; a column of labels is never a feature."""
+    options = {name: arguments[name] for name in ("column", "id_column", "exclude_column", "standardize")}
+    rows = open_source(arguments["rows"], **options)
+    if rows.columns is None or "label" not in rows.columns:
+        return rows
+    options["exclude_column"] = [*(options["exclude_column"] or ()), "label"]
+    return open_source(arguments["rows"], **options)
 
 
 def _columns(arguments: Arguments, ids: Ints, n: int) -> Any:
     """Return the table's own columns of these rows, without embeddings; None if there are no others."""
     import pyarrow as pa
 
-    shown = take(arguments["table"] or arguments["rows"], ids, n)
+    rows = _rows(arguments)
+    shown = (
+        rows.table.take(ids)
+        if arguments["table"] is None and rows.table is not None
+        else take(_source(arguments), ids, n)
+    )
     names = [name for name in shown.column_names if name != FEATURES and not _nested(shown.schema.field(name).type)]
     columns = {f"table_{name}" if name in OWN else name: shown[name] for name in names if name != "id"}
     return pa.table(columns) if columns else None

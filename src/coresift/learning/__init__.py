@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from coresift.audits import Audit
-from coresift.checks import refuse
+from coresift.checks import named_options, refuse
 from coresift.engine import Engine
 from coresift.learning.journal import Learned
 from coresift.learning.judging import Head, Probabilities
@@ -24,6 +24,7 @@ from coresift.types import Frame, Provenance, digest
 __all__ = ["AUDIT", "ROUNDS", "Audit", "Head", "Learned", "LearningRun", "active_learning", "complete", "steps"]
 
 
+@named_options
 def active_learning(
     rows: Any,
     budget: int,

@@ -155,9 +155,12 @@ class Selection(Value):
             >>> len(picked.take(list("abcdefghijklmnopqrst")))
             3
         """
-        length = table.num_rows if hasattr(table, "num_rows") else len(table)
+        matrix = hasattr(table, "block_rows")  # what `open_rows` returns
+        length = table.n if matrix else table.num_rows if hasattr(table, "num_rows") else len(table)
         if length != self.n:
             raise InputError(f"table must have all {self.n} rows that were selected from; got {length} rows.")
+        if matrix:
+            return table.take(self.ids)
         if hasattr(table, "iloc"):  # pandas; its index is no row number
             return table.iloc[self.ids]
         if hasattr(table, "select") and hasattr(table, "features"):  # datasets
@@ -261,6 +264,9 @@ class LearningSelection(Selection):
         if len(kinds) > 1:
             same = tuple(None if label is None else str(label) for label in self.labels)
             object.__setattr__(self, "labels", same)
+
+    def _weights(self) -> dict[str, Any]:
+        return {"label": list(self.labels)}
 
     def __repr__(self) -> str:
         count = sum(label is not None for label in self.labels)
