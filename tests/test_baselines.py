@@ -121,6 +121,7 @@ def test_given_rows_come_out_and_excluded_ones_do_not(name, rows):
 SEE_ALL = {"cluster-stratified", "length-matched"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - SEE_ALL))
 def test_excluded_rows_might_as_well_not_be_there(name, rows):
     """Only methods that draw by chance, or cluster with the seed, may see other random numbers."""
@@ -460,6 +461,7 @@ def test_k_center_on_a_grid_covers_as_well_as_plain_loops(data):
     assert radius(picked.ids) <= 2 * radius(expected) + 1e-6
 
 
+@pytest.mark.slow
 def test_diversity_takes_the_row_nearest_to_each_center(rows):
     picked = cs.baselines.diversity(rows, 30, seed=3)
     centers = cs.cluster(rows, 30, seed=3).free_centers
@@ -482,6 +484,7 @@ def plain_herding(rows, budget, width, chosen, reference):
     return chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [[], [3, 60]])
 def test_kernel_herding_is_that_of_plain_loops(given):
     rows = np.random.default_rng(10).normal(size=(90, 3)).astype(np.float32) - 30

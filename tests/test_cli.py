@@ -381,6 +381,7 @@ def test_plan_says_what_select_then_asks(run, data):
     assert re.search(rf"losses to estimate the total loss +{len(picked)}\b", shown)
 
 
+@pytest.mark.slow
 def test_diagnose_gives_its_verdict_first_and_counts_what_it_asks(run, data):
     options = ("--budget", BUDGET, "--seed", 3, "--probes", 60)
     shown = succeeded(run("diagnose", "rows.npy", "--losses", "losses.csv", *options, "--holder", 0.2, "--power", 1))
@@ -399,6 +400,7 @@ def test_diagnose_gives_its_verdict_first_and_counts_what_it_asks(run, data):
     assert proxied.count("distance^") == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["rows.npy", "rows.parquet"])
 def test_a_diagnosis_in_steps_is_that_in_one_go(run, data, table):
     options = (table, "--budget", BUDGET, "--probes", 60, "--strata", "losses.csv:kind", "--power", 1, "--holder", 0.2)
@@ -425,6 +427,7 @@ def test_diagnose_and_plan_take_what_select_takes(run, data):
     assert told["losses_asked"] == cs.plan(ROWS, BUDGET, **parts).losses_asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["lines", "csv", "parquet", "selection"])
 def test_given_and_excluded_rows_come_from_files(run, data, form):
     given, exclude = [7, 300, 12], list(range(20, 40))
@@ -451,6 +454,7 @@ def test_given_and_excluded_rows_come_from_files(run, data, form):
     assert picked.population == N - len(exclude)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["lines", "csv", "jsonl", "selection"])
 def test_given_and_excluded_rows_can_be_ids(run, data, form):
     given, exclude = [7, 300, 12], [20, 21, 22]
@@ -520,6 +524,7 @@ def test_an_embedding_is_not_shown_to_those_who_answer(run, data):
     assert pa.csv.read_csv("ask.csv").column_names == ["row", "id"]
 
 
+@pytest.mark.slow
 def test_very_different_scales_are_hinted_at(run, data):
     wide = ROWS * [10_000, 1, 1, 1]
     _write("wide.csv", {f"x{place}": wide[:, place].tolist() for place in range(D)})
@@ -549,6 +554,7 @@ def test_a_report_finds_the_texts_in_the_selection_itself(run, data):
     assert all(f"text number {row}" in page for row in cs.load("picked.parquet").ids)
 
 
+@pytest.mark.slow
 def test_a_file_that_lacks_rows_is_explained(run, data):
     rows = cs.select(ROWS, LOSSES, BUDGET).ids[:5]
     pa.csv.write_csv(pa.table({"row": rows, "loss": LOSSES[rows]}), "few.csv")
@@ -633,6 +639,7 @@ def test_the_label_is_never_a_feature(run, data):
     assert told["columns"] == ["x0", "x1", "x2"]
 
 
+@pytest.mark.slow
 def test_regression_on_a_table_with_its_own_labels_and_ids(run, data):
     columns = {"id": IDS, **{f"x{place}": ROWS[:, place] for place in range(D)}, "price": TARGETS}
     pa.parquet.write_table(pa.table(columns), "table.parquet")
@@ -657,6 +664,7 @@ def test_regression_in_paper_mode_says_what_it_can_never_draw(run, data):
     assert (reason, count) == ("labels", N // 10 + len(cs.load("picked.parquet")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
 def test_own_ids_travel_from_ask_to_estimate(run, data, suffix):
     options = ("rows.parquet", "--budget", BUDGET, "--seed", 1)
@@ -1044,6 +1052,7 @@ def snapshot(folder):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSALS)
 def test_bad_input_is_one_sentence_and_leaves_every_file_as_it_was(run, traps, case, monkeypatch):
     monkeypatch.chdir(traps)
@@ -1134,6 +1143,7 @@ def test_warnings_that_are_to_be_errors_are_still_warnings(data):
     assert err.decode().startswith("Warning: Asked for 800 clusters")
 
 
+@pytest.mark.slow
 def test_no_terminal_command_of_the_data_reaches_the_terminal(run, data):
     evil = "\x1b]0;owned\x07 \x9b31m \u202eok\nError"
     _write(

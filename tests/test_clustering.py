@@ -330,6 +330,7 @@ class Stages(Progress):
         self.names.append(stage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [50, SMALLEST_SAMPLE + 5000])
 @pytest.mark.parametrize(
     ("value", "says"),
@@ -460,6 +461,7 @@ def test_learning_from_a_sample_costs_little(z, monkeypatch):
     assert sampled.free_cost <= 1.05 * cluster(rows, 40, z=z).free_cost
 
 
+@pytest.mark.slow
 def test_rows_that_the_sample_missed_become_centers_where_centers_are_left():
     rows = np.zeros((SMALLEST_SAMPLE * 4, 2), np.float32)
     rows[::5000] = blobs(len(rows[::5000]), 2, 3, seed=0)

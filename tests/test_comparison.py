@@ -243,6 +243,7 @@ def test_differences_are_of_equal_seeds_and_leave_out_what_is_missing():
     assert differences(own, other, judged) == [0.25, 0.125]
 
 
+@pytest.mark.slow
 def test_the_standard_error_of_the_root_mean_square_is_right():
     rng = np.random.default_rng(5)
     roots = [summarize(made_up(rng.normal(size=200)), ["a"], [10], "a", judged)[0].rmse for _ in range(400)]

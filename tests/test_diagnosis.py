@@ -164,6 +164,7 @@ def test_spread_terms_of_equal_weights_are_the_sample_variance():
     assert spread_terms(values, np.ones(9), np.zeros(9, int)).sum() == pytest.approx(9 * values.var(ddof=1))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=30, unique=False).map(sorted))
 def test_no_stratum_has_one_row_and_whole_clusters_stay_together(labels):
     strata = join_lone(np.array(labels))

@@ -55,6 +55,7 @@ def test_every_block_runs(page, tmp_path, monkeypatch, capsys):
                 assert language in FOR_THE_EYE, f"{page.name} has a block of {language or 'no language'}"
 
 
+@pytest.mark.slow
 def test_the_blocks_of_the_readme_run(tmp_path, monkeypatch, capsys):
     """The README speaks of a model and of files that are the reader's; here are some."""
     monkeypatch.chdir(tmp_path)

@@ -62,6 +62,7 @@ def test_a_saved_recipe_makes_the_same_selection_again(tmp_path):
     assert cs.select(ROWS, LOSSES, 60, 3, recipe=loaded.recipe) == picked
 
 
+@pytest.mark.slow
 def test_diagnose_knows_classes():
     plain = cs.diagnose(ROWS, LOSSES, 60, 0, clusters=4)
     within = cs.diagnose(ROWS, LOSSES, 60, 0, clusters=4, strata=CLASS)

@@ -16,6 +16,7 @@ def problem():
     return rows, np.exp(rows[:, 0]) * rng.exponential(size=3_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", [cs.scores.Learned(), cs.scores.Portfolio()], ids=repr)
 @pytest.mark.parametrize("frame", [{}, {"given": [4]}, {"exclude": [1]}], ids=str)
 @pytest.mark.parametrize("kind", [cs.designs.Systematic, cs.designs.Pivotal])
@@ -47,6 +48,7 @@ def test_given_any_selection_the_expected_weights_are_known(kind, frame, score):
         np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_totals_are_unbiased_by_simulation(problem):
     """|z| < 4 over 300 seeds: a false alarm 6 times in 100,000."""
     rows, losses = problem
@@ -59,6 +61,7 @@ def test_totals_are_unbiased_by_simulation(problem):
     assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(300)
 
 
+@pytest.mark.slow
 def test_weights_follow_the_law_of_phases(problem, tmp_path):
     rows, losses = problem
     picked = cs.select(rows, losses, 100, given=[7, 9])
@@ -80,6 +83,7 @@ def test_weights_follow_the_law_of_phases(problem, tmp_path):
     assert again.ledger.asked == 500 - 2 + 2
 
 
+@pytest.mark.slow
 def test_a_grown_interval_is_as_narrow_as_a_fresh_one_and_covers(problem):
     """Over 60 seeds the mean widths differ by chance by some 3 %; 48 of 60 covered has a probability of 1 in 10,000."""
     rows, losses = problem
@@ -96,6 +100,7 @@ def test_a_grown_interval_is_as_narrow_as_a_fresh_one_and_covers(problem):
     assert covered > 48
 
 
+@pytest.mark.slow
 def test_what_cannot_grow_is_refused(problem):
     rows, losses = problem
     picked = cs.select(rows, losses, 100)

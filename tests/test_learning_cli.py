@@ -53,6 +53,7 @@ def fill_in(path, label=label_of):
     return lines
 
 
+@pytest.mark.slow
 def test_three_rounds_by_file(command, tmp_path):
     command("start", "rows.npy", "--table", "texts.csv", "--budget", 30, "--rounds", 3, "--out", "labeled.csv")
     for number, size in [(1, 6), (2, 12), (3, 12)]:
@@ -91,6 +92,7 @@ def test_other_files_and_rows_with_ids_of_their_own(command, suffix):
     assert command("tell", "run.state", "told.csv", "--json")["pending"] == 10
 
 
+@pytest.mark.slow
 def test_skips_corrections_and_classes(command):
     command("start", "rows.npy", "--budget", 10, "--rounds", 2, "--classes", "red, green,blue")
     command("ask", "run.state", "--out", "a.csv")

@@ -37,6 +37,7 @@ def flat(batches):
     return [row for batch in batches for row in batch]
 
 
+@pytest.mark.slow
 def test_all_rounds_by_a_callable_are_those_by_hand():
     rows, labels = problem()
     by_hand = cs.active_learning(rows, 60, rounds=3)
@@ -118,6 +119,7 @@ def test_a_run_is_opened_again_by_its_state_file(tmp_path):
         cs.active_learning(rows, 60, rounds=4, state=state).ask()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_correction_counts_from_the_next_batch_on_and_nothing_is_asked_twice(tmp_path, kept):
     rows, labels = problem()

@@ -51,6 +51,7 @@ def outcomes(design, pilot, frame):
         yield selection.finish(draft, answers, cs.types.Ledger()), probability
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", [{}, {"given": [4], "exclude": [1]}], ids=["plain", "given and excluded"])
 @pytest.mark.parametrize("pilot", [None, cs.pilots.Centers(keep=True)], ids=["no pilot", "centers"])
 @pytest.mark.parametrize("design", DESIGNS, ids=name)
@@ -208,6 +209,7 @@ def test_intervals_of_all_methods_cover_the_truth(problem, design):
     assert max(sizes["difference"], sizes["regression"]) < 0.8 * sizes["plain"]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(seed=st.integers(0, 10_000), data=st.data())
 def test_the_weighted_set_is_the_difference_from_the_centers(problem, seed, data):

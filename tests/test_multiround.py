@@ -175,6 +175,7 @@ def test_a_batch_takes_several_and_leaves_out_those_that_came_too_close():
     assert taken.tolist() == [0, 2]
 
 
+@pytest.mark.slow
 def test_many_blocks_and_threads_give_the_same(tmp_path):
     rows = np.random.default_rng(1).normal(size=(70_000, 16)).astype(np.float32)
     np.save(tmp_path / "rows.npy", rows)
@@ -301,6 +302,7 @@ def test_every_round_is_unbiased(parts):
     assert np.all(np.abs(errors) < 4.5 * totals.std(axis=0) / math.sqrt(seeds) + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("design", [cs.designs.Independent(), cs.designs.Systematic()], ids=repr)
 @pytest.mark.parametrize("keep", [False, True])

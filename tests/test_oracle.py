@@ -453,6 +453,7 @@ def test_a_path_that_is_no_table_is_refused_at_once(tmp_path):
 # The journal
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
 def test_losses_come_back_from_the_journal_to_the_last_bit(tmp_path_factory, values):
     path, values = tmp_path_factory.mktemp("journal") / "journal", np.array(values)

@@ -54,6 +54,7 @@ def weights_of(history, shares):
 SHARES = np.array([[0.2, 0.3, 0.5], [0.5, 0.5, 0], [0, 0, 1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4], [0.05, 0.2, 0.75]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", [Systematic(), Pivotal(), Poisson()], ids=lambda design: type(design).__name__)
 def test_every_row_weighs_1_on_average_over_three_phases(design):
     total, mass = np.zeros(LOSSES.size), 0.0

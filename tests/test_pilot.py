@@ -72,6 +72,7 @@ def test_equal_probabilities_and_a_large_part_of_the_rows_give_uniform_s_own_var
     assert variance == pytest.approx((1 - budget / n) / (budget / n), rel=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 30), st.integers(0, 20)), min_size=1, max_size=12), st.data())
 def test_dealing_stays_within_limits_and_sums_to_the_total(pairs, data):

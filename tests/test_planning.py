@@ -29,6 +29,7 @@ def test_what_is_planned_is_what_is_asked(budget):
     assert planned.seconds > ONCE + AFTERWARDS * len(ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [400, 4_000])
 def test_memory_is_enough_and_not_much_more(budget):
     """Whatever numpy takes at a time, besides the libraries."""

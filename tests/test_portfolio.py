@@ -127,6 +127,7 @@ def test_rows_stand_by_cluster_and_size(table):
         assert np.all(steps >= -1e-6) or np.all(steps <= 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame", [{}, {"given": [4]}, {"exclude": [1], "signals": np.arange(7.0)}], ids=str)
 @pytest.mark.parametrize(
     "design", [cs.designs.Systematic(), cs.designs.Pivotal(), cs.designs.Poisson()], ids=lambda one: type(one).__name__
@@ -138,6 +139,7 @@ def test_expected_weights_are_1_by_enumeration(monkeypatch, frame, design):
     np.testing.assert_allclose(expected_weights(monkeypatch, combination, frame, budget=4), expected, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_it_is_a_score_like_any_other(table):
     rows, noise, _ = table
     score = cs.scores.Portfolio(components=3)

@@ -73,6 +73,7 @@ def test_seen_rows_are_certain():
     assert (everything.low, everything.value, everything.high) == (0.5, 0.5, 0.5)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=40), st.floats(1, 50), st.floats(0, 0.2))
 def test_a_rate_stays_within_0_and_1_and_never_has_zero_width(values, weight, variance):
     weights = np.linspace(1, weight, len(values))
@@ -148,6 +149,7 @@ def covered(hits, taken, counts, truth):
     return good / RUNS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["anywhere", "least likely"])
 @pytest.mark.parametrize("design", ["equal", "unequal"])
 @pytest.mark.parametrize("rows", [200, 500, 2_000])

@@ -92,6 +92,7 @@ def test_exact_is_brute_force():
     assert found.free_cost == pytest.approx((distances**2).sum(), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("z", [1.0, 2.0, 2.5])
 def test_a_reduced_clustering_is_about_as_good_as_an_exact_one(z):
     rows = low_rank(6000, 96, 3)

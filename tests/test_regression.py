@@ -134,6 +134,7 @@ SCORES = [
 PILOTS = [None, cs.pilots.Centers(keep=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:x0 fits the labels")
 @pytest.mark.parametrize("pilot", PILOTS, ids=["by default", "medoids"])
 @pytest.mark.parametrize("score", SCORES, ids=str)
@@ -181,6 +182,7 @@ def test_the_squared_residuals_are_unbiased_in_simulation(score):
 # Our mode
 
 
+@pytest.mark.slow
 def test_the_budget_counts_medoids_and_draws_and_only_they_are_asked():
     A, b = problem(7, 1000, 4)
     labels = Labels(b)
@@ -330,6 +332,7 @@ def test_a_journal_keeps_labels_and_a_stopped_run_goes_on(tmp_path):
         cs.regression.select(A, cs.Oracle(second, journal=journal), 40, intercept=False)
 
 
+@pytest.mark.slow
 def test_without_labels_there_is_a_selection_to_label():
     A, b = problem(18, 300, 3)
     bare, found = cs.regression.select(A, None, 40), cs.regression.select(A, b, 40)

@@ -144,6 +144,7 @@ def join(rows: Rows) -> np.ndarray:
     return np.concatenate([block for _, block in blocks])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_blocks_rows_and_fingerprint(form: str, tmp_path: Path) -> None:
     rows = open_rows(FORMS[form](HALF.astype(np.float32), tmp_path))
@@ -163,6 +164,7 @@ def test_every_form_gives_the_same_blocks_rows_and_fingerprint(form: str, tmp_pa
     np.testing.assert_array_equal(unit.take(ids), join(unit)[ids])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("form", ["array", "npy", "Parquet, fixed lists", "Parquet, lists", "Arrow file", "dataset"])
 def test_floats_of_any_width_are_read(form: str, dtype: Any, tmp_path: Path) -> None:
@@ -573,6 +575,7 @@ def test_row_numbers_that_do_not_exist_are_refused() -> None:
                     ask(odd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "says"),
     [
@@ -644,6 +647,7 @@ def test_how_many_rows_a_table_reads_at_once(tmp_path: Path) -> None:
     assert open_rows(array).read_at_once == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["npy", "folder of shards", "Parquet, lists", "Arrow file", "Feather, compressed"])
 def test_rows_in_other_places_are_those_of_local_files(form: str, tmp_path: Path) -> None:
     """By URI, and on a filesystem of one's own."""

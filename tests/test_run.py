@@ -165,7 +165,7 @@ class Sessions(RuleBasedStateMachine):
 
 
 Sessions.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
-TestSessions = Sessions.TestCase
+TestSessions = pytest.mark.slow(Sessions.TestCase)
 
 
 # By hand, and with an oracle

@@ -53,6 +53,7 @@ def test_missing_classes_are_a_name_and_rare_ones_share_a_column():
     assert table.columns[:, -1].sum() == 10
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.floats(-1e9, 1e9), st.none(), st.text(max_size=3)), min_size=1, max_size=30))
 def test_tables_are_always_complete(values):
     try:

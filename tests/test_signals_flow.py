@@ -62,6 +62,7 @@ def test_missing_values_and_classes_are_allowed(problem):
     assert "hard is missing" in picked.provenance.lines()["signals"]
 
 
+@pytest.mark.slow
 def test_a_good_signal_makes_the_error_smaller(problem):
     rows, losses, hard = problem
     clustering = cs.cluster(rows, 15, seed=0)
@@ -73,6 +74,7 @@ def test_a_good_signal_makes_the_error_smaller(problem):
     assert error(signals=hard) < 0.8 * error()
 
 
+@pytest.mark.slow
 def test_rows_may_be_left_out(problem, tmp_path):
     _, losses, hard = problem
     pq.write_table(pa.table({"hard": hard}), tmp_path / "known.parquet")

@@ -101,6 +101,7 @@ def provenances(draw):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(selection=selections())
@@ -128,6 +129,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_loaded_selection_gives_the_same_intervals(tmp_path, suffix, design):
@@ -151,6 +153,7 @@ def test_an_empty_selection_is_a_selection(tmp_path, suffix):
         assert cs.load(cs.save(selection, tmp_path / f"empty{suffix}")) == selection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize(
     "column",
@@ -216,6 +219,7 @@ def test_a_clustering_loads_back_equal(tmp_path):
         assert cs.load(cs.save(clustering, tmp_path / "clusters.npz")) == clustering
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), n=st.integers(1, 12), d=st.integers(1, 3), z=ABOVE_ZERO)
 def test_any_clustering_loads_back_equal(tmp_path, data, n, d, z):
@@ -343,6 +347,7 @@ def refusal(path):
     return str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [*SUFFIXES, ".npz"])
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

@@ -97,6 +97,7 @@ def slow_twin(rows, labels, k, seed, monkeypatch):
     return centers, own, distances, shares
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [4, 11, 40])
 def test_each_class_has_the_clusters_that_it_has_by_itself(k, monkeypatch):
     found = cs.cluster(ROWS, k, seed=3, strata=CLASSES)
@@ -334,6 +335,7 @@ def test_more_classes_than_clusters_is_refused():
     assert str(caught.value) == "clusters must be at least 4, one for each class in strata; got 3."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
 def test_a_bad_row_is_named_by_its_own_number(value, monkeypatch):
     rows = ROWS.copy()
@@ -401,6 +403,7 @@ def test_strata_of_a_clustering_are_checked():
             cs.Clustering(**{**values, "strata": np.array(bad)})
 
 
+@pytest.mark.slow
 def test_the_sorted_order_keeps_classes_together_and_walks_each():
     clustering = cs.cluster(ROWS, 20, strata=CLASSES)
     order = snake(clustering)
@@ -522,6 +525,7 @@ def test_bad_classes_on_the_command_line_are_one_sentence(run, tmp_path):
     assert not (tmp_path / "clusters.npz").exists()
 
 
+@pytest.mark.slow
 def test_a_proxy_on_the_command_line(run, tmp_path):
     cheap = LOSSES * np.random.default_rng(3).uniform(0.5, 2, size=N)
     shuffled = np.random.default_rng(1).permutation(N)

@@ -198,6 +198,7 @@ def test_every_type_as_text(kind):
         assert "text must be a column of texts" in refusal(corpus.require_texts, "text", "x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("kind", TYPES)
 def test_every_type_as_a_column_of_the_table(kind, suffix, tmp_path):
@@ -228,6 +229,7 @@ def test_every_type_as_a_column_of_the_table(kind, suffix, tmp_path):
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=9)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(
@@ -332,6 +334,7 @@ def test_json_lines_of_many_pieces_agree_on_types(tmp_path, monkeypatch):
 FORMULAS = ["=1+1", "+1", "-1", "@x", "\t=", "\r", "'=1", "''@", "'", "-", "a=b", "=", '="a,b"', "", "\n=1"]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cells=st.lists(

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from conftest import HEAVY, ROOT, kind_of
+from tiers import HEAVY, ROOT, SLOW, kind_of
 
 LIBRARIES = {
     "coresift.models": "models",
@@ -40,7 +40,7 @@ def test_a_file_with_heavy_libraries_is_marked(path):
 
 
 def test_what_is_marked_is_there():
-    assert not [place for place in HEAVY if not (ROOT / place).exists()]
+    assert not [place for place in (*HEAVY, *SLOW) if not (ROOT / place).exists()]
 
 
 def test_marks_are_those_of_the_file_or_its_folder():

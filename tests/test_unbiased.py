@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from enumeration import Scripted, boxes
-from parts import DESIGNS, combinations, show
+from parts import DESIGNS, combinations, pairwise, show
 
 import coresift as cs
 from coresift import recipes, selection
@@ -46,10 +46,16 @@ def expected_weights(monkeypatch, combination, frame, budget, clustering=None):
     return total
 
 
-@pytest.mark.parametrize(
-    "frame", ["both", *(pytest.param(one, marks=pytest.mark.slow) for one in FRAMES if one != "both")]
-)
-@pytest.mark.parametrize("combination", list(combinations(len(TINY))), ids=show)
+def enumerated():
+    """Every combination in every frame; where rows are both given and excluded, pairs of parts are quick."""
+    quick = [show(one) for one in pairwise(len(TINY))]
+    for one in combinations(len(TINY)):
+        for frame in FRAMES:
+            mark = () if frame == "both" and show(one) in quick else pytest.mark.slow
+            yield pytest.param(one, frame, marks=mark, id=f"{show(one)}-{frame}")
+
+
+@pytest.mark.parametrize(("combination", "frame"), list(enumerated()))
 def test_expected_weight_is_one_by_enumeration(monkeypatch, combination, frame):
     expected = np.ones(len(TINY))
     expected[FRAMES[frame].get("exclude", [])] = 0
@@ -57,6 +63,7 @@ def test_expected_weight_is_one_by_enumeration(monkeypatch, combination, frame):
     np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1, 2, 3, 5, 6, 7])
 @pytest.mark.parametrize("design", DESIGNS[1:], ids=lambda design: type(design).__name__)
 def test_the_default_is_unbiased_for_every_budget(monkeypatch, budget, design):

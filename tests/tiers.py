@@ -1,0 +1,54 @@
+"""The tiers of tests: which files need heavy libraries, and how those are left out where nobody wants them."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+# Files that need libraries which take seconds to import. Each kind runs in one worker, so that only one imports them.
+HEAVY = {
+    "tests/test_browser.py": "browser",
+    "tests/test_models.py": "models",
+    "tests/test_models_cli.py": "models",
+    "tests/test_remote.py": "ray",
+    "tests/test_repro.py": "models",
+    "tests/test_sources.py": "models",
+    "tests/test_training.py": "models",
+    "tests/tiny_models.py": "models",
+    "src/coresift/models": "models",
+    "src/coresift/remote": "ray",
+}
+
+
+# Examples in docstrings that take long.
+SLOW = ("src/coresift/comparison", "src/coresift/testing")
+
+
+def kind_of(path):
+    """Return the marker of a heavy file, if it is one."""
+    return next((HEAVY[place] for place in places(path) if place in HEAVY), None)
+
+
+def places(path):
+    """Return a file's path and those of its folders, as they stand in the tables above."""
+    place = Path(path).relative_to(ROOT)
+    return [one.as_posix() for one in (place, *place.parents)]
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out files whose tests were deselected altogether: even to look at them would import their libraries."""
+    if collection_path.is_relative_to(ROOT) and f"not {kind_of(collection_path)}" in config.getoption("markexpr"):
+        return True
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the tests of heavy files, and slow examples."""
+    for item in items:
+        if any(place in SLOW for place in places(item.path)):
+            item.add_marker("slow")
+        kind = kind_of(item.path)
+        if kind:
+            item.add_marker(kind)
+            item.add_marker(pytest.mark.xdist_group(kind))
