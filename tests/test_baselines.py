@@ -96,6 +96,7 @@ def test_size_distinctness_weights_and_ledger(name, rows):
         assert total.value == pytest.approx(N, rel=0.35)
 
 
+@pytest.mark.slow
 @every
 def test_the_seed_decides_and_nothing_else(name, rows):
     first, again, other = (run(name, rows, 60, seed=seed) for seed in (3, 3, 4))
@@ -304,6 +305,7 @@ class Script:
         return self.numbers.random(size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "design", [cs.designs.Systematic(), cs.designs.Pivotal(), cs.designs.Independent(), cs.designs.Poisson()], ids=repr
 )
@@ -363,6 +365,7 @@ def plain_groups(rows, radius):
     return groups
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [3, 1024])
 def test_near_duplicates_are_those_of_plain_loops(monkeypatch, chunk):
     monkeypatch.setattr(duplicates, "CHUNK", chunk)
@@ -431,6 +434,7 @@ def plain_k_center(rows, budget, chosen):
     return chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_hand", [1, 5, 1024])
 @pytest.mark.parametrize("given", [[], [3, 60, 100]])
 def test_k_center_is_that_of_plain_loops(monkeypatch, at_hand, given):

@@ -273,6 +273,7 @@ def test_demo_with_extreme_budgets(run, budget):
     succeeded(run("demo", "--budget", budget))
 
 
+@pytest.mark.slow
 def test_cluster_writes_what_the_library_computes(run, data):
     shown = succeeded(run("cluster", "rows.npy", "-k", 7, "--z", 1, "--seed", 5, "--normalize", "--out", "c.npz"))
     assert cs.load("c.npz") == cs.cluster(ROWS, 7, z=1.0, seed=5, normalize=True)
@@ -475,6 +476,7 @@ def test_given_and_excluded_rows_can_be_ids(run, data, form):
     assert cs.load("cover.csv") == cs.cover("rows.parquet", BUDGET, given=given, exclude=exclude)
 
 
+@pytest.mark.slow
 def test_numbers_that_are_ids_and_row_numbers_of_other_rows_are_refused(run, data):
     columns = {"id": np.arange(N) + 1, **{f"x{place}": ROWS[:, place] for place in range(D)}}
     pa.parquet.write_table(pa.table(columns), "shifted.parquet")

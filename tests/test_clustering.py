@@ -288,6 +288,7 @@ def test_one_row():
     assert cluster(np.array([[5.0, 6.0]]), 1).centers.tolist() == [0]
 
 
+@pytest.mark.slow
 def test_rows_of_zeros_stay_where_they_are_when_normalized():
     rows = blobs(40, 3, 4, seed=6)
     rows[[3, 20]] = 0
@@ -300,6 +301,7 @@ def test_rows_of_zeros_stay_where_they_are_when_normalized():
     np.testing.assert_array_equal(cosine.labels, scaled.labels)
 
 
+@pytest.mark.slow
 def test_near_twins_far_from_zero_are_told_apart():
     rng = np.random.default_rng(0)
     rows = (100 + 1e-6 * np.arange(60)[:, None] + 1e-5 * rng.integers(0, 3, size=(60, 2))).astype(np.float32)
@@ -358,6 +360,7 @@ def test_the_first_bad_row_is_named_in_the_sample_or_not(n, value, says, z):
             cluster(spoiled, 3, z=z, normalize=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [40, SMALLEST_SAMPLE + 100])
 def test_a_power_that_no_number_can_hold_is_refused(n):
     rows = np.random.default_rng(0).normal(size=(n, 2)) * 1e15

@@ -55,6 +55,7 @@ def test_inclusion_is_the_twin_s(sizes, count):
         np.testing.assert_allclose(found, slow_inclusion(sizes, count), atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 400), st.integers(0, 2**32), st.sampled_from([Systematic(), Pivotal()]), st.floats(0, 4))
 def test_fixed_size_designs_give_exactly_the_size_in_distinct_rows(n, seed, design, spread):

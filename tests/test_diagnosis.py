@@ -50,6 +50,7 @@ def slow_share(losses, labels):
     return 1 - (within / degrees) / (sum((loss - mean) ** 2 for loss in losses) / (len(losses) - 1))
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(0, 100), st.sampled_from([0.0, 0.5, 1.0, 3.0])), min_size=1, max_size=30),
     st.sampled_from([0.5, 1.0, 2.0, 3.0]),
@@ -90,6 +91,7 @@ def test_violations_are_counted_off_the_centers():
     assert np.isnan(violations(gaps, np.zeros(4), z=2.0, holder=1.0).value)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 9), st.integers(0, 3)), min_size=2, max_size=20))
 def test_gaps_are_compared_with_every_other_probe_when_they_are_few(probes):
     losses, centers = np.array([loss for loss, _ in probes]), np.array([float(other) for _, other in probes])
@@ -240,6 +242,7 @@ def test_a_loss_in_half_a_percent_of_the_rows_cannot_be_told_from_200_probes():
     assert np.mean(np.array(seen) > 0) > 0.5
 
 
+@pytest.mark.slow
 def test_a_proxy_that_knows_the_loss_is_advised_and_one_that_does_not_is_not():
     rows, _, rng = grouped(5)
     losses = rng.exponential(size=N)
@@ -321,6 +324,7 @@ def test_every_row_is_probed_when_there_are_few_and_equally_often_when_there_are
     assert counts[clustering.centers].max() == 0
 
 
+@pytest.mark.slow
 def test_a_selection_goes_on_with_the_same_journal(tmp_path):
     rows, _, _ = grouped(0)
 
@@ -341,6 +345,7 @@ def test_a_selection_goes_on_with_the_same_journal(tmp_path):
     assert picked == cs.select(rows, rows[:, 0] ** 2, BUDGET, seed=1)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_diagnosis_whatever_the_threads():
     rows, _, rng = grouped(0)
     losses = rng.random(N)
@@ -361,6 +366,7 @@ def test_the_budget_follows_the_clusters_if_it_is_not_said():
     assert cs.diagnose(rows, losses, clusters=15).budget == 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

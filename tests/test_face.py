@@ -36,6 +36,7 @@ def test_older_names_are_gone(name):
         getattr(cs, name)
 
 
+@pytest.mark.slow
 def test_a_recipe_sets_defaults_and_arguments_override_it():
     recipe = cs.recipes.paper(holder=0.5)
     by_recipe = cs.select(ROWS, LOSSES, 60, 1, recipe=recipe)

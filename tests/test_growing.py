@@ -120,6 +120,7 @@ def test_what_cannot_grow_is_refused(problem):
         cs.grow(cs.select(rows, losses, 100, recipe=cs.recipes.paper(0.1)), losses, 200, rows=rows)
 
 
+@pytest.mark.slow
 def test_distances_alone_can_grow_too(problem):
     rows, losses = problem
     picked = cs.grow(cs.select(rows, budget=100), budget=300, rows=rows)

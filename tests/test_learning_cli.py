@@ -141,6 +141,7 @@ def page_of(run, tmp_path):
     return cs.report(run, tmp_path / "run.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_page_shows_rounds_audits_and_classes(tmp_path):
     rows = np.random.default_rng(0).normal(size=(400, 4)).astype(np.float32)
     labels = np.where(rows[:, 0] > 0, "<b>right</b>", "left").astype(object)

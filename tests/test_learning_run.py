@@ -57,6 +57,7 @@ def test_all_rounds_by_a_callable_are_those_by_hand():
     assert cs.active_learning(rows, 60, rounds=3, labels=labels, seed=1).complete() != selection
 
 
+@pytest.mark.slow
 def test_the_model_and_the_labels_are_those_so_far():
     rows, labels = problem()
     run = cs.active_learning(rows, 60, rounds=3)
@@ -226,6 +227,7 @@ def test_own_probabilities_as_a_list_that_grows():
     assert len(run.result) == 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
 @pytest.mark.parametrize("kind", [str, int, float, bool, "mixed"])
 def test_files_keep_labels_and_rounds(tmp_path, suffix, kind):

@@ -119,6 +119,7 @@ def regression_bias(draws):
     return mean - values.sum()
 
 
+@pytest.mark.slow
 def test_the_bias_of_the_regression_is_of_order_one_over_the_rows():
     biases = {draws: regression_bias(draws) for draws in (8, 16, 32)}
     assert 8 * biases[8] > 0.5  # it is biased

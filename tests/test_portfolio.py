@@ -71,6 +71,7 @@ def test_every_density_has_mean_1_over_the_open_rows(table):
     assert np.all(mixed.sizes >= 0.1 - 1e-12)
 
 
+@pytest.mark.slow
 def test_cluster_levels_and_fits_do_not_see_a_row_s_own_answer(table):
     rows, noise, _ = table
     first = known(evidence(noise, rows))
@@ -84,6 +85,7 @@ def test_cluster_levels_and_fits_do_not_see_a_row_s_own_answer(table):
     assert other < 2 * one
 
 
+@pytest.mark.slow
 def test_a_true_signal_takes_the_mixture_over(table):
     rows, noise, _ = table
     values = noise**3

@@ -91,6 +91,7 @@ def test_off_the_terminal_there_is_silence():
     assert (run.stdout, run.stderr) == ("Progress\n", "over\n")
 
 
+@pytest.mark.slow
 def test_an_unfinished_clustering_wipes_its_bar(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)

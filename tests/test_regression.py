@@ -309,6 +309,7 @@ def test_the_target_is_read_row_by_row_also_with_nulls_and_own_ids(tmp_path):
         cs.regression.select(rows, budget=4)
 
 
+@pytest.mark.slow
 def test_a_journal_keeps_labels_and_a_stopped_run_goes_on(tmp_path):
     A, b = problem(17, 300, 3)
     first = Labels(b)
@@ -361,6 +362,7 @@ def test_bad_labels_are_told_before_the_work_begins(monkeypatch):
 ASKING = [{}, {"score": cs.scores.LeverageMixture()}, {"score": cs.scores.Mixture()}, paper(np.inf)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*have probability 0")
 @pytest.mark.parametrize("options", ASKING, ids=["distance", "leverage", "mixture", "paper"])
 def test_ask_tells_which_labels_are_needed(options):
@@ -394,6 +396,7 @@ def test_the_fit_is_weighted_least_squares(seed, ridge, intercept):
     assert found.rank == 3
 
 
+@pytest.mark.slow
 def test_columns_that_repeat_others_share_and_constant_ones_have_no_coefficient():
     rng = np.random.default_rng(20)
     core = rng.normal(size=(400, 2)).astype(np.float32)

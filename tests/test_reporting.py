@@ -116,6 +116,7 @@ def test_cluster_lines_add_up(full, picked, clustering):
     assert mean == pytest.approx(full.estimate.total.value)
 
 
+@pytest.mark.slow
 def test_without_the_clustering_sizes_are_unbiased_estimates(clustering):
     """Mean over many seeds within five standard errors: a false alarm in less than one of 10,000 runs."""
     sizes = [facts_of(cs.select(ROWS, LOSSES, 120, seed, clusters=clustering)).clusters for seed in range(60)]
@@ -226,6 +227,7 @@ def test_shades_rise_with_counts_and_end_at_the_darkest():
     assert found[-1, -1] == 0
 
 
+@pytest.mark.slow
 def test_normalized_rows_are_mapped_as_they_were_clustered():
     picked = cs.select(ROWS, LOSSES, budget=50, normalize=True)
     unit = ROWS / np.linalg.norm(ROWS, axis=1, keepdims=True)
@@ -394,6 +396,7 @@ def test_the_code_on_the_page_makes_the_same_selection(combination):
     assert names["selection"] == picked
 
 
+@pytest.mark.slow
 def test_the_code_names_what_only_the_user_has():
     own = cs.cluster(ROWS, 9, seed=8)
     picked = cs.select(ROWS, LOSSES, 60, seed=3, clusters=own, given=[1, 2], exclude=[7])

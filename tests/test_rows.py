@@ -473,6 +473,7 @@ def test_unusable_files_are_refused(tmp_path: Path) -> None:
     assert "either .npy files or tables" in refused([tmp_path / "rows.npy", tmp_path / "rows.parquet"])
 
 
+@pytest.mark.slow
 def test_a_damaged_parquet_file_is_refused_while_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"e": lists(HALF, fixed)}), path)

@@ -510,6 +510,7 @@ def test_classes_from_a_column_of_the_rows(run):
     assert cs.load("picked.parquet") == cs.select("rows.parquet", None, 60, clusters=7, strata=CLASSES)
 
 
+@pytest.mark.slow
 def test_bad_classes_on_the_command_line_are_one_sentence(run, tmp_path):
     assert run("select", "rows.parquet", "--budget", 60, "--strata", "absent") == (
         "strata must be one label per row, or one of the columns 'id', 'embedding', 'kind'; got 'absent'."
@@ -541,6 +542,7 @@ def test_a_proxy_on_the_command_line(run, tmp_path):
     assert "select asks nothing" in run("start", "select", "rows.npy", "--budget", 50, "--proxy", "cheap.csv")
 
 
+@pytest.mark.slow
 def test_a_bad_proxy_is_one_sentence(run, tmp_path):
     common = ("select", "rows.npy", "--budget", 50, "--proxy")
     assert run(*common, "none.csv") == "There is no file none.csv."

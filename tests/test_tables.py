@@ -113,6 +113,7 @@ def test_the_list_of_types_is_complete():
     assert len(known - missing) >= 28
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TYPES)
 def test_every_type_as_id(kind, tmp_path):
     table = pa.table({"id": TYPES[kind], "e": LISTS})
@@ -486,6 +487,7 @@ def test_another_version_of_npy_is_not_guessed(tmp_path):
         assert "it has format 9.0, which is not known" in refusal(open_rows, source)
 
 
+@pytest.mark.slow
 def test_an_archive_that_would_grow_is_refused_before_it_does(tmp_path):
     path = cs.save(cs.cluster(ROWS, 3), tmp_path / "c.npz")
     with zipfile.ZipFile(path) as archive:

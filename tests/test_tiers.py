@@ -33,6 +33,7 @@ def places(name):
     return [place for place, letter in enumerate(name) if letter == "."]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "tests").glob("test_*.py")), ids=lambda path: path.stem)
 def test_a_file_with_heavy_libraries_is_marked(path):
     kinds = {LIBRARIES[name] for name in imported_at_once(path) if name in LIBRARIES}
