@@ -107,8 +107,8 @@ MUTATIONS = (
     Mutation(
         "1 − α left out of the variance",
         "estimation/intervals.py",
-        "else 1 - selection.share) * values",
-        "else 1) * values",
+        "carried = selection.carried(number) * values",
+        "carried = 1.0 * values",
     ),
     Mutation("variance inside clusters", "variance.py", "np.maximum(worth - 1, LEAST_WORTH - 1)", "worth"),
     Mutation("rows alone in their cluster", "variance.py", "LEAST_WORTH = 1.5", "LEAST_WORTH = 2.5"),
