@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo quick test docs lint types imports unit fast benchmarks wheel clean
+.PHONY: demo quick test docs lint types imports unit fast benchmarks release-check clean
 
 demo: .venv/core.stamp
 	$(BIN)/coresift demo
@@ -50,8 +50,15 @@ benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.plan
 	$(BIN)/python -m benchmarks.report
 
-wheel: .venv/dev.stamp
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+# What a release needs: sdist and wheel with valid metadata, and the demo in an environment that has the wheel alone.
+release-check: .venv/python.stamp
+	rm -rf dist .venv/release
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv .venv/release
+	.venv/release/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd .venv/release && bin/coresift --version && bin/coresift demo
 
 clean:
 	rm -rf .venv dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
