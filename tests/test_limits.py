@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import coresift as cs
+from coresift.assembly import Drawn, assemble
 from coresift.estimation.intervals import unit_of
-from coresift.selection import Drawn, assemble
 from coresift.types import Frame, Ledger, Provenance
 
 N = 10_000

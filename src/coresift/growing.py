@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from coresift.assembly import Drawn, warn_unreachable
 from coresift.checks import InputError, refuse, whole
 from coresift.components import leading_components
 from coresift.engine import Engine
@@ -26,7 +27,7 @@ from coresift.order import snake
 from coresift.progress import Progress, choose
 from coresift.recipes import Job, settle
 from coresift.rows import open_rows
-from coresift.selection import Drawn, Steps, make_clustering, warn_unreachable
+from coresift.selection import Steps, make_clustering
 from coresift.streams import Stream, generator
 from coresift.types import (
     ORIGINS,

@@ -1,16 +1,16 @@
-"""The whole flow: rows → clustering → pilot → scores → design → selection. Every selection is assembled here."""
+"""The whole flow: rows → clustering → pilot → scores → design → selection."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from coresift.assembly import Drawn, assemble, warn_unreachable
 from coresift.cache import cached
-from coresift.checks import CoresiftWarning, InputError, named_options
+from coresift.checks import InputError, named_options
 from coresift.clustering import cluster
 from coresift.components import leading_components
 from coresift.engine import Engine
@@ -21,10 +21,8 @@ from coresift.oracle import as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import EVEN_DRAW, Job, Options, check_options, settle
-from coresift.rows import Rows
 from coresift.streams import Stream, generator
 from coresift.types import (
-    ORIGINS,
     Bools,
     Clustering,
     Design,
@@ -33,7 +31,6 @@ from coresift.types import (
     Frame,
     Ints,
     Ledger,
-    Opaque,
     Pilot,
     PilotPlan,
     PilotSample,
@@ -42,7 +39,6 @@ from coresift.types import (
     Request,
     Score,
     Scores,
-    Selection,
     Singles,
     WeightedSelection,
 )
@@ -314,109 +310,3 @@ def _draw(draft: Draft, scores: Scores, left: Bools, count: int) -> tuple[Drawn,
     rng = generator(draft.job.seed, Stream.DRAW, *draft.stream)
     drawn, multiplicity = draft.job.design.draw(inclusion, rng)
     return Drawn(order[drawn], inclusion[drawn], multiplicity, draft.job.design), float(inclusion.min())
-
-
-def warn_unreachable(sizes: Floats, rule: str, *, stacklevel: int) -> None:
-    """Warn of rows that can never be drawn."""
-    unreachable = int(np.count_nonzero(sizes == 0))
-    if unreachable:
-        message = (
-            f"{unreachable} of {sizes.size} rows have probability 0 under {rule} and can never be drawn: "
-            "totals are unbiased only for values that are 0 there."
-        )
-        warnings.warn(message, CoresiftWarning, stacklevel=stacklevel)
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """The rows of one phase in draw order, the probability that each had, how often it was drawn, and by what."""
-
-    ids: Ints
-    inclusion: Floats
-    multiplicity: Ints
-    strategy: Pilot | Design | Opaque | None
-    origin: str = "drawn"
-
-
-def assemble(
-    rows: Rows,
-    frame: Frame,
-    phases: Sequence[Drawn],
-    *,
-    provenance: Provenance,
-    seed: int,
-    ledger: Ledger,
-    clustering: Clustering | None = None,
-    share: Floats | None = None,
-    losses: Floats | None = None,
-    holder: Floats | None = None,
-    least_inclusion: float = 0.0,
-) -> WeightedSelection:
-    """Bring given rows and the phases together, in the order of the rows, with their weights.
-
-    Without a clustering a row belongs to no cluster; `share` and `losses` have one number for each of all n rows.
-    """
-    given = Drawn(frame.given, np.ones(frame.given.size), np.ones(frame.given.size, np.int64), None, "given")
-    sources = (given, *phases)
-    sizes = [source.ids.size for source in sources]
-    ids = np.concatenate([source.ids for source in sources])
-    sort = np.argsort(ids, kind="stable")
-    ids, phase = ids[sort], np.repeat(np.arange(len(sources)), sizes)[sort]
-    inclusion = np.concatenate([source.inclusion for source in sources])[sort]
-    multiplicity = np.concatenate([source.multiplicity for source in sources])[sort]
-    carried = np.zeros(ids.size) if share is None else share[ids]
-    names = rows.names(ids)
-    return WeightedSelection(
-        ids=ids,
-        weights=weigh(phase, inclusion, carried, multiplicity),
-        inclusion=inclusion,
-        share=carried,
-        clusters=np.full(ids.size, -1) if clustering is None else clustering.labels[ids],
-        distances=np.zeros(ids.size, np.float32) if clustering is None else clustering.distances[ids],
-        origin=np.array([ORIGINS.index(source.origin) for source in sources])[phase],
-        phase=phase.astype(np.uint8),
-        order=np.concatenate([np.arange(size) for size in sizes])[sort],
-        multiplicity=multiplicity,
-        losses=np.full(ids.size, np.nan) if losses is None else losses[ids],
-        n=frame.n,
-        population=frame.population,
-        seed=seed,
-        z=2.0 if clustering is None else clustering.z,
-        phases=tuple(drawn.strategy if drawn.ids.size else None for drawn in phases),
-        provenance=provenance,
-        ledger=ledger,
-        holder=np.zeros(0) if holder is None else holder,
-        names=None if names is None else tuple(names),
-        least_inclusion=least_inclusion,
-    )
-
-
-def assemble_chosen(
-    rows: Rows, frame: Frame, ids: Ints, *, provenance: Provenance, seed: int, ledger: Ledger
-) -> Selection:
-    """Bring given rows and rows that were chosen, not drawn, together: they have no weights."""
-    both = np.concatenate([frame.given, ids])
-    sort = np.argsort(both, kind="stable")
-    origin = np.repeat([ORIGINS.index("given"), ORIGINS.index("drawn")], [frame.given.size, ids.size])
-    names = rows.names(both[sort])
-    return Selection(
-        ids=both[sort],
-        origin=origin[sort],
-        order=np.concatenate([np.arange(frame.given.size), np.arange(ids.size)])[sort],
-        clusters=np.full(both.size, -1),
-        distances=np.zeros(both.size, np.float32),
-        losses=np.full(both.size, np.nan),
-        n=frame.n,
-        population=frame.population,
-        seed=seed,
-        provenance=provenance,
-        ledger=ledger,
-        names=None if names is None else tuple(names),
-    )
-
-
-def weigh(phase: Ints, inclusion: Floats, share: Floats, multiplicity: Ints) -> Floats:
-    """Return the one law of weights: 1 for given rows, 1 − α + α/π₁ in the pilot, count·(1 − α)/π₂ in the draw."""
-    pilot = 1 - share + share / inclusion
-    drawn = multiplicity * (1 - share) / inclusion
-    return np.select([phase == 0, phase == 1], [np.ones(phase.size), pilot], drawn)

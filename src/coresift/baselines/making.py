@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from coresift.assembly import Drawn, assemble, assemble_chosen, warn_unreachable
 from coresift.checks import InputError, refuse, row_numbers, whole
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress, choose
 from coresift.recipes import EVEN_DRAW
 from coresift.rows import Rows, open_rows
 from coresift.rows.base import Block
-from coresift.selection import Drawn, assemble, assemble_chosen, warn_unreachable
 from coresift.streams import Stream, generator
 from coresift.types import (
     Clustering,

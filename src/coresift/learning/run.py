@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from coresift.assembly import assemble_chosen
 from coresift.audits import Audit
 from coresift.learning.questions import LabelQuestion
 from coresift.learning.steps import Course, Task
 from coresift.oracle import Oracle
 from coresift.oracle.requests import Job
 from coresift.oracle.run import Run
-from coresift.selection import assemble_chosen
 from coresift.types import Frame, Ints, LearningSelection, Provenance, Selection
 
 

@@ -1,5 +1,6 @@
 """What flows from step to step: small immutable values over read-only arrays, checked when made."""
 
+from coresift.types.estimates import Estimate, Interval
 from coresift.types.flow import (
     ORIGINS,
     Clustering,
@@ -11,16 +12,8 @@ from coresift.types.flow import (
     Request,
     Scores,
 )
-from coresift.types.results import (
-    CoverSelection,
-    Estimate,
-    Interval,
-    LearningSelection,
-    Ledger,
-    Provenance,
-    Selection,
-    WeightedSelection,
-)
+from coresift.types.provenance import Ledger, Provenance
+from coresift.types.selections import CoverSelection, LearningSelection, Selection, WeightedSelection
 from coresift.types.signals import SignalTable
 from coresift.types.strategies import (
     ESTIMATES,

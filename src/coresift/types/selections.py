@@ -1,8 +1,7 @@
-"""What comes out: selections, what they were made of and by, and estimates from them."""
+"""What comes out of the jobs that choose rows: selections, with weights, labels or representatives."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,79 +10,13 @@ from numpy.typing import NDArray
 
 from coresift.checks import InputError
 from coresift.notebook import card
-from coresift.types.flow import ORIGINS, Recipe, Request
+from coresift.types.flow import ORIGINS, Recipe
+from coresift.types.provenance import Ledger, Provenance
 from coresift.types.strategies import Design, Opaque, Pilot
 from coresift.types.values import Floats, Ints, Singles, Value, freeze
 
 # How many phases a selection has before it grows: a pilot and a draw.
 MOST_PHASES = 2
-
-
-@dataclass(frozen=True)
-class Ledger:
-    """How many losses were asked: one entry (round, reason, rows) each, whoever answered them."""
-
-    entries: tuple[tuple[int, str, int], ...] = ()
-
-    @classmethod
-    def of(cls, requests: Sequence[Request]) -> Ledger:
-        """Count the rows that each request asked for the first time."""
-        entries, seen = [], np.zeros(0, np.int64)
-        for request in requests:
-            new = np.setdiff1d(request.ids, seen)
-            seen = np.concatenate([seen, new])
-            entries += [(request.round, request.reason, int(new.size))] if new.size else []
-        return cls(tuple(entries))
-
-    @property
-    def asked(self) -> int:
-        """How many losses were asked in all; a row whose loss has changed counts again."""
-        return sum(rows for _, _, rows in self.entries)
-
-
-@dataclass(frozen=True, eq=False)
-class Provenance(Value):
-    """What a selection was made by, so that it can be checked, repeated and reported.
-
-    Attributes:
-        job: The function that made it: "select", "rounds", "regression", or the name of a baseline.
-        budget: How many rows were asked for.
-        recipe: How it was made, completed; None for baselines.
-        frame: Of which rows: counts and digests, as `Frame.record` gives them.
-        clustering_seed: The seed of the clustering, where there was one.
-        options: What the job has besides, as text.
-    """
-
-    job: str
-    budget: int
-    recipe: Recipe | None
-    frame: Mapping[str, Any]
-    clustering_seed: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "frame", dict(self.frame))
-        object.__setattr__(self, "options", dict(self.options))
-
-    def lines(self) -> dict[str, str]:
-        """Return everything as names and texts, for pages, and to tell one run from another."""
-        lines = {"made by": self.job, "budget": str(self.budget)}
-        if self.recipe is not None:
-            lines["clusters"] = f"{self.recipe.clusters}, seed {self.clustering_seed}"
-            lines |= {"z": repr(self.recipe.z), "normalize": repr(self.recipe.normalize)}
-            lines |= {name: repr(getattr(self.recipe, name)) for name in ("pilot", "score", "design")}
-        lines |= {name: _counted(self.frame.get(name)) for name in ("given", "exclude")}
-        if "strata" in self.frame:
-            classes = self.frame["strata"]
-            lines["strata"] = f"{classes['classes']} classes, digest {classes['digest']}"
-        if "signals" in self.frame:
-            known = self.frame["signals"]
-            lines["signals"] = f"{', '.join(known['names'])}, digest {known['digest']}"
-        return lines | dict(self.options)
-
-
-def _counted(record: Mapping[str, Any] | None) -> str:
-    return "no rows" if record is None else f"{record['count']} rows, digest {record['digest']}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -359,41 +292,3 @@ class WeightedSelection(Selection):
             lines.append(("weights", f"{self.weights.min():,.3g} to {self.weights.max():,.3g}"))
             lines.append(("effective sample size", f"{self.effective_size:,.0f} rows of equal weight"))
         return [*lines, ("seed", str(self.seed))]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A number with its standard error and confidence interval."""
-
-    value: float
-    low: float
-    high: float
-    standard_error: float
-
-    def __str__(self) -> str:
-        return f"{self.value:,.6g} [{self.low:,.6g}, {self.high:,.6g}]"
-
-
-@dataclass(frozen=True, repr=False)
-class Estimate:
-    """A total and a mean over all rows, with intervals, how they were made and what they rest on."""
-
-    total: Interval
-    mean: Interval
-    confidence: float
-    effective_size: float
-    method: str
-    assumption: str
-    warnings: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        told = f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
-        return f"Estimate(total={self.total}, mean={self.mean}, {100 * self.confidence:g}% intervals{told})"
-
-    def _repr_html_(self) -> str:
-        def shown(found: Interval) -> str:
-            return f"{found.value:,.6g}, from {found.low:,.6g} to {found.high:,.6g}"
-
-        lines = [("total", shown(self.total)), ("mean", shown(self.mean))]
-        lines.append(("rests on", f"{self.effective_size:,.0f} rows of equal weight; {self.method}"))
-        return card(f"Estimate with {100 * self.confidence:g}% intervals", lines, self.warnings)

@@ -1,0 +1,45 @@
+"""What estimates return: numbers with intervals, and what they rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coresift.notebook import card
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with its standard error and confidence interval."""
+
+    value: float
+    low: float
+    high: float
+    standard_error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:,.6g} [{self.low:,.6g}, {self.high:,.6g}]"
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate:
+    """A total and a mean over all rows, with intervals, how they were made and what they rest on."""
+
+    total: Interval
+    mean: Interval
+    confidence: float
+    effective_size: float
+    method: str
+    assumption: str
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        told = f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
+        return f"Estimate(total={self.total}, mean={self.mean}, {100 * self.confidence:g}% intervals{told})"
+
+    def _repr_html_(self) -> str:
+        def shown(found: Interval) -> str:
+            return f"{found.value:,.6g}, from {found.low:,.6g} to {found.high:,.6g}"
+
+        lines = [("total", shown(self.total)), ("mean", shown(self.mean))]
+        lines.append(("rests on", f"{self.effective_size:,.0f} rows of equal weight; {self.method}"))
+        return card(f"Estimate with {100 * self.confidence:g}% intervals", lines, self.warnings)
