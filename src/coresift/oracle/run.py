@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from coresift.checks import InputError, LossError, refuse, whole
+from coresift.checks import AnswerError, InputError, refuse, whole
 from coresift.oracle import Oracle, Source, as_oracle
 from coresift.oracle.asking import MaxCostError
 from coresift.oracle.book import Book
@@ -145,7 +145,7 @@ class Run(Generic[R]):
 
         Raises:
             InputError: A row was not asked, or has another answer already.
-            LossError: An answer cannot be used.
+            AnswerError: An answer cannot be used.
         """
         with self._lock:
             pending = set(self._driver.pending().tolist())
@@ -198,7 +198,7 @@ class Run(Generic[R]):
             pending = self._driver.pending().size
             if self._driver.returned:
                 return self._driver.returned[0]
-            raise LossError(f"The run has no result yet: {pending} rows have to be answered first.")
+            raise AnswerError(f"The run has no result yet: {pending} rows have to be answered first.")
 
     @property
     def finished(self) -> bool:
