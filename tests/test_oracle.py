@@ -346,10 +346,12 @@ def test_a_file_answers_by_the_ids_of_the_table_and_ignores_what_else_it_has(tmp
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_row_numbers_are_preferred_and_names_without_ids_mean_row_numbers(tmp_path, suffix):
+def test_row_numbers_and_ids_must_agree_and_names_without_ids_mean_row_numbers(tmp_path, suffix):
     columns = {"id": [f"own {row}" for row in range(60)], "row": list(range(60)), "loss": LOSSES.tolist()}
     path = write(tmp_path / f"answers{suffix}", columns)
-    assert np.array_equal(ask(path, names=lambda rows: [f"own {59 - row}" for row in rows]), LOSSES[ROWS])
+    assert np.array_equal(ask(path, names=lambda rows: [f"own {row}" for row in rows]), LOSSES[ROWS])
+    with pytest.raises(InputError, match="must have the id of each row beside its number; row 2 has the id own 57"):
+        ask(path, names=lambda rows: [f"own {59 - row}" for row in rows])
     path = write(tmp_path / f"numbers{suffix}", {"id": list(range(60)), "loss": LOSSES.tolist()})
     assert np.array_equal(ask(path, names=lambda rows: None), LOSSES[ROWS])
 

@@ -213,13 +213,13 @@ def test_rows_by_the_ids_of_the_table():
         run.tell(["q99"], [0.5], as_ids=True)
     with pytest.raises(AnswerError, match=r"answers must be finite and at least 0; row q.* has nan"):
         run.tell(run.ask(as_ids=True)[:1], [np.nan], as_ids=True)
-    with pytest.raises(InputError, match="needs a table that has ids of its own"):
+    with pytest.raises(InputError, match="row numbers, since the rows have no ids of their own"):
         Run(job, N).ask(as_ids=True)
     with pytest.raises(InputError, match="The id x stands for several rows"):
         Run(job, N, names=lambda rows: ["x" for _ in rows]).tell(["x"], [0.5], as_ids=True)
 
 
-@pytest.mark.parametrize("ids", [[0.5], ["0"], [[0], [1]], 3, [[0], [1, 2]]])
+@pytest.mark.parametrize("ids", [[0.5], [None], [[0], [1]], 3, [[0], [1, 2]]])
 def test_what_is_no_list_of_row_numbers_is_refused(ids):
     with pytest.raises(InputError, match=r"^ids must be a list of row numbers"):
         Run(job, N).tell(ids, [0.5])

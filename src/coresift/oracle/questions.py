@@ -25,7 +25,7 @@ class Question:
         column: The name of their column in files.
         signed: Whether a number may be negative.
         numeric: Whether answers are finite numbers (the job gets a float array). Otherwise they are labels: texts,
-            numbers, or None for "cannot tell" (the job gets an object array).
+            numbers, or None for "cannot tell" (the job gets an object array). NaN is no answer of either kind.
 
     Examples:
         >>> LOSS.read([0.5, float("nan")], np.array([7, 3]))
@@ -177,8 +177,8 @@ def _label(value: Any) -> Any:
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, float):
-        return None if math.isnan(value) else value if math.isfinite(value) else _BAD
-    return None if type(value).__name__ in ("NAType", "NaTType") else _BAD
+        return value if math.isfinite(value) else _BAD
+    return _BAD  # also the missing value of pandas, which may mean "not yet" as well as "cannot tell"
 
 
 def _objects(values: Sequence[Any]) -> NDArray[Any]:

@@ -21,6 +21,7 @@ from coresift.oracle.requests import Job
 from coresift.oracle.sources import Names
 from coresift.oracle.stepping import Driver
 from coresift.progress import Progress
+from coresift.rows.numbering import ids_in
 from coresift.types import Ints, Ledger
 
 R = TypeVar("R")
@@ -137,11 +138,11 @@ class Run(Generic[R]):
         Either all answers of a call are kept or, if one of them cannot be used, none.
 
         Args:
-            ids: Row numbers, or with `as_ids` the table's own ids.
-            answers: One for each of them. Where labels are asked, None means "cannot tell".
+            ids: Row numbers as whole numbers, or the table's own ids as texts.
+            answers: One for each of them. Where labels are asked, None means "cannot tell"; NaN is no answer.
             correct: Whether a row that has another answer already gets this one; the job then runs anew, and what it
                 asks differently is asked anew.
-            as_ids: Whether `ids` are the table's own.
+            as_ids: Whether whole numbers are the table's own ids too.
 
         Raises:
             InputError: A row was not asked, or has another answer already.
@@ -149,6 +150,7 @@ class Run(Generic[R]):
         """
         with self._lock:
             pending = set(self._driver.pending().tolist())
+            as_ids = as_ids or ids_in(ids) is not None
             rows = self._rows_of(ids) if as_ids else self._numbers(ids)
             told = self._question.check(answers, rows, source="answers", names=list(ids) if as_ids else None).tolist()
             fresh, changed = self._sort(rows.tolist(), told, pending, correct)
@@ -293,7 +295,7 @@ class Run(Generic[R]):
     def _names_of(self, rows: Ints) -> list[Any]:
         names = self.names(rows)
         if names is None:
-            raise InputError("as_ids needs a table that has ids of its own; use row numbers.")
+            raise InputError("ids must be row numbers, since the rows have no ids of their own; got ids.")
         return names
 
     def _sort(
