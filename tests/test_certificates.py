@@ -326,7 +326,7 @@ def test_what_cannot_be_used_is_refused():
     ]:
         with pytest.raises(cs.InputError, match=sentence):
             cs.certify(picked, values, **options)
-    with pytest.raises(cs.checks.LossError, match="losses must be finite and at least 0; row"):
+    with pytest.raises(cs.checks.AnswerError, match="losses must be finite and at least 0; row"):
         cs.certify(picked, -values)
     with pytest.raises(cs.InputError, match="no weights"):
         cs.certify(cs.baselines.k_center(at.rows, 5), values[:5])

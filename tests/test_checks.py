@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from coresift.checks import (
+    AnswerError,
     CoresiftError,
     CoresiftWarning,
     InputError,
-    LossError,
     loss_vector,
     positive,
     real_vector,
@@ -27,8 +27,8 @@ def sentence(check, *arguments, error=InputError, **options):
 def test_errors_can_be_caught_as_what_they_are():
     assert issubclass(InputError, CoresiftError)
     assert issubclass(InputError, ValueError)
-    assert issubclass(LossError, CoresiftError)
-    assert issubclass(LossError, RuntimeError)
+    assert issubclass(AnswerError, CoresiftError)
+    assert issubclass(AnswerError, RuntimeError)
     assert issubclass(CoresiftWarning, UserWarning)
 
 
@@ -142,11 +142,11 @@ def test_losses():
     ],
 )
 def test_what_are_not_losses(values, says):
-    assert sentence(loss_vector, values, IDS, error=LossError) == says
+    assert sentence(loss_vector, values, IDS, error=AnswerError) == says
 
 
 def test_losses_name_their_source_and_the_row_by_its_own_name():
-    says = sentence(loss_vector, [0, -1, 0], IDS, source="the file", names=["a", "b", "c"], error=LossError)
+    says = sentence(loss_vector, [0, -1, 0], IDS, source="the file", names=["a", "b", "c"], error=AnswerError)
     assert says == "the file must be finite and at least 0; row b has -1.0 (1 of 3 rows are like that)."
 
 

@@ -393,5 +393,5 @@ def test_bad_input_is_one_sentence(options, sentence):
 
 def test_bad_losses_are_named():
     rows, _, _ = grouped(0)
-    with pytest.raises(cs.checks.LossError, match="losses must be finite and at least 0"):
+    with pytest.raises(cs.checks.AnswerError, match="losses must be finite and at least 0"):
         cs.diagnose(rows, np.full(N, -1.0), BUDGET)

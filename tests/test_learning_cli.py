@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import coresift as cs
 from coresift.answers import AnswerFile
-from coresift.checks import InputError, LossError
+from coresift.checks import AnswerError, InputError
 from coresift.cli import app
 
 
@@ -98,7 +98,7 @@ def test_skips_corrections_and_classes(command):
     command("ask", "run.state", "--out", "a.csv")
     rows = [int(line["row"]) for line in fill_in("a.csv", lambda row: "crimson")]
     sentence = r"answers must be one of the 3 classes \(red, green, blue\), or None .*; row \d+ has 'crimson'"
-    with pytest.raises(LossError, match=sentence):
+    with pytest.raises(AnswerError, match=sentence):
         command("tell", "run.state", "a.csv")
     Path("b.csv").write_text(f"row,label\n{rows[0]},red\n{rows[1]},?\n")
     command("tell", "run.state", "b.csv", "--cannot-tell", "?")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import coresift as cs
-from coresift.checks import LossError
+from coresift.checks import AnswerError
 from coresift.heads import LogisticHead, RidgeHead
 from coresift.learning import LearningRun
 
@@ -197,7 +197,7 @@ def test_numbers_have_a_ridge_regression_and_may_be_skipped(tmp_path):
         (audit,) = run.audits
         assert audit.what.startswith("mean squared error")
         assert 0 < audit.value < 0.1
-        with pytest.raises(LossError, match="answers must be finite numbers, or None for a row nobody can tell; row"):
+        with pytest.raises(AnswerError, match="answers must be finite numbers, or None for a row nobody can tell; row"):
             run.tell(ids[1:2], ["much"], correct=True)
 
 
@@ -268,7 +268,7 @@ def test_what_cannot_be_told_is_one_sentence_each():
         (ids[[0, 0]], ["a", "b"], f"answers must be one per row; row {ids[0]} has 'a' and 'b'."),
         (ids, ["a"], f"labels must be one label for each of {ids.size} rows; got shape (1,)."),
     ]:
-        with pytest.raises((cs.InputError, LossError)) as error:
+        with pytest.raises((cs.InputError, AnswerError)) as error:
             run.tell(rows, labels)
         assert str(error.value) == sentence
     run.tell(ids[:1], ["a"])
@@ -278,7 +278,7 @@ def test_what_cannot_be_told_is_one_sentence_each():
     assert str(error.value) == f"Row {ids[0]} has the answer 'a' already; with correct=True it gets 'b' instead."
     run.tell(ids[:1], ["b"], correct=True)
     assert run.labels == {int(ids[0]): "b"}
-    with pytest.raises(LossError, match=r"^The run has no result yet: 3 rows have to be answered first\.$"):
+    with pytest.raises(AnswerError, match=r"^The run has no result yet: 3 rows have to be answered first\.$"):
         run.result  # noqa: B018
     with pytest.raises(cs.InputError, match="complete needs a callable of row numbers, an array of labels"):
         run.complete()
@@ -291,8 +291,8 @@ def test_what_cannot_be_told_is_one_sentence_each():
         ({"classes": [1, "1"]}, "classes must be different texts or numbers, at least one"),
         ({"classes": [], "budget": 3}, "classes must be different texts or numbers, at least one"),
         ({"classes": ["a"], "numeric": True}, "classes and numeric exclude each other"),
-        ({"given": ["a"]}, "given must be a mapping from row numbers to labels; got list"),
-        ({"given": {"x": "a"}}, "given must be a mapping from row numbers to labels; got the key 'x'"),
+        ({"given": ["a"]}, "given must be a mapping from row numbers or ids to labels; got list"),
+        ({"given": {"x": "a"}}, "given must be row numbers, where rows have no ids; got ids"),
         ({"given": {3: ""}}, "given must be texts that are not empty, or numbers, or None .* row 3 has ''"),
         ({"given": {3: "z"}, "classes": ["a"]}, r"given must be one of the 1 classes \(a\), or None .* row 3 has 'z'"),
         ({"given": {300: "z"}}, "given must be row numbers from 0 to 99"),
@@ -302,7 +302,7 @@ def test_what_cannot_be_told_is_one_sentence_each():
 )
 def test_bad_arguments_are_refused(options, sentence):
     rows, _ = problem(100)
-    with pytest.raises((cs.InputError, LossError), match=sentence):
+    with pytest.raises((cs.InputError, AnswerError), match=sentence):
         cs.active_learning(rows, **{"budget": 20, **options}).complete()
 
 

@@ -425,7 +425,7 @@ def test_a_round_that_failed_can_be_tried_again():
 
     plain = list(cs.rounds(ROWS, LOSSES, 30, 12, 2))
     run = cs.rounds(ROWS, cs.Oracle(loss_of, retries=0), 30, 12, 2)
-    with pytest.raises(cs.checks.LossError, match="no model"):
+    with pytest.raises(cs.checks.AnswerError, match="no model"):
         run.next()
     assert run.round == 0
     broken[0] = False

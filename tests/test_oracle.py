@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import write
 
-from coresift.checks import InputError, LossError
+from coresift.checks import AnswerError, InputError
 from coresift.oracle import Oracle, as_oracle
 from coresift.oracle.journal import Journal
 from coresift.progress import Progress
@@ -115,7 +115,7 @@ def test_more_rows_than_the_limit_is_an_error_before_anything_is_asked():
     with opened(model, limit=8) as session:
         session.ask(ROWS, round=1, reason="pilot")
         session.ask(ROWS[::-1], round=2, reason="again")
-        with pytest.raises(LossError, match=r"^The losses of 9 rows were asked, and the limit is 8; .* report it\.$"):
+        with pytest.raises(AnswerError, match=r"^The losses of 9 rows were asked, and the limit is 8; .* report it\.$"):
             session.ask(np.array([0, 1]), round=2, reason="more")
     assert len(model.asked) == 7
 
@@ -189,7 +189,7 @@ class Stubborn:
 def test_a_reply_that_is_not_one_number_per_row_is_named_not_retried_and_not_kept(tmp_path, reply, sentence):
     journal = tmp_path / "journal"
     oracle = Oracle(lambda rows: reply, journal=journal, batch=4)
-    with pytest.raises(LossError) as error:
+    with pytest.raises(AnswerError) as error:
         ask(oracle)
     assert str(error.value) == sentence
     assert (oracle.calls, oracle.answered) == (1, 0)
@@ -222,7 +222,7 @@ def test_a_callable_that_fails_is_tried_again_as_often_as_stated(retries):
 
 def test_after_the_last_retry_the_error_tells_what_is_safe_and_the_same_call_goes_on(tmp_path):
     journal, model = tmp_path / "journal", Shaky(3)
-    with pytest.raises(LossError) as error:
+    with pytest.raises(AnswerError) as error:
         ask(model, batch=3, journal=journal)
     assert str(error.value) == (
         "The callable for losses failed 3 times on 3 rows, the first of them row 17: ConnectionError: the model is "
@@ -237,7 +237,7 @@ def test_after_the_last_retry_the_error_tells_what_is_safe_and_the_same_call_goe
 def test_without_a_journal_the_error_recommends_one_and_the_oracle_itself_goes_on():
     model = Shaky(1)
     oracle = Oracle(model, batch=1, retries=0)
-    with pytest.raises(LossError, match=r"failed once on row 8: ConnectionError: .* with a journal, a later run"):
+    with pytest.raises(AnswerError, match=r"failed once on row 8: ConnectionError: .* with a journal, a later run"):
         ask(oracle)
     assert np.array_equal(ask(oracle), LOSSES[ROWS])
     assert model.asked == [5, 41, 2, 17, 8, 8, 30, 9]
@@ -289,9 +289,9 @@ def test_only_the_asked_entries_of_an_array_need_be_valid():
     values = np.full(60, np.nan)
     values[ROWS] = LOSSES[ROWS]
     assert np.array_equal(ask(values), LOSSES[ROWS])
-    with pytest.raises(LossError, match="row 7 has nan"):
+    with pytest.raises(AnswerError, match="row 7 has nan"):
         ask(values, [5, 7])
-    with pytest.raises(LossError, match="row 1 has nan"):
+    with pytest.raises(AnswerError, match="row 1 has nan"):
         ask([0.5, None], [0, 1], n=2)
 
 
@@ -346,10 +346,12 @@ def test_a_file_answers_by_the_ids_of_the_table_and_ignores_what_else_it_has(tmp
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_row_numbers_are_preferred_and_names_without_ids_mean_row_numbers(tmp_path, suffix):
+def test_row_numbers_and_ids_must_agree_and_names_without_ids_mean_row_numbers(tmp_path, suffix):
     columns = {"id": [f"own {row}" for row in range(60)], "row": list(range(60)), "loss": LOSSES.tolist()}
     path = write(tmp_path / f"answers{suffix}", columns)
-    assert np.array_equal(ask(path, names=lambda rows: [f"own {59 - row}" for row in rows]), LOSSES[ROWS])
+    assert np.array_equal(ask(path, names=lambda rows: [f"own {row}" for row in rows]), LOSSES[ROWS])
+    with pytest.raises(InputError, match="must have the id of each row beside its number; row 2 has the id own 57"):
+        ask(path, names=lambda rows: [f"own {59 - row}" for row in rows])
     path = write(tmp_path / f"numbers{suffix}", {"id": list(range(60)), "loss": LOSSES.tolist()})
     assert np.array_equal(ask(path, names=lambda rows: None), LOSSES[ROWS])
 
@@ -398,9 +400,9 @@ def test_a_bad_loss_in_a_file_is_named_by_the_own_id_and_counts_only_when_asked(
         return ["abc"[row] for row in rows]
 
     assert ask(path, [0], n=3, names=names).tolist() == [0.5]
-    with pytest.raises(LossError, match=r"answers\.\w+ must be finite and at least 0; row b has -2\.0 \(1 of 2"):
+    with pytest.raises(AnswerError, match=r"answers\.\w+ must be finite and at least 0; row b has -2\.0 \(1 of 2"):
         ask(path, [0, 1], n=3, names=names)
-    with pytest.raises(LossError, match="row c has nan"):
+    with pytest.raises(AnswerError, match="row c has nan"):
         ask(path, [0, 2], n=3, names=names)
 
 
@@ -692,7 +694,7 @@ def ask_with_room_for(size, *arguments, **options):
 
 def test_a_full_disk_is_one_sentence_and_the_next_run_goes_on(tmp_path):
     path = tmp_path / "journal"
-    with pytest.raises(LossError, match=r"cannot be written: File too large\. 2 answers are safe in it; the same call"):
+    with pytest.raises(AnswerError, match=r"written: File too large\. 2 answers are safe in it; the same call"):
         ask_with_room_for(260, Model(), batch=2, journal=path)  # the second batch fits in part only
     assert [len(json.loads(line).get("ids", ())) for line in path.read_text().splitlines()] == [0, 2]
     model = Model()

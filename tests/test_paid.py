@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coresift as cs
-from coresift.checks import InputError, LossError
+from coresift.checks import AnswerError, InputError
 from coresift.oracle import CLASS, TABLES, MaxCostError, Oracle, Request
 from coresift.oracle.asking import Meter, Pace
 from coresift.oracle.run import Run
@@ -84,7 +84,7 @@ def test_a_row_that_stays_bad_is_named_and_the_others_are_safe(tmp_path, bad, sh
         return [bad if row == 17 else float(LOSSES[row]) for row in rows]
 
     journal = tmp_path / "journal"
-    with pytest.raises(LossError) as error:
+    with pytest.raises(AnswerError) as error:
         ask(Oracle(always_bad, journal=journal, retries=2), range(50))
     if bad == "x":  # a reply without any number is no reply
         assert calls == [list(range(50)), [17]]
@@ -126,9 +126,9 @@ def test_masked_losses_are_missing_and_complex_ones_refused():
     masked = np.ma.masked_array(LOSSES, mask=np.arange(200) == 7)
     with pytest.raises(InputError, match="got a masked array"):
         Oracle(masked)
-    with pytest.raises(LossError, match="row 7 has nan"):
+    with pytest.raises(AnswerError, match="row 7 has nan"):
         ask(Oracle(lambda rows: masked[rows], retries=0), [6, 7])
-    with pytest.raises(LossError, match="got complex ones"):
+    with pytest.raises(AnswerError, match="got complex ones"):
         ask(Oracle(lambda rows: rows * 1j), [6])
 
 
@@ -145,7 +145,7 @@ def test_calls_run_at_the_same_time_and_what_is_under_way_when_one_fails_is_kept
         return LOSSES[rows]
 
     journal = tmp_path / "journal"
-    with pytest.raises(LossError, match=r"failed once on 5 rows, the first of them row 5: .* 15 answers are safe"):
+    with pytest.raises(AnswerError, match=r"failed once on 5 rows, the first of them row 5: .* 15 answers are safe"):
         ask(Oracle(together, batch=5, concurrency=4, retries=0, journal=journal), range(20))
     service = Service()
     assert np.array_equal(ask(Oracle(service, batch=5, journal=journal), range(20)), LOSSES[:20])
@@ -195,7 +195,7 @@ def test_a_thread_whose_neighbor_fails_asks_itself():
     def run():
         try:
             outcomes.append(ask(oracle, range(9)).tolist())
-        except LossError as error:
+        except AnswerError as error:
             outcomes.append(type(error))
 
     threads = [threading.Thread(target=run) for _ in range(3)]
@@ -204,7 +204,7 @@ def test_a_thread_whose_neighbor_fails_asks_itself():
         first.wait(5)
     for thread in threads:
         thread.join(20)
-    assert sorted(map(str, outcomes)) == sorted(map(str, [LossError, LOSSES[:9].tolist(), LOSSES[:9].tolist()]))
+    assert sorted(map(str, outcomes)) == sorted(map(str, [AnswerError, LOSSES[:9].tolist(), LOSSES[:9].tolist()]))
 
 
 def test_two_runs_of_one_oracle_do_not_share_a_journal(tmp_path):
@@ -255,7 +255,7 @@ def test_a_call_that_takes_too_long_is_tried_again_and_then_told(kind):
     assert np.array_equal(ask(oracle, range(3)), LOSSES[:3])
     assert (oracle.calls, oracle.spent) == (2, 6)
     slow.append(True)
-    with pytest.raises(LossError, match=r"failed once on 3 rows.*TimeoutError: no reply within 0\.2 seconds"):
+    with pytest.raises(AnswerError, match=r"failed once on 3 rows.*TimeoutError: no reply within 0\.2 seconds"):
         ask(Oracle(source, timeout=0.2, retries=0), range(3))
     assert time.monotonic() - begun < 4
 
@@ -384,12 +384,12 @@ def test_no_secret_reaches_an_error_a_traceback_or_a_state_file(tmp_path, secret
     text = SECRETS[secret].format(secret)
     journal = tmp_path / "journal"
     oracle = Oracle(leak, name=text, journal=journal)
-    with pytest.raises(LossError) as error:
+    with pytest.raises(AnswerError) as error:
         ask(oracle, [1])
     shown = "".join(traceback.format_exception(error.value))
     shown = "\n".join(line for line in shown.splitlines() if "raise ValueError" not in line)
     assert secret not in shown + str(error.value) + repr(oracle) + journal.read_text()
-    with pytest.raises(LossError) as error:
+    with pytest.raises(AnswerError) as error:
         ask(Oracle(lambda rows: 1 / 0), [1])
     assert isinstance(error.value.__cause__, ZeroDivisionError), "an error without secrets keeps its cause"
 

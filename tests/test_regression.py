@@ -305,7 +305,7 @@ def test_the_target_is_read_row_by_row_also_with_nulls_and_own_ids(tmp_path):
     np.testing.assert_array_equal(rows.targets([3, 0, 1, 3]), [4.0, 1.5, np.nan, 4.0])
     np.testing.assert_array_equal(rows.normalized().targets([2]), [-2.0])
     assert rows.columns == ("x",)
-    with pytest.raises(cs.checks.LossError, match=r"^b must be finite; row 1 has nan"):
+    with pytest.raises(cs.checks.AnswerError, match=r"^b must be finite; row 1 has nan"):
         cs.regression.select(rows, budget=4)
 
 
@@ -321,7 +321,7 @@ def test_a_journal_keeps_labels_and_a_stopped_run_goes_on(tmp_path):
 
     journal = tmp_path / "journal"
     with pytest.raises(
-        cs.checks.LossError, match=r"The callable for labels failed .* answers are safe in the state file"
+        cs.checks.AnswerError, match=r"The callable for labels failed .* answers are safe in the state file"
     ):
         cs.regression.select(A, cs.Oracle(failing, journal=journal, batch=7, retries=0), 40)
     assert any(loss < 0 for line in journal.read_text().splitlines()[1:] for loss in json.loads(line)["answers"])

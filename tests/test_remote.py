@@ -477,7 +477,7 @@ def test_a_fault_in_an_actor_is_told_as_any_other(nodes):
 
     with (
         cs.engines.Actors(make, 1, cpus=0.5, address=nodes.address) as actors,
-        pytest.raises(cs.checks.LossError, match=r"failed 3 times on 40 rows.*RuntimeError: no such model"),
+        pytest.raises(cs.checks.AnswerError, match=r"failed 3 times on 40 rows.*RuntimeError: no such model"),
     ):
         cs.select(small_rows(), actors, 200)
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import coresift as cs
 from coresift.answers import AnswerFile
-from coresift.checks import InputError, LossError
+from coresift.checks import AnswerError, InputError
 from coresift.cli.runs import JOBS, StepJob, add_start, add_verbs
 from coresift.oracle import CLASS, LOSS, Request
 from coresift.oracle.run import Run
@@ -122,7 +122,7 @@ def test_answers_come_in_parts_and_can_be_corrected(command, tmp_path):
     assert command("ask", "a.state", "--json")["pending"] == 1
     assert pa.csv.read_csv(tmp_path / "ask.csv")["row"].to_pylist() == [4]
     write(tmp_path / "bad.csv", {"row": [4], "loss": [-1.0]})
-    with pytest.raises(LossError, match=r"row 4 has -1.0"):
+    with pytest.raises(AnswerError, match=r"row 4 has -1.0"):
         command("tell", "a.state", "bad.csv")
     assert command("status", "a.state", "--json")["pending"] == 1
 

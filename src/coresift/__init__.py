@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from coresift import (
-    baselines,
-    designs,
-    engines,
-    estimators,
-    pilots,
-    recipes,
-    regression,
-    scores,
-    signals,
-    testing,
-    theory,
-)
-from coresift.checks import CoresiftError, CoresiftWarning, InputError
-from coresift.clustering import cluster
-from coresift.comparison import compare_methods
-from coresift.covering import cover
-from coresift.diagnosis import diagnose
-from coresift.estimation import estimate
-from coresift.estimation.certificates import certify
-from coresift.growing import grow
-from coresift.learning import active_learning
-from coresift.multiround import rounds
-from coresift.oracle import Oracle
-from coresift.planning import plan
-from coresift.reporting import report
-from coresift.rows import open_rows
-from coresift.selection import select
-from coresift.starting import start
-from coresift.storage import load, save
-from coresift.types import Clustering, Recipe, Selection, WeightedSelection
 from coresift.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from coresift import models as models
+    from coresift import (
+        baselines,
+        designs,
+        engines,
+        estimators,
+        models,
+        pilots,
+        recipes,
+        regression,
+        scores,
+        signals,
+        testing,
+        theory,
+    )
+    from coresift.clustering import cluster
+    from coresift.comparison import compare_methods
+    from coresift.covering import cover
+    from coresift.diagnosis import diagnose
+    from coresift.errors import CoresiftError, CoresiftWarning, InputError
+    from coresift.estimation import estimate
+    from coresift.estimation.certificates import certify
+    from coresift.growing import grow
+    from coresift.learning import active_learning
+    from coresift.multiround import rounds
+    from coresift.oracle import Oracle
+    from coresift.planning import plan
+    from coresift.reporting import report
+    from coresift.rows import open_rows
+    from coresift.selection import select
+    from coresift.starting import start
+    from coresift.storage import load, save
+    from coresift.types import Clustering, Recipe, Selection, WeightedSelection
 
 __all__ = [
     "Clustering",
@@ -80,9 +81,46 @@ __all__ = [
     "theory",
 ]
 
+# Where each name is defined. It is imported when it is first used: `import coresift` takes a moment, and the
+# command line loads what a verb needs. The block above says the same to type checkers and editors.
+_HOMES = {
+    "Clustering": "types",
+    "CoresiftError": "errors",
+    "CoresiftWarning": "errors",
+    "InputError": "errors",
+    "Oracle": "oracle",
+    "Recipe": "types",
+    "Selection": "types",
+    "WeightedSelection": "types",
+    "active_learning": "learning",
+    "certify": "estimation.certificates",
+    "cluster": "clustering",
+    "compare_methods": "comparison",
+    "cover": "covering",
+    "diagnose": "diagnosis",
+    "estimate": "estimation",
+    "grow": "growing",
+    "load": "storage",
+    "open_rows": "rows",
+    "plan": "planning",
+    "report": "reporting",
+    "rounds": "multiround",
+    "save": "storage",
+    "select": "selection",
+    "start": "starting",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Load `coresift.models` when it is first used: its libraries take seconds to import, and are an extra."""
-    if name == "models":
-        return import_module("coresift.models")
+    """Import a public name, or a module of this package, when it is first used."""
+    if name in _HOMES:
+        value = getattr(import_module(f"coresift.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+    if not name.startswith("_") and find_spec(f"coresift.{name}") is not None:
+        return import_module(f"coresift.{name}")
     raise AttributeError(f"module 'coresift' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -15,6 +15,7 @@ from coresift.tables.parts import reading
 from coresift.tables.values import numbers_in, text_of, text_of_names, whole_numbers_in
 from coresift.types import Ints
 
+AT_ONCE = 2**16  # rows whose ids are looked at together
 LookUp: TypeAlias = Callable[[Ints, Sequence[Any] | None], NDArray[Any]]
 
 
@@ -25,8 +26,9 @@ class MissingRowsError(InputError):
 class AnswerFile:
     """A file in which a row is known by its number (`row`) or by its table's own `id`.
 
-    `row` is preferred where both stand. Ids are compared as text, so 7, "7" and the 7.0 of a column with gaps are
-    one; rows that are not asked about are ignored, rows that have no answer are an error with their count.
+    Where both stand, `row` counts, and the ids must be those of the rows. Ids are compared as text, so 7, "7" and the
+    7.0 of a column with gaps are one; rows that are not asked about are ignored, rows that have no answer are an error
+    with their count.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "answers.csv"
@@ -59,6 +61,11 @@ class AnswerFile:
         """Return the ids that the file lists, as texts."""
         return [str(name) for name in self._keys().drop_null().to_pylist()]
 
+    @property
+    def count(self) -> int:
+        """How many rows the file has a line for."""
+        return len(self._keys().drop_null().unique())
+
     def known(self, rows: Ints, names: Sequence[Any] | None) -> Ints:
         """Return those of the rows that the file has a line for."""
         import pyarrow.compute as pc
@@ -80,11 +87,43 @@ class AnswerFile:
             ids, values = self._distinct(column, convert(self._table.whole(column)))
 
         def look_up(rows: Ints, names: Sequence[Any] | None) -> NDArray[Any]:
+            self._check_ids(rows, names)
             asked = rows if names is None or self.key == "row" else names
             found: NDArray[Any] = values[self._places(self._asked(rows, names), asked, ids)]
             return found
 
         return look_up
+
+    def strangers(self, n: int, names: Callable[[Ints], Sequence[Any] | None]) -> list[str]:
+        """Return the row numbers or ids of the file, as texts, that none of n rows has; `names` gives their ids."""
+        import pyarrow.compute as pc
+
+        left = self._keys().drop_null().unique()
+        for start in range(0, n, AT_ONCE):
+            rows = np.arange(start, min(start + AT_ONCE, n))
+            left = left.filter(pc.invert(pc.is_in(left, value_set=self._asked(rows, names(rows)))))
+        strangers: list[str] = left.to_pylist()
+        return strangers
+
+    def _check_ids(self, rows: Ints, names: Sequence[Any] | None) -> None:
+        """Refuse a file in which a row has the id of another one; it may have been sorted by halves."""
+        import pyarrow.compute as pc
+
+        if self.key != "row" or names is None or "id" not in self.columns or not rows.size:
+            return
+        order = np.argsort(rows, kind="stable")
+        lines = self._rows()
+        places = order[np.minimum(np.searchsorted(rows[order], lines), rows.size - 1)]
+        about = np.flatnonzero(rows[places] == lines)
+        told, own = text_of(self._table.whole("id")).combine_chunks().take(about), text_of_names(names)
+        differ = np.flatnonzero(pc.fill_null(pc.not_equal(told, own.take(places[about])), False).to_numpy(False))
+        if differ.size:
+            first = int(differ[0])
+            line = int(about[first])
+            raise InputError(
+                f"{self.path} must have the id of each row beside its number; row {lines[line]} has the id "
+                f"{own[int(places[line])]} and not {told[first]} ({differ.size} of {about.size} lines are like that)."
+            )
 
     def _rows(self) -> Ints:
         with reading(str(self.path)):

@@ -12,26 +12,29 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coresift.errors import AnswerError, CoresiftError, CoresiftWarning, InputError
+
+__all__ = [
+    "AnswerError",
+    "CoresiftError",
+    "CoresiftWarning",
+    "InputError",
+    "loss_vector",
+    "named_options",
+    "positive",
+    "real_vector",
+    "refuse",
+    "row_numbers",
+    "share",
+    "unknown_option",
+    "unusable",
+    "whole",
+]
+
 # Options that belong to opening rows, and that people look for elsewhere.
 READING = ("column", "columns", "exclude_columns", "id_column", "ids", "standardize", "target")
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class CoresiftError(Exception):
-    """Anything that coresift itself reports to its user; the message is a full sentence."""
-
-
-class InputError(CoresiftError, ValueError):
-    """An argument, file or row that cannot be used."""
-
-
-class LossError(CoresiftError, RuntimeError):
-    """The source of losses failed, or answered with something that is not a loss."""
-
-
-class CoresiftWarning(UserWarning):
-    """The result is usable, with the stated reservation."""
 
 
 def refuse(argument: str, allowed: str, came: object) -> NoReturn:
@@ -137,17 +140,17 @@ def loss_vector(
 ) -> NDArray[np.float64]:
     """Return one finite, nonnegative (unless `signed`) number for each of `ids`, or name the first row without."""
     if unusable(values):
-        raise LossError(f"{source} must be real numbers, one per row; got {unusable(values)}.")
+        raise AnswerError(f"{source} must be real numbers, one per row; got {unusable(values)}.")
     try:
         losses = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise LossError(f"{source} must be numbers, one per row; got {type(values).__name__}.") from None
+        raise AnswerError(f"{source} must be numbers, one per row; got {type(values).__name__}.") from None
     if losses.shape != ids.shape:
-        raise LossError(f"{source} must be one number for each of {ids.size} rows; got shape {losses.shape}.")
+        raise AnswerError(f"{source} must be one number for each of {ids.size} rows; got shape {losses.shape}.")
     bad = np.flatnonzero(~(np.isfinite(losses) & (signed | (losses >= 0))))
     if bad.size:
         row = ids[bad[0]] if names is None else names[bad[0]]
-        raise LossError(
+        raise AnswerError(
             f"{source} must be finite{'' if signed else ' and at least 0'}; row {row} has {losses[bad[0]]} "
             f"({bad.size} of {ids.size} rows are like that)."
         )

@@ -44,8 +44,8 @@ def cover(
         budget: How many rows come out, the given ones included.
         importance: u, a number of at least 0 per row: a loss, a gradient norm, a model's uncertainty,
             `cs.signals.near(rows, target)`. By default all rows count the same.
-        given: Rows that are chosen already; they come out too, and cover their neighbors.
-        exclude: Rows that can neither come out nor need to be covered.
+        given: Rows that are chosen already; they come out too, and cover their neighbors. Row numbers, or ids as texts.
+        exclude: Rows that can neither come out nor need to be covered, in the same form.
         normalize: Give every row length 1 first, for embeddings that are compared by cosine.
         seed: Draws the rows that the bandwidth is measured on, and the groups.
         engine: What runs the row blocks.

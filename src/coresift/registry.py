@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 from dataclasses import fields
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -13,10 +14,14 @@ from coresift.types import REGISTERED, Opaque, Strategy
 
 # Other packages name their strategies under this group; they are imported when a name is looked up, never by a file.
 GROUP = "coresift.strategies"
+# Coresift's own, which register when they are imported; a file may be read before anything has used them.
+OWN = ("coresift.pilots", "coresift.scores", "coresift.designs")
 
 
 def known(kind: str, *, installed: bool = True) -> dict[str, type[Strategy]]:
     """Return the strategies of a kind by name; `installed` adds those that other packages declare."""
+    for module in OWN:
+        import_module(module)
     if installed:
         _import_declared()
     return dict(REGISTERED.get(kind, {}))

@@ -88,7 +88,7 @@ def select(
             `signals`, `Informed` and `Portfolio`; without losses no pilot,
             `Distance` and `Pivotal`.
         given: Rows that come out in any case, with weight 1, counted in the budget: row numbers, or ids as texts.
-        exclude: Rows that never come out and are never asked; totals are then about the other rows.
+        exclude: Rows that never come out and are never asked, in the same form; totals are then about the other rows.
         strata: A class for every row, or the name of a column of the rows' table that has it: no cluster crosses a
             class. This helps much where the loss depends on the class, as a classifier's does.
         signals: Anything known for every row at no cost, such as a cheap model's loss, a model's own confidence

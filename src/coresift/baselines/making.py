@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.assembly import Drawn, assemble, assemble_chosen, warn_unreachable
-from coresift.checks import InputError, refuse, row_numbers, whole
+from coresift.checks import InputError, refuse, whole
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress, choose
 from coresift.recipes import EVEN_DRAW
 from coresift.rows import Rows, open_rows
 from coresift.rows.base import Block
+from coresift.rows.numbering import numbers_of
 from coresift.streams import Stream, generator
 from coresift.types import (
     Clustering,
@@ -138,7 +139,7 @@ def begin(
 ) -> Task:
     """Check what all baselines are given; the options are noted down."""
     rows, seed = open_rows(rows), whole("seed", seed, least=0)
-    frame = Frame(rows.n, row_numbers("given", given, rows.n), row_numbers("exclude", exclude, rows.n))
+    frame = Frame(rows.n, numbers_of("given", given, rows), numbers_of("exclude", exclude, rows))
     budget = whole("budget", budget)
     if frame.population == 0:
         raise InputError("exclude leaves no row to select.")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.baselines.making import Task
-from coresift.checks import LossError, refuse, whole
+from coresift.checks import AnswerError, refuse, whole
 from coresift.progress import stage
 from coresift.types import Floats, Ints
 
@@ -29,7 +29,7 @@ def ask_probabilities(task: Task, source: Any, ids: Ints, batch: int) -> Iterato
             some = ids[start : start + batch]
             answers = _checked(_called(source, some) if table is None else table[some], some)
             if classes and answers.shape[1] != classes:
-                raise LossError(
+                raise AnswerError(
                     f"probabilities must have the same classes for all rows; row {some[0]} has {answers.shape[1]} "
                     f"after {classes}."
                 )
@@ -55,7 +55,7 @@ def _called(source: Any, ids: Ints) -> Any:
         return source(ids.copy())  # its own copy: a callable may sort or change what it is given
     except Exception as error:
         told = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".: ")
-        raise LossError(
+        raise AnswerError(
             f"The callable for probabilities failed on {ids.size} rows, the first of them row {ids[0]}: {told}."
         ) from error
 
@@ -64,16 +64,16 @@ def _checked(values: Any, ids: Ints) -> Floats:
     try:
         answers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise LossError(f"probabilities must be numbers, a line per row; got {type(values).__name__}.") from None
+        raise AnswerError(f"probabilities must be numbers, a line per row; got {type(values).__name__}.") from None
     if answers.ndim != 2 or len(answers) != ids.size or answers.shape[1] < 2:
-        raise LossError(
+        raise AnswerError(
             f"probabilities must be a line for each of {ids.size} rows, with at least two classes; "
             f"got shape {answers.shape}."
         )
     within = np.isfinite(answers).all(axis=1) & (answers >= 0).all(axis=1)
     bad = np.flatnonzero(~(within & (np.abs(answers.sum(axis=1) - 1) <= ROUNDED)))
     if bad.size:
-        raise LossError(
+        raise AnswerError(
             f"probabilities must be at least 0 and sum to 1 for each row; row {ids[bad[0]]} has {answers[bad[0]]}."
         )
     return answers

@@ -7,15 +7,37 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
 
-from coresift.checks import CoresiftError, CoresiftWarning
 from coresift.cli.showing import clean, prepare_streams, show_warning
+from coresift.errors import CoresiftError, CoresiftWarning
 from coresift.version import __version__
 
+# The verbs in the order of a user's work, each with its module and its line in the help.
+VERBS = {
+    "demo": ("demo", "Select from 10,003 questions; compare with the truth."),
+    "embed": ("embedding", "Embed a column of texts."),
+    "cluster": ("selecting", "Cluster the rows once, for other verbs to use."),
+    "select": ("selecting", "Select weighted rows that stand for all rows."),
+    "plan": ("selecting", "Say what a selection will cost, before it runs."),
+    "cover": ("covering", "Choose rows that cover all rows, to label or train on."),
+    "active-learning": ("learning", "Label rows in rounds, the most instructive ones first."),
+    "estimate": ("estimating", "Estimate totals and means over all rows."),
+    "certify": ("estimating", "Say how far off the estimated total loss can be."),
+    "diagnose": ("diagnosing", "Say whether a selection would beat a uniform sample."),
+    "regression": ("regression", "Select weighted rows for least squares, and fit."),
+    "compare-methods": ("comparing", "Compare methods where every loss is known."),
+    "report": ("reporting", "Write a page that shows a selection."),
+    "start": ("steps", "Start a job whose answers come later."),
+    "ask": ("steps", "Write the rows that a run has to have answered next."),
+    "tell": ("steps", "Tell a run answers: some or all of them."),
+    "status": ("steps", "Say how far a run has come."),
+}
 HELP = {"help_option_names": ["-h", "--help"]}
 # The headings in the help of a verb, in their order.
 READING, CHOOSING, TEXTS, COMPUTING = "How ROWS are read", "How rows are chosen", "From texts", "Who computes"
@@ -41,15 +63,24 @@ class Verb(TyperCommand):
 
 
 class Verbs(TyperGroup):
-    """The verbs in the order of a user's work: `start`, itself a group, before what goes on with it."""
+    """The verbs; the module of one is imported when it is used, so that the help of all of them takes no time."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the verbs in their order."""
-        names = super().list_commands(ctx)
-        if "start" in names and "ask" in names:
-            names.remove("start")
-            names.insert(names.index("ask"), "start")
-        return names
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a verb; for a name that is none, every verb is loaded, to find the nearest one."""
+        if cmd_name not in self.commands:
+            for module in {VERBS[name][0] for name in VERBS if name == cmd_name or cmd_name not in VERBS}:
+                import_module(f"coresift.cli.{module}")
+            self.commands.update(get_group(app).commands)
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a line about each verb, without loading it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in VERBS.items()])
 
 
 app = typer.Typer(cls=Verbs, rich_markup_mode=None, pretty_exceptions_enable=False, context_settings=HELP)
@@ -67,7 +98,7 @@ def main() -> None:
     # Whatever PYTHONWARNINGS says: a reservation about a result does not undo it.
     warnings.filterwarnings("default", category=CoresiftWarning)
     try:
-        status = app(standalone_mode=False)
+        status = _version() if sys.argv[1:] == ["--version"] else app(standalone_mode=False)
         sys.stdout.flush()
         raise SystemExit(status)
     except UsageError as error:
@@ -84,6 +115,12 @@ def main() -> None:
         raise SystemExit(130) from None
     print("Error:", clean(" ".join(message.split())), file=sys.stderr)
     raise SystemExit(2)
+
+
+def _version() -> int:
+    """Print the version at once, without the libraries that typer loads to read options."""
+    print(f"coresift {__version__}")
+    return 0
 
 
 def _usage(error: Any) -> str:
@@ -117,7 +154,6 @@ def root(
     For completion of verbs and options by the Tab key: coresift --install-completion
     """
     if version:
-        print(f"coresift {__version__}")
-        raise typer.Exit
+        raise typer.Exit(_version())
     if context.invoked_subcommand is None:
         print(context.get_help())

@@ -134,13 +134,14 @@ def tell_answers(
     with _opened(state) as (run, job, arguments):
         if cannot_tell is not None and job.question.numeric:
             raise InputError("--cannot-tell is for runs that ask labels; this one asks numbers.")
-        ids, values = _read(answers, column or job.question.column, run, job.question)
+        ids, values, others = _read(answers, column or job.question.column, run, job.question)
         if cannot_tell is not None:
             values = [None if value == cannot_tell else value for value in values]
         before = run.status().pending
         run.tell(ids, values, correct=correct)
-        tell(read=len(ids))
-        _show(run, job, arguments, f"Read {len(ids)} answers to rows of this run; {before} were waited for")
+        tell(read=len(ids), ignored=others)
+        ignored = f"; {others:,} lines are about rows that were not asked" if others else ""
+        _show(run, job, arguments, f"Read {len(ids):,} answers; {before:,} were waited for{ignored}")
 
 
 def status(state: StatePath) -> None:
@@ -190,14 +191,20 @@ def _beside(job: StepJob, arguments: Arguments, ids: Ints, n: int) -> Any:
     return asked.drop_columns([name for name in rows.columns or () if is_nested(asked[name].type)])
 
 
-def _read(path: Path, column: str, run: Run[Any], question: Question) -> tuple[Any, list[Any]]:
-    """Return those of the asked rows that a file has an answer for, and the answers."""
+def _read(path: Path, column: str, run: Run[Any], question: Question) -> tuple[Any, list[Any], int]:
+    """Return those of the asked rows that a file has an answer for, the answers, and how many other rows it has."""
     answers = AnswerFile(path)
+    strangers = answers.strangers(run.n, run.names)
+    if strangers:
+        raise InputError(
+            f"{path} must be about rows of this run; there is no {answers.key} {strangers[0]} "
+            f"({len(strangers)} of {answers.count} are like that)."
+        )
     rows = answers.known(run.asked, run.names(run.asked))
     look_up = answers.numbers(column) if question.numeric else answers.labels(column)
     values = look_up(rows, run.names(rows))
     given = ~np.isnan(values) if question.numeric else values != ""
-    return rows[given], values[given].tolist()
+    return rows[given], values[given].tolist(), answers.count - rows.size
 
 
 def _show(run: Run[Any], job: StepJob, arguments: Arguments, title: str, *, writing: bool = True) -> None:

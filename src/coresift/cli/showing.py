@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from coresift.checks import CoresiftWarning
+from coresift.errors import CoresiftWarning
 from coresift.progress import silence
-from coresift.reporting.facts import plain
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, and nothing else.")]
@@ -114,6 +114,8 @@ def _voice(*, loud: bool) -> Iterator[Voice]:
 
 def _print_facts(voice: Voice, as_json: bool) -> None:
     if as_json:
+        from coresift.reporting.facts import plain
+
         facts = plain(voice.facts | ({"warnings": voice.warnings} if voice.warnings else {}))
         print(as_json_text(facts, sys.stdout.encoding))
 
@@ -134,6 +136,8 @@ def tell(**facts: Any) -> None:
 
 def show_facts(title: str, lines: list[tuple[str, str]]) -> None:
     """Print a title, and lines of a name and a value each."""
+    from rich.table import Table
+
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in lines:
         table.add_row(clean_cell(name), clean_cell(value))
@@ -144,6 +148,8 @@ def show_facts(title: str, lines: list[tuple[str, str]]) -> None:
 
 def show_table(titles: Iterable[str], lines: Iterable[Sequence[str]]) -> None:
     """Print a table; nothing in it is cut off, since a digit must not be hidden."""
+    from rich.table import Table
+
     table = Table()
     for title in titles:
         table.add_column(clean_cell(title), overflow="fold")
@@ -161,6 +167,8 @@ def _print(what: str | Table) -> None:
     voice = VOICE.get()
     if voice is not None and not voice.loud:
         return
+    from rich.console import Console
+
     # What stands in the user's data is no markup, and a file or a pipe has no width to break lines at.
     width = None if sys.stdout.isatty() else 500
     Console(markup=False, emoji=False, highlight=False, width=width).print(what, soft_wrap=isinstance(what, str))

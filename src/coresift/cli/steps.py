@@ -1,4 +1,7 @@
-"""The jobs that start begins, and that ask, tell and status go on with: select, regression and diagnose."""
+"""The jobs that start begins, and that ask, tell and status go on with: select, regression and diagnose.
+
+They go on with active learning too, so its module is imported here.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from typing import Any, get_args
 import typer
 
 import coresift as cs
+import coresift.cli.learning
 from coresift import diagnosis as diagnosing
 from coresift import selection as selecting
 from coresift.cli.app import app

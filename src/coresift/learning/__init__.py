@@ -19,6 +19,8 @@ from coresift.learning.run import LearningRun
 from coresift.learning.steps import AUDIT, ROUNDS, Task, complete, steps
 from coresift.oracle import as_oracle
 from coresift.progress import Progress
+from coresift.rows import Rows, open_rows
+from coresift.rows.numbering import numbers_in_order
 from coresift.types import Frame, Provenance, digest
 
 __all__ = ["AUDIT", "ROUNDS", "Audit", "Head", "Learned", "LearningRun", "active_learning", "complete", "steps"]
@@ -36,7 +38,7 @@ def active_learning(
     audit: float | int | None = AUDIT,
     classes: Any = None,
     numeric: bool = False,
-    given: Mapping[int, Any] | None = None,
+    given: Mapping[Any, Any] | None = None,
     exclude: Any = None,
     seed: int = 0,
     state: str | Path | None = None,
@@ -65,8 +67,8 @@ def active_learning(
             further 50 rows; audit rows teach the model afterwards.
         classes: All classes there are, in the order of the columns of `probabilities`; other labels are refused.
         numeric: Whether labels are numbers; importance is then the spread of a prediction.
-        given: Labels that are known already, by row number; they do not count in the budget.
-        exclude: Rows that are not to be asked, and need not be covered.
+        given: Labels that are known already, by row number, or by id as a text; they do not count in the budget.
+        exclude: Rows that are not to be asked, and need not be covered: row numbers, or ids as texts.
         seed: The same seed and the same labels give the same batches.
         state: A file that keeps every label. With the same arguments, the same file continues the run, in this process
             or a later one.
@@ -93,7 +95,8 @@ def active_learning(
         True
     """
     question = question_of(classes=classes, numeric=numeric)
-    known = _given(given, question)
+    rows = open_rows(rows)
+    known = _given(given, question, rows)
     task = Task.of(
         rows,
         budget,
@@ -114,14 +117,12 @@ def active_learning(
     return LearningRun(task, question, provenance, labels=oracle, state=state, arguments=arguments)
 
 
-def _given(given: Mapping[int, Any] | None, question: LabelQuestion) -> dict[int, Any]:
+def _given(given: Mapping[Any, Any] | None, question: LabelQuestion, rows: Rows) -> dict[int, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        refuse("given", "a mapping from row numbers to labels", type(given).__name__)
-    if not all(isinstance(row, (int, np.integer)) for row in given):
-        refuse("given", "a mapping from row numbers to labels", f"the key {next(iter(given))!r}")
-    ids = np.array(list(given), np.int64)
+        refuse("given", "a mapping from row numbers or ids to labels", type(given).__name__)
+    ids = numbers_in_order("given", list(given), rows)
     labels = question.check(list(given.values()), ids, source="given")
     return dict(zip(ids.tolist(), labels.tolist(), strict=True))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coresift.audits import Audit, draw_audit
-from coresift.checks import row_numbers, whole
+from coresift.checks import whole
 from coresift.engine import Engine, Local, Workers
 from coresift.facility import cover_rows
 from coresift.learning.auditing import AuditRecord
@@ -18,6 +18,7 @@ from coresift.learning.judging import Model, Probabilities
 from coresift.learning.plan import Plan
 from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows
+from coresift.rows.numbering import numbers_of
 from coresift.streams import Stream, generator
 from coresift.types import Floats, Ints, Request
 
@@ -64,7 +65,7 @@ class Task:
     ) -> Task:
         """Check the arguments."""
         opened = open_rows(rows)
-        excluded = row_numbers("exclude", exclude, opened.n)
+        excluded = numbers_of("exclude", exclude, opened)
         Journal(opened.n, excluded, given)
         available = opened.n - excluded.size - len(given)
         plan = Plan.of(whole("budget", budget), whole("rounds", rounds), audit, available)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from coresift.checks import InputError, LossError, refuse, whole
+from coresift.checks import AnswerError, InputError, refuse, whole
 from coresift.models.corpus import Corpus, open_corpus
 from coresift.models.encoders import call, evaluating, inputs_of, logits_of, longest, model_digest, to_device
 from coresift.models.loading import load_scorer
@@ -67,7 +67,7 @@ class RowValues:
             return numbers
         except torch.OutOfMemoryError:
             if ids.size == 1:
-                raise LossError(f"Row {ids[0]} alone does not fit the memory of {device}.") from None
+                raise AnswerError(f"Row {ids[0]} alone does not fit the memory of {device}.") from None
         half = ids.size // 2
         return np.concatenate([self._some(ids[:half], device), self._some(ids[half:], device)])
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import LossError
+from coresift.checks import AnswerError
 from coresift.oracle.journal import Journal
 from coresift.oracle.questions import Question, told
 from coresift.oracle.sources import CallError, Reader
@@ -23,7 +23,7 @@ Keep = Callable[[Ints, NDArray[Any]], None]
 _TICK = 0.05
 
 
-class MaxCostError(LossError):
+class MaxCostError(AnswerError):
     """The next row would cost more than `max_cost` allows.
 
     A job that can give a result so far catches it at its `yield` and returns that result.
@@ -168,7 +168,7 @@ class Asker:
             for batch in batches:
                 self._ask(batch, keep, stop)
         except _NoAnswerError as failure:
-            error = LossError(f"{failure} {self._safe()}")  # only now, when everything that came is kept
+            error = AnswerError(f"{failure} {self._safe()}")  # only now, when everything that came is kept
             cause = failure.__cause__
         else:
             return

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import CoresiftError, LossError, row_numbers
+from coresift.checks import AnswerError, CoresiftError, row_numbers
 from coresift.oracle.lines import Lines, read_header, show
 from coresift.oracle.questions import LOSS, Question
 from coresift.types import Ints
@@ -112,7 +112,7 @@ class Journal(Lines):
             ids = np.array(entry["ids"], np.int64)
             answers = self._question.check(entry["answers"], ids).tolist()
             correct, count = entry.get("correct") is True, len(self.values)
-        except (ValueError, TypeError, KeyError, OverflowError, LossError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, AnswerError) as error:
             why = str(error) if isinstance(error, CoresiftError) else "it is not a batch of answers."
             self._refuse_line(number, why)
         for row, answer in zip(ids.tolist(), answers, strict=True):

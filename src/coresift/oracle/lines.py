@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NoReturn
 
-from coresift.checks import InputError, LossError
+from coresift.checks import AnswerError, InputError
 from coresift.oracle.locks import lock
 from coresift.redaction import redact
 
@@ -200,7 +200,7 @@ class Lines:
             self._end = (size + len(line), checksum)
         except OSError as error:
             self._restore(end)
-            raise LossError(
+            raise AnswerError(
                 f"The state file {self.path} cannot be written: {error.strerror}. "
                 f"{self.count} answers are safe in it; the same call goes on from there."
             ) from error

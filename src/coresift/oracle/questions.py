@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import LossError
+from coresift.checks import AnswerError
 from coresift.redaction import holds_secret, redact
 from coresift.types import Bools, Ints
 
@@ -25,7 +25,7 @@ class Question:
         column: The name of their column in files.
         signed: Whether a number may be negative.
         numeric: Whether answers are finite numbers (the job gets a float array). Otherwise they are labels: texts,
-            numbers, or None for "cannot tell" (the job gets an object array).
+            numbers, or None for "cannot tell" (the job gets an object array). NaN is no answer of either kind.
 
     Examples:
         >>> LOSS.read([0.5, float("nan")], np.array([7, 3]))
@@ -58,19 +58,19 @@ class Question:
             The answers, and a mask of those that can be used.
 
         Raises:
-            LossError: The reply is not one answer per row.
+            AnswerError: The reply is not one answer per row.
         """
         try:
             answers = self._numbers(values, ids) if self.numeric else self._labels(values)
-        except LossError:
+        except AnswerError:
             raise
         except Exception as error:  # whatever the conversion of a foreign object may raise
-            raise LossError(
+            raise AnswerError(
                 f"{self.argument} must be {self._kind}, one per row; "
                 f"got {type(values).__name__}, which gave {told(error)}."
             ) from (None if holds_secret(error) else error)
         if answers.shape != ids.shape:
-            raise LossError(
+            raise AnswerError(
                 f"{self.argument} must be one {self.singular} for each of {ids.size} rows; got shape {answers.shape}."
             )
         if not self.numeric:
@@ -90,7 +90,7 @@ class Question:
             The answers as an array.
 
         Raises:
-            LossError: Some answer cannot be used.
+            AnswerError: Some answer cannot be used.
         """
         answers, good = self.read(values, ids)
         bad = np.flatnonzero(~good)
@@ -98,7 +98,7 @@ class Question:
             listed = list(values)
             row = ids[bad[0]] if names is None else names[bad[0]]
             came = answers[bad[0]] if self.numeric else _shown(listed[bad[0]])
-            raise LossError(f"{self.refusal(source, row, came)} ({bad.size} of {ids.size} rows are like that).")
+            raise AnswerError(f"{self.refusal(source, row, came)} ({bad.size} of {ids.size} rows are like that).")
         return answers
 
     def refusal(self, source: str | None, row: Any, came: Any) -> str:
@@ -130,18 +130,18 @@ class Question:
             values = np.ma.filled(values.astype(np.float64), np.nan)
         raw = values if isinstance(values, np.ndarray) else None
         if raw is not None and np.iscomplexobj(raw):
-            raise LossError(f"{self.argument} must be numbers, one per row; got complex ones.")
+            raise AnswerError(f"{self.argument} must be numbers, one per row; got complex ones.")
         try:
             return np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
             found = _each_number(values)
         if found is None or not np.isfinite(found).any():
-            raise LossError(f"{self.argument} must be numbers, one per row; got {type(values).__name__}.")
+            raise AnswerError(f"{self.argument} must be numbers, one per row; got {type(values).__name__}.")
         return found
 
     def _labels(self, values: Any) -> NDArray[Any]:
         if isinstance(values, str) or not hasattr(values, "__iter__"):
-            raise LossError(f"{self.argument} must be labels, one per row; got {type(values).__name__}.")
+            raise AnswerError(f"{self.argument} must be labels, one per row; got {type(values).__name__}.")
         return _objects([_label(value) for value in values])
 
 
@@ -177,8 +177,8 @@ def _label(value: Any) -> Any:
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, float):
-        return None if math.isnan(value) else value if math.isfinite(value) else _BAD
-    return None if type(value).__name__ in ("NAType", "NaTType") else _BAD
+        return value if math.isfinite(value) else _BAD
+    return _BAD  # also the missing value of pandas, which may mean "not yet" as well as "cannot tell"
 
 
 def _objects(values: Sequence[Any]) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from coresift.checks import InputError, LossError, refuse, whole
+from coresift.checks import AnswerError, InputError, refuse, whole
 from coresift.oracle import Oracle, Source, as_oracle
 from coresift.oracle.asking import MaxCostError
 from coresift.oracle.book import Book
@@ -21,6 +21,7 @@ from coresift.oracle.requests import Job
 from coresift.oracle.sources import Names
 from coresift.oracle.stepping import Driver
 from coresift.progress import Progress
+from coresift.rows.numbering import ids_in
 from coresift.types import Ints, Ledger
 
 R = TypeVar("R")
@@ -137,18 +138,19 @@ class Run(Generic[R]):
         Either all answers of a call are kept or, if one of them cannot be used, none.
 
         Args:
-            ids: Row numbers, or with `as_ids` the table's own ids.
-            answers: One for each of them. Where labels are asked, None means "cannot tell".
+            ids: Row numbers as whole numbers, or the table's own ids as texts.
+            answers: One for each of them. Where labels are asked, None means "cannot tell"; NaN is no answer.
             correct: Whether a row that has another answer already gets this one; the job then runs anew, and what it
                 asks differently is asked anew.
-            as_ids: Whether `ids` are the table's own.
+            as_ids: Whether whole numbers are the table's own ids too.
 
         Raises:
             InputError: A row was not asked, or has another answer already.
-            LossError: An answer cannot be used.
+            AnswerError: An answer cannot be used.
         """
         with self._lock:
             pending = set(self._driver.pending().tolist())
+            as_ids = as_ids or ids_in(ids) is not None
             rows = self._rows_of(ids) if as_ids else self._numbers(ids)
             told = self._question.check(answers, rows, source="answers", names=list(ids) if as_ids else None).tolist()
             fresh, changed = self._sort(rows.tolist(), told, pending, correct)
@@ -198,7 +200,7 @@ class Run(Generic[R]):
             pending = self._driver.pending().size
             if self._driver.returned:
                 return self._driver.returned[0]
-            raise LossError(f"The run has no result yet: {pending} rows have to be answered first.")
+            raise AnswerError(f"The run has no result yet: {pending} rows have to be answered first.")
 
     @property
     def finished(self) -> bool:
@@ -293,7 +295,7 @@ class Run(Generic[R]):
     def _names_of(self, rows: Ints) -> list[Any]:
         names = self.names(rows)
         if names is None:
-            raise InputError("as_ids needs a table that has ids of its own; use row numbers.")
+            raise InputError("ids must be row numbers, since the rows have no ids of their own; got ids.")
         return names
 
     def _sort(

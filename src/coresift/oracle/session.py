@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import LossError, row_numbers
+from coresift.checks import AnswerError, row_numbers
 from coresift.oracle.asking import Asker, Meter, Pace
 from coresift.oracle.questions import Question
 from coresift.oracle.requests import Tally
@@ -118,7 +118,7 @@ class Session:
         row_numbers("ids", np.unique(request.ids), self._n)
         total = self.ledger.asked + self._tally.new(request.ids).size
         if total > self._limit:
-            raise LossError(
+            raise AnswerError(
                 f"The {self._fetcher.question.plural} of {total} rows were asked, and the limit is {self._limit}; "
                 "this is a defect of coresift, please report it."
             )

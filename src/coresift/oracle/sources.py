@@ -162,11 +162,11 @@ class Filed:
         source = f"{question.plural} in {self.path}"
 
         def look(rows: Ints, timeout: float | None = None) -> Any:
-            named = names(rows) if names and answers.key == "id" else None
+            named = names(rows) if names and "id" in answers.columns else None
             values: Any = look_up(rows, named)
             if not question.numeric:  # an empty cell is no label
                 values = [value or None for value in values.tolist()]
-            return question.check(values, rows, source=source, names=named)
+            return question.check(values, rows, source=source, names=named if answers.key == "id" else None)
 
         return look
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from coresift.checks import LossError, row_numbers
+from coresift.checks import AnswerError, row_numbers
 from coresift.oracle.asking import MaxCostError
 from coresift.oracle.requests import Job, Tally
 from coresift.oracle.store import Answers
@@ -105,7 +105,7 @@ class Driver(Generic[R]):
         request = Request(np.asarray(request.ids, np.int64), request.reason, request.round)
         row_numbers("ids", np.unique(request.ids), self._n)
         if self.tally.ledger.asked + self.tally.new(request.ids).size > self._limit:
-            raise LossError(
+            raise AnswerError(
                 f"The job asks for more than {self._limit} rows, which was to be the most; "
                 "this is a defect of coresift, please report it."
             )

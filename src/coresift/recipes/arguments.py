@@ -9,14 +9,15 @@ from typing import Any, TypedDict, get_type_hints
 import numpy as np
 
 from coresift.bounds import paper_size
-from coresift.checks import InputError, positive, refuse, row_numbers, unknown_option, whole
+from coresift.checks import InputError, positive, refuse, unknown_option, whole
 from coresift.clustering.strata import encode
 from coresift.designs import Pivotal, Systematic
 from coresift.pilots import Informed, Representatives
 from coresift.recipes.known import read_signals, rows_of_signals
 from coresift.rows import Rows, check_clustered, open_rows
+from coresift.rows.numbering import numbers_of
 from coresift.scores import Distance, Learned, Portfolio
-from coresift.types import Clustering, Design, Frame, Ints, Pilot, Provenance, Recipe, Score
+from coresift.types import Clustering, Design, Frame, Pilot, Provenance, Recipe, Score
 
 EXAMPLES = {"pilot": Representatives(), "score": Learned(), "design": Systematic()}
 
@@ -143,15 +144,6 @@ def settle(
         budget=budget,
         seed=seed,
     )
-
-
-def numbers_of(argument: str, rows_or_ids: Any, rows: Rows) -> Ints:
-    """Return sorted row numbers from row numbers, or from the table's own ids where they are no whole numbers."""
-    values = np.asarray([] if rows_or_ids is None else rows_or_ids)
-    texts = values.ndim == 1 and values.dtype.kind in "UO" and all(isinstance(value, str) for value in values.tolist())
-    if values.size and texts:
-        rows_or_ids = rows.numbers_of(values.tolist(), argument)
-    return row_numbers(argument, rows_or_ids, rows.n)
 
 
 def merged(recipe: Recipe | None, explicit: dict[str, Any]) -> Recipe:

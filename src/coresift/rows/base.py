@@ -299,7 +299,7 @@ def refuse_bad_row(rows: Rows) -> NoReturn:
     >>> refuse_bad_row(open_rows(np.array([[1.0, 2.0], [np.nan, 0.0]])))
     Traceback (most recent call last):
         ...
-    coresift.checks.InputError: rows must be finite numbers; row 1 has NaN at position 0.
+    coresift.errors.InputError: rows must be finite numbers; row 1 has NaN at position 0.
     """
     row = first_bad_row(rows)
     if row is None:

@@ -1,0 +1,62 @@
+"""Which rows a user means: one rule for `given`, `exclude` and `tell`. Whole numbers are row numbers, texts are ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from coresift.checks import InputError, refuse, row_numbers
+from coresift.rows.base import Rows
+from coresift.types import Ints
+
+NO_ROWS = np.zeros(0, np.int64)
+
+
+def ids_in(values: Any) -> list[str] | None:
+    """Return the ids that a list of rows holds; None if it does not consist of texts.
+
+    >>> ids_in(["a", "b"]), ids_in([1, 2]), ids_in([])
+    (['a', 'b'], None, None)
+    """
+    if isinstance(values, str) or getattr(getattr(values, "dtype", None), "kind", "O") in "iuf":
+        return None
+    try:
+        listed = list(values)
+    except TypeError:
+        return None
+    return [str(value) for value in listed] if listed and all(isinstance(value, str) for value in listed) else None
+
+
+def numbers_in_order(argument: str, rows_or_ids: Any, rows: Rows) -> Ints:
+    """Return row numbers, in the order of the row numbers or ids that someone gave.
+
+    Args:
+        argument: What a sentence calls them.
+        rows_or_ids: Whole numbers, which are row numbers, or texts, which are ids of the rows' table.
+        rows: The rows.
+
+    >>> import pyarrow as pa
+    >>> from coresift.rows import open_rows
+    >>> rows = open_rows(pa.table({"id": ["a", "b", "c"], "x": [1, 2, 3]}))
+    >>> numbers_in_order("given", ["c", "a"], rows), numbers_in_order("given", [2, 0], rows)
+    (array([2, 0]), array([2, 0]))
+    """
+    if rows_or_ids is None:
+        return NO_ROWS
+    ids = ids_in(rows_or_ids)
+    if ids is not None:
+        return rows.numbers_of(ids, argument)
+    try:
+        row_numbers(argument, rows_or_ids, rows.n)
+    except InputError as error:
+        if rows.id_name is None or "twice" in str(error):
+            raise
+        came = str(error).rpartition("; got ")[2].rstrip(".")
+        refuse(argument, f"row numbers from 0 to {rows.n - 1}, or ids as texts", came)
+    return np.asarray(rows_or_ids, np.int64).ravel()
+
+
+def numbers_of(argument: str, rows_or_ids: Any, rows: Rows) -> Ints:
+    """Return the same, sorted."""
+    return np.sort(numbers_in_order(argument, rows_or_ids, rows))
