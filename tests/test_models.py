@@ -168,6 +168,28 @@ def test_a_run_that_was_stopped_asks_only_for_what_it_lacks(tmp_path, monkeypatc
     assert not (tmp_path / "out.part").exists()
 
 
+@pytest.mark.parametrize("name", ["embeddings-00000.npy", "embeddings-00001.log"])
+def test_a_flipped_bit_in_unfinished_work_is_encoded_again(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("coresift.models.embedding.SHARD", 40)
+    source = Texts(open_corpus(sentences(80)), "text")
+    options = {"batch": 8, "dtype": "float16", "progress": False}
+    whole = embed_items(source, Letters(), tmp_path / "whole", **options).take(np.arange(80))
+    with pytest.raises(KeyboardInterrupt):
+        embed_items(source, Letters(stop_after=8), tmp_path / "out", **options)
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "out.part").iterdir()}
+    for bit in np.random.default_rng(0).choice(8 * len(kept[name]), 60, replace=False):
+        folder = tmp_path / f"out{bit}"
+        folder.with_suffix(".part").mkdir()
+        for other, content in kept.items():
+            folder.with_suffix(".part").joinpath(other).write_bytes(content)
+        flipped = bytearray(kept[name])
+        flipped[bit // 8] ^= 1 << bit % 8
+        folder.with_suffix(".part").joinpath(name).write_bytes(flipped)
+        again = Letters()
+        assert np.array_equal(embed_items(source, again, folder, **options).take(np.arange(80)), whole), bit
+        assert again.calls
+
+
 def test_an_unfinished_run_is_not_taken_for_another(tmp_path):
     options = {"batch": 8, "dtype": "float16", "progress": False}
     with pytest.raises(KeyboardInterrupt):

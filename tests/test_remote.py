@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from nodes import Nodes
+from nodes import MARK, Nodes
 
 import coresift as cs
 from coresift.baselines import METHODS
@@ -548,3 +548,28 @@ def test_without_the_extra_the_command_that_installs_it_is_named(tmp_path):
     done = coresift("select", "rows.npy", "--budget", "10", "--engine", "ray", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 2
     assert done.stderr == 'Error: engine Ray needs the package ray; install it with: pip install "coresift[ray]".\n'
+
+
+OWN_CLUSTER = """
+import os, subprocess, sys
+import numpy as np, ray
+import coresift as cs
+
+rows = np.random.default_rng(0).normal(size=(300, 3))
+assert cs.select(rows, None, 20, engine=cs.engines.Ray()) == cs.select(rows, None, 20)
+address = ray.get_runtime_context().gcs_address
+ask = "import sys; from ray._raylet import GcsClient; GcsClient(sys.argv[1]).internal_kv_keys(b'', None, 10)"
+plain = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+for more in ({"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}):
+    stranger = subprocess.run([sys.executable, "-c", ask, address], env=plain | more, capture_output=True, text=True)
+    assert "AuthenticationError" in stranger.stderr, stranger.stderr
+subprocess.run([sys.executable, "-c", ask, address], check=True)
+"""
+
+
+def test_a_cluster_of_our_own_obeys_nobody_else(tmp_path):
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", MARK))}
+    run = subprocess.run(
+        [sys.executable, "-c", OWN_CLUSTER], cwd=tmp_path, env=plain, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import io
 import json
 import math
@@ -20,6 +22,7 @@ from hypothesis import strategies as st
 from parts import pairwise, show
 
 import coresift as cs
+from coresift.checks import InputError
 from coresift.progress import Progress
 from coresift.reporting import facts_of
 from coresift.reporting.facts import plain
@@ -27,7 +30,9 @@ from coresift.reporting.gathering import examples_of, weighted_percentiles
 from coresift.reporting.images import png, thumbnail
 from coresift.reporting.mapping import HEIGHT, WIDTH, draw_map, shades
 from coresift.reporting.page import as_page
+from coresift.reporting.reproducing import as_code
 from coresift.reporting.sections import number
+from coresift.types import Opaque
 
 N = 1_500
 RNG = np.random.default_rng(0)
@@ -460,6 +465,37 @@ def test_hostile_words_stay_words(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", ["<meta http-equiv=refresh>", 1.5, None, True])
+def test_a_selection_has_whole_numbers_and_the_page_escapes_whatever_it_shows(picked, seed):
+    with pytest.raises(InputError, match="seed must be a whole number"):
+        dataclasses.replace(picked, seed=seed)
+    forged = dataclasses.replace(picked)
+    object.__setattr__(forged, "seed", "<meta http-equiv=refresh>")
+    page = as_page(facts_of(forged))
+    assert page.count("<meta http-equiv") == 1  # the page's own policy
+    assert "&lt;meta http-equiv=refresh&gt;" in page
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        Opaque("score", "Learned(); import os; os.system('x') #", {}),
+        Opaque("score", "Learned", {"floor=1); print(1": 2}),
+        Opaque("score", "Learned", {"floor": {"float": '1"); print("ran'}}),
+    ],
+)
+def test_the_code_on_the_page_runs_nothing_that_a_file_has_made_up(picked, part):
+    recipe = dataclasses.replace(picked.recipe, score=part)
+    frame = {"given": {"count": "1\nprint('ran')", "digest": "\rprint('ran')"}}
+    made = dataclasses.replace(picked.provenance, recipe=recipe, frame=frame)
+    code = as_code(dataclasses.replace(picked, provenance=made))
+    calls = [] if code is None else [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    assert {ast.unparse(call.func) for call in calls} <= {"cs.select", "cs.scores.Learned", "float", *OWN_PARTS}
+
+
+OWN_PARTS = {"cs.pilots.Representatives", "cs.designs.Systematic", "cs.cluster"}
+
+
 def test_texts_and_images_fill_the_page_up_to_its_limit_largest_weights_first():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(20_000, 4)).astype(np.float32)

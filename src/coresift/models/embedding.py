@@ -24,18 +24,18 @@ from coresift.models.corpus import open_corpus
 from coresift.models.encoders import Encoder, ModuleEncoder, TextEncoder, evaluating, last_linear
 from coresift.models.items import Items, Source, Texts, Window
 from coresift.models.spread import SpreadEncoder, spread_texts
+from coresift.models.vectors import VectorLog
 from coresift.oracle.journal import Lines
 from coresift.progress import Progress, choose, stage
 from coresift.remote import Ray
 from coresift.rows import Rows, open_rows
 from coresift.rows.embedded import FORMAT, IDS, MANIFEST, read_manifest
 from coresift.tables.writing import write_bytes, write_table
-from coresift.types import Ints
+from coresift.types import Ints, digest
 
 SHARD = 65_536
 BATCH = 64
 DTYPES = ("float16", "float32")
-WIDTH = np.dtype(np.int64)
 
 
 def embed(
@@ -217,11 +217,18 @@ def _write(
     work.mkdir(exist_ok=True)
     journal = Lines(work / "journal.jsonl", "embeddings", facts)
     try:
-        shards = []
+        shards: list[str] = []
+        finished = {str(entry["shard"]): entry["digest"] for entry in journal.entries}
         with stage(progress, source.what, source.n):
             for number, window in enumerate(source.windows(SHARD)):
                 shards.append(f"embeddings-{number:05}.npy")
-                _write_shard(work / shards[-1], window, encoder, number * SHARD, batch, dtype, progress)
+                path = work / shards[-1]
+                if path.is_file() and finished.get(path.name) == _digest(path):
+                    progress.advance(window.sizes.size)
+                else:
+                    _write_shard(path, window, encoder, number * SHARD, batch, dtype, progress)
+                    journal.write({"shard": path.name, "digest": _digest(path)})
+                path.with_suffix(".log").unlink(missing_ok=True)
         ids = source.names(np.arange(source.n))
         if ids is not None:
             _write_ids(work / IDS, ids)
@@ -239,44 +246,20 @@ def _write_shard(
     path: Path, window: Window, encoder: Encoder, start: int, batch: int, dtype: str, progress: Progress
 ) -> None:
     """Write a shard, from where an earlier run left it."""
-    if path.is_file():
-        progress.advance(window.sizes.size)
-        return
     order = longest_first(window.sizes)
-    log = path.with_suffix(".log")
-    done = _resume(log, batch, dtype)
-    progress.advance(done)
-    with log.open("ab", buffering=0) as file:
-        for some, found in _encoded(encoder, window, list(batches(order[done:], batch))):
-            vectors = _narrow(found, dtype, start + some)
-            if file.tell() == 0:
-                _append(file, np.array([vectors.shape[1]], WIDTH))
-            _append(file, vectors)
+    log = VectorLog(path.with_suffix(".log"), dtype)
+    try:
+        progress.advance(log.rows)
+        for some, found in _encoded(encoder, window, list(batches(order[log.rows :], batch))):
+            log.append(_narrow(found, dtype, start + some))
             progress.advance(some.size)
-    _arrange(log, path, order, dtype)
-    log.unlink()
+        _arrange(log.read(), path, order)
+    finally:
+        log.close()
 
 
-def _resume(log: Path, batch: int, dtype: str) -> int:
-    """Cut the vectors of an earlier run down to whole batches, and return how many are left; first comes the width."""
-    if not log.is_file() or log.stat().st_size < WIDTH.itemsize:
-        log.unlink(missing_ok=True)
-        return 0
-    size = np.dtype(dtype).itemsize * int(np.fromfile(log, WIDTH, 1)[0]) * batch
-    whole_batches = (log.stat().st_size - WIDTH.itemsize) // size
-    os.truncate(log, WIDTH.itemsize + whole_batches * size)
-    return whole_batches * batch
-
-
-def _append(file: Any, vectors: NDArray[Any]) -> None:
-    rest = memoryview(vectors.tobytes())
-    while rest:  # one call, unless the system takes only a part of it
-        rest = rest[file.write(rest) :]
-
-
-def _arrange(log: Path, path: Path, order: Ints, dtype: str) -> None:
+def _arrange(encoded: NDArray[Any], path: Path, order: Ints) -> None:
     """Bring the vectors of a window into the order of its rows, and write them whole."""
-    encoded = np.fromfile(log, dtype, offset=WIDTH.itemsize).reshape(order.size, -1)
     vectors = np.empty_like(encoded)
     vectors[order] = encoded
     aside = path.with_suffix(".tmp")
@@ -285,6 +268,10 @@ def _arrange(log: Path, path: Path, order: Ints, dtype: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     aside.replace(path)
+
+
+def _digest(path: Path) -> str:
+    return digest(np.fromfile(path, np.uint8))
 
 
 def _write_ids(path: Path, ids: list[Any]) -> None:

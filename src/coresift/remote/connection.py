@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -38,15 +39,33 @@ def connect(address: str | None) -> Any:
 def _begin(ray: Any, address: str | None) -> None:
     for name in ("RAY_USAGE_STATS_ENABLED", "RAY_ENABLE_UV_RUN_RUNTIME_ENV"):
         os.environ.setdefault(name, "0")
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None and "RAY_ADDRESS" not in os.environ:
-        quiet["include_dashboard"] = False
+        _require_token(ray)
+        options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     _knock(address)
     try:
-        ray.init(address=address, **quiet)
+        ray.init(address=address, **options)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         refuse("address", "that of a Ray cluster that can be reached", f"{address!r} ({first_line(error)})")
     _begun["address"] = address or ""
+
+
+def _require_token(ray: Any) -> None:
+    """Let the cluster that is about to be started obey nobody but this process and its workers.
+
+    Ray listens on all interfaces and runs whatever it is sent, so a cluster of ours asks for a token. It is new for
+    every cluster and lives in the environment of its processes, unless the user has set how to authenticate.
+    """
+    if any(name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
+        return
+    if not hasattr(ray._raylet, "get_authentication_mode"):
+        raise InputError(
+            f"engine Ray without an address needs Ray 2.52 or newer; version {ray.__version__} would start a cluster "
+            "that anyone in the network could run programs on."
+        )
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    ray._raylet.Config.initialize("")  # it has read the environment when it was imported
 
 
 def _knock(address: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from keyword import iskeyword
 from typing import Any
 
 from coresift.types import Recipe, Selection, Strategy
@@ -13,10 +14,11 @@ PARTS = ("pilot", "score", "design")
 def as_code(selection: Selection, rows: str = "rows", losses: str = "losses") -> str | None:
     """Return Python that makes the selection again; None for other functions than `select`.
 
-    What a file holds only a digest of (given rows, classes, a cheap model's losses) stands there as a name.
+    What a file holds only a digest of (given rows, classes, a cheap model's losses) stands there as a name. People copy
+    and run this, so a file that names a part as no Python class is named gets no code.
     """
     made, recipe = selection.provenance, selection.recipe
-    if made.job != "select" or recipe is None:
+    if made.job != "select" or recipe is None or not all(_is_named(part) for _, part in _parts(recipe)):
         return None
     arguments = [rows, losses if selection.ledger.asked else "None"]
     lines = [", ".join([*arguments, f"budget={made.budget}", f"seed={selection.seed}"]) + ","]
@@ -29,7 +31,9 @@ def as_code(selection: Selection, rows: str = "rows", losses: str = "losses") ->
         lines.append(f"clusters=cs.cluster({rows}, {recipe.clusters}, {inside}),")
     lines += [f"{kind}={_code(kind, part)}," for kind, part in _parts(recipe)]
     lines += [
-        f"{name}={name},  # {made.lines()[name]}" for name in ("given", "exclude", "signals") if name in made.frame
+        f"{name}={name},  # {_one_line(made.lines()[name])}"
+        for name in ("given", "exclude", "signals")
+        if name in made.frame
     ]
     body = "\n".join(f"    {line}" for line in lines)
     return f"import coresift as cs\n\nselection = cs.select(\n{body}\n)\n"
@@ -58,6 +62,15 @@ def _parts(recipe: Recipe) -> list[tuple[str, Strategy]]:
     return [(kind, part) for kind in PARTS if (part := getattr(recipe, kind)) is not None]
 
 
+def _is_named(part: Strategy) -> bool:
+    record = part.record()
+    return all(name.isidentifier() and not iskeyword(name) for name in (record["name"], *record["options"]))
+
+
+def _one_line(words: str) -> str:
+    return " ".join(words.split())
+
+
 def _has_array(part: Strategy) -> bool:
     return any(isinstance(value, dict) and "digest" in value for value in part.record()["options"].values())
 
@@ -71,5 +84,5 @@ def _code(kind: str, part: Strategy) -> str:
 
 def _literal(kind: str, value: Any) -> str:
     if isinstance(value, dict):
-        return f'float("{value["float"]}")' if "float" in value else f"{kind}_numbers"
+        return f"float({str(value['float'])!r})" if "float" in value else f"{kind}_numbers"
     return repr(value)

@@ -259,7 +259,7 @@ def _making(facts: Facts) -> str:
             f"<tbody>{lines}</tbody></table>"
         )
     recipe = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts.recipe.items())
-    parts.append(f"<h3>Recipe</h3><dl class='recipe'>{recipe}<div><dt>seed</dt><dd>{facts.seed}</dd></div></dl>")
+    parts.append(f"<h3>Recipe</h3><dl class='recipe'>{recipe}<div><dt>seed</dt><dd>{text(facts.seed)}</dd></div></dl>")
     if facts.command is not None:
         parts.append(f"<h3>The same selection again, by command</h3>{_code(facts.command, 'command')}")
     if facts.code is not None:
@@ -325,6 +325,6 @@ def number(value: float | None) -> str:
     return f"{value:#.3g}".rstrip(".")
 
 
-def text(value: str) -> str:
-    """Return a text for markup: escaped, without what is no character."""
-    return escape(NOTHING.sub("\ufffd", value), quote=True)
+def text(value: object) -> str:
+    """Return anything for markup: escaped, without what is no character."""
+    return escape(NOTHING.sub("\ufffd", str(value)), quote=True)

@@ -62,6 +62,11 @@ class Selection(Value):
     def __post_init__(self) -> None:
         freeze(self, ids=np.int64, origin=np.uint8, order=np.int64, losses=np.float64)
         freeze(self, clusters=np.int32, distances=np.float32)
+        for name in ("n", "population", "seed"):
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, (int, np.integer)):
+                raise InputError(f"A selection's {name} must be a whole number; got {type(value).__name__}.")
+        if not self.ids.size <= self.population <= self.n < 2**63:
+            raise InputError(f"A selection of {self.ids.size} rows cannot stand for {self.population} of {self.n}.")
         if np.any(np.diff(self.ids) <= 0) or (self.ids.size and (self.ids[0] < 0 or self.ids[-1] >= self.n)):
             raise InputError(f"A selection's rows must be distinct, sorted and below {self.n}.")
         columns = [getattr(self, name) for name in self.COLUMNS]
