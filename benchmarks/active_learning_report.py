@@ -21,12 +21,12 @@ Floats = NDArray[np.float64]
 
 
 def write_report(runs: list[Facts], folder: Path) -> None:
-    """Write `active_learning.json`, `.md` and `.png`."""
+    """Write `active_learning.json`, `.md` and `.svg`."""
     facts = summarize(runs)
     folder.mkdir(exist_ok=True)
     (folder / "active_learning.json").write_text(json.dumps(facts, indent=1) + "\n")
     (folder / "active_learning.md").write_text(to_markdown(facts))
-    plot(facts, folder / "active_learning.png")
+    plot(facts, folder / "active_learning.svg")
 
 
 def summarize(runs: list[Facts]) -> list[Facts]:
@@ -170,6 +170,7 @@ def plot(facts: list[Facts], path: Path) -> None:
     import matplotlib as mpl  # noqa: PLC0415
 
     mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "coresift"  # the same figures give the same file
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
     names = [OURS, *sorted({name for pair in facts for name in pair["methods"]} - {OURS, BASE})]
@@ -184,5 +185,5 @@ def plot(facts: list[Facts], path: Path) -> None:
         axis.set_yticks([-place for place in range(len(names))], names, fontsize=7)
         axis.set_title(f"{pair['data']}, {pair['budget']:,} labels", fontsize=9)
     figure.supxlabel("test accuracy minus that of uniform rows (± 2 standard errors)")
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, metadata={"Date": None})
     plt.close(figure)

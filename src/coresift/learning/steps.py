@@ -11,7 +11,7 @@ import numpy as np
 from coresift.audits import Audit, draw_audit
 from coresift.checks import whole
 from coresift.engine import Engine, Local, Workers
-from coresift.facility import cover_rows
+from coresift.facility import Groupings, Nearest, choose_rows
 from coresift.learning.auditing import AuditRecord
 from coresift.learning.journal import Journal, Learned
 from coresift.learning.judging import Model, Probabilities
@@ -90,6 +90,7 @@ class Course:
         self.task, self._labels_then = task, labels_then
         self.journal = Journal(task.rows.n, task.excluded, task.given)
         self.records: list[AuditRecord] = []
+        self._labeled, self._groupings = Nearest(task.rows), Groupings()
 
     def steps(self) -> Generator[Request, Any, None]:
         """Yield requests, and take an array of labels for each."""
@@ -124,9 +125,17 @@ class Course:
             importance, reason = self._importance(number, workers)
             free = np.zeros(task.rows.n, np.bool_)
             free[journal.open()] = True
-            given = np.sort(journal.labeled()) if journal.labeled().size else None
-            ids = cover_rows(
-                task.rows, count, workers, rng, importance=importance, given=given, free=free, progress=task.progress
+            ids = choose_rows(
+                task.rows,
+                count,
+                workers,
+                rng,
+                given=np.sort(journal.labeled()),
+                distances=self._labeled.distances(journal.labeled(), rng, workers),
+                importance=importance,
+                free=free,
+                groupings=self._groupings,
+                progress=task.progress,
             ).ids
         if ids.size < count:  # copies add nothing to the coverage, so others fill the batch
             others = rng.permutation(np.setdiff1d(journal.open(), ids, assume_unique=True))

@@ -81,4 +81,4 @@ class VectorLog:
         if checksum != content[end : end + SUM]:
             return 0
         self.rows, self._sum, self._width = self.rows + rows, checksum, width
-        return end + SUM - start
+        return int(end + SUM - start)

@@ -1,0 +1,41 @@
+"""Rows as heads see them: about their mean, in one unit for all columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coresift.checks import InputError, refuse
+from coresift.types import Singles
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Moves rows to their mean, and divides by what makes their squared length 1 on average."""
+
+    mean: Singles
+    unit: np.float32
+
+    @classmethod
+    def of(cls, rows: Singles) -> Scale:
+        """Measure rows."""
+        mean = rows.mean(axis=0, dtype=np.float64)
+        unit = np.sqrt(np.square(rows - mean).sum(axis=1).mean())
+        return cls(mean.astype(np.float32), np.float32(unit or 1.0))
+
+    def __call__(self, rows: Singles) -> Singles:
+        """Return rows in these terms."""
+        return (rows - self.mean) / self.unit
+
+
+def as_matrix(X: ArrayLike) -> Singles:
+    """Return rows in single precision; refuse what is no matrix of finite numbers."""
+    try:
+        rows = np.asarray(X, np.float32)
+    except (TypeError, ValueError):
+        refuse("X", "a matrix of numbers", type(X).__name__)
+    if rows.ndim != 2 or not np.isfinite(rows).all():
+        raise InputError(f"X must be a matrix of finite numbers; got shape {rows.shape}.")
+    return rows
