@@ -1,0 +1,185 @@
+"""Tables of known truth: what every row's answer is, and what is known of it at no cost.
+
+| name | rows | an answer | known for every row |
+|---|---|---|---|
+| banking77, mnist, fashion-mnist, cifar10, sst2 | up to 10,000 that a linear head did not learn from | is the head wrong? or its log loss | the head's probabilities |
+| judges chatgpt, judges gpt4 | 10,940 and 6,273 pairs of answers (AlpacaEval) | the dear judge prefers the second | what the cheap judge prefers |
+| arc, hellaswag, boolq | multiple-choice items | the larger language model is right | how the smaller one did |
+
+Design choices were made on the populations whose role is "tuning"; the others were only reported.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import coresift as cs
+from benchmarks.features import cache_folder, load
+from benchmarks.language_models import LARGE, SMALL, fetch_wheel, read_answers
+from coresift.heads import LogisticHead
+
+Floats = NDArray[np.float64]
+ROWS = 10_000
+# From how many labels a head learns; `rival` is the second model of comparisons, which learns from other rows.
+LABELS = {"banking77": 1_500, "mnist": 1_000, "fashion-mnist": 1_000, "cifar10": 1_000, "sst2": 500}
+TUNING = ("banking77", "mnist")
+# Expensive and cheap judges, by the names of their folders in the wheel.
+JUDGES = {"judges chatgpt": ("claude", "chatgpt_fn"), "judges gpt4": ("gpt4", "claude")}
+ITEMS = ("arc", "hellaswag", "boolq")
+# Below so many answered items, a language model's task is not a population yet.
+FEWEST_ITEMS = 500
+
+
+@dataclass(frozen=True)
+class Population:
+    """Rows with known answers.
+
+    Attributes:
+        name: What it is called in tables.
+        role: "tuning" or "reported".
+        values: The answer of every row.
+        signals: What the methods may use, by name.
+        guess: A prediction of every answer, for methods that take one.
+        doubt: How uncertain that prediction is, for methods that draw by it.
+        binary: Whether answers are 0 or 1.
+    """
+
+    name: str
+    role: str
+    values: Floats
+    signals: dict[str, Floats]
+    guess: Floats
+    doubt: Floats
+    binary: bool
+
+    @property
+    def truth(self) -> float:
+        """The mean answer."""
+        return float(self.values.mean())
+
+
+@dataclass(frozen=True)
+class Classified:
+    """A classifier's probabilities on rows that it did not learn from, and the classes of these rows."""
+
+    probabilities: Floats
+    labels: NDArray[np.int64]
+    rival: Floats
+
+    @property
+    def predictions(self) -> NDArray[np.int64]:
+        return self.probabilities.argmax(axis=1)
+
+
+def names() -> list[str]:
+    """The populations that can be had here."""
+    heads = [f"{name} {kind}" for name in LABELS for kind in ("error", "log loss")]
+    return [*heads, *JUDGES, *(name for name in ITEMS if _answered(name) >= FEWEST_ITEMS)]
+
+
+@cache
+def population(name: str) -> Population:
+    """Read a population by its name."""
+    if name in JUDGES:
+        return _judges(name)
+    if name in ITEMS:
+        return _items(name)
+    data, _, kind = name.partition(" ")
+    return _head(data, kind)
+
+
+@cache
+def classified(name: str) -> Classified:
+    """Let a linear head classify rows; made once and kept."""
+    path = cache_folder() / "evaluation" / f"head-{name}.npz"
+    if not path.exists():
+        features, rng = load(name), np.random.default_rng([18, len(name)])
+        x, y = np.concatenate([features.x, features.x_test]), np.concatenate([features.y, features.y_test])
+        order, count = rng.permutation(len(x)), LABELS[name]
+        heads = [
+            LogisticHead(penalty=0.1, temperature=1.0).fit(x[some], y[some])
+            for some in (order[:count], order[count // 2 : count // 2 + count])
+        ]
+        rest = order[2 * count :][:ROWS]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        given = [_all_classes(head, x[rest], int(y.max()) + 1) for head in heads]
+        aside = path.with_suffix(".part.npz")
+        np.savez(aside, probabilities=given[0], labels=y[rest], rival=given[1])
+        aside.replace(path)
+    with np.load(path, allow_pickle=False) as file:
+        return Classified(file["probabilities"], file["labels"], file["rival"])
+
+
+def _all_classes(head: LogisticHead, x: Floats, classes: int) -> Floats:
+    found = np.zeros((len(x), classes))
+    found[:, head.classes_.astype(np.int64)] = head.predict_proba(x)
+    return found
+
+
+def _head(data: str, kind: str) -> Population:
+    head = classified(data)
+    chances = head.probabilities
+    role = "tuning" if data in TUNING else "reported"
+    signals = cs.signals.from_probabilities(chances)
+    if kind == "error":
+        wrong = (head.predictions != head.labels).astype(np.float64)
+        guess = 1 - chances.max(axis=1)
+        return Population(f"{data} error", role, wrong, signals, guess, np.sqrt(guess * (1 - guess)), True)
+    logs = -np.log(np.maximum(chances, 1e-6))
+    loss = logs[np.arange(len(logs)), head.labels]
+    guess = (chances * logs).sum(axis=1)
+    spread = np.maximum((chances * logs**2).sum(axis=1) - guess**2, 0.0)
+    return Population(f"{data} log loss", role, loss, signals, guess, np.sqrt(spread), False)
+
+
+def _judges(name: str) -> Population:
+    dear, cheap = (judgments(judge) for judge in JUDGES[name])
+    pairs = [pair for pair in dear if pair in cheap and dear[pair] in (1, 2)]
+    first = np.array([dear[pair] == 2 for pair in pairs], np.float64)
+    second = np.array([{1: 0.0, 2: 1.0}.get(cheap[pair], 0.5) for pair in pairs])
+    longer = np.array([np.log((len(pair[2]) + 1) / (len(pair[1]) + 1)) for pair in pairs])
+    # The judges agree in about three quarters of the pairs, as earlier comparisons would tell.
+    guess = 0.5 + 0.5 * (second - 0.5)
+    signals = {"cheap judge": second, "length": longer}
+    return Population(name, "reported", first, signals, guess, np.sqrt(guess * (1 - guess)), True)
+
+
+@cache
+def judgments(judge: str) -> dict[tuple[str, str, str], int]:
+    """Read which of two answers a judge prefers, by instruction and answers."""
+    return {(row["instruction"], row["output_1"], row["output_2"]): row["preference"] for row in annotations(judge)}
+
+
+@cache
+def annotations(judge: str) -> list[dict[str, Any]]:
+    """Read a judge's annotations in the order of the file."""
+    with zipfile.ZipFile(fetch_wheel("alpaca_eval")) as wheel:
+        place = f"alpaca_eval/evaluators_configs/{judge}/annotations_seed0_configs.json"
+        rows: list[dict[str, Any]] = json.loads(wheel.read(place))
+    return rows
+
+
+def _items(name: str) -> Population:
+    large, small = read_answers(name, LARGE), read_answers(name, SMALL)
+    both = {item: place for place, item in enumerate(small.names)}
+    places = np.array([place for place, item in enumerate(large.names) if item in both])
+    others = np.array([both[large.names[place]] for place in places])
+    right = large.right[places].astype(np.float64)
+    chance = small.probabilities[others, small.gold[others]]
+    sure = small.probabilities[others].max(axis=1)
+    known = small.right[others].astype(np.float64)
+    signals = {"smaller is right": known, "chance of the right choice": chance, "largest chance": sure}
+    guess = np.clip(chance, 0.05, 0.95)
+    return Population(name, "reported", right, signals, guess, np.sqrt(guess * (1 - guess)), True)
+
+
+def _answered(name: str) -> int:
+    paths = [cache_folder() / "evaluation" / f"answers-{name}-{model}.jsonl" for model in (SMALL, LARGE)]
+    return min(sum(1 for _ in path.open()) if path.exists() else 0 for path in paths)
