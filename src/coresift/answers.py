@@ -37,9 +37,10 @@ class AnswerFile:
     array([2. , 0.5, 2. ])
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, table: Any = None) -> None:
+        """Read a file, or take the table that was read from it."""
         self.path = Path(path)
-        self._table: Table = open_table(self.path, argument="A file of answers")
+        self._table: Table = open_table(self.path if table is None else table, argument="A file of answers")
         self.columns = self._table.columns
         self.key = "row" if "row" in self.columns else "id"
         if self.key not in self.columns:

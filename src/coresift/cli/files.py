@@ -15,14 +15,21 @@ from coresift.checks import InputError
 from coresift.cli.showing import tell
 from coresift.storage import SELECTION_SUFFIXES
 from coresift.tables.finding import BINARY
+from coresift.tables.tasks import SUFFIX, Tool, read_tasks, write_tasks
 from coresift.tables.writing import check_target, write_table
 
 MOST_NAMED = 12  # columns that are named one by one
 
 
-def check_out(out: Path, what: str, *sources: str | Path | None, flag: str = "--out") -> None:
+def check_out(
+    out: Path,
+    what: str,
+    *sources: str | Path | None,
+    flag: str = "--out",
+    suffixes: tuple[str, ...] = SELECTION_SUFFIXES,
+) -> None:
     """Refuse a target of another kind, or one of the files that are read."""
-    check_target(out, SELECTION_SUFFIXES, what)
+    check_target(out, suffixes, what)
     for source in (Path(source) for source in sources if source is not None):
         if source.is_dir() and out.parent.samefile(source) and _would_be_rows(out, source):
             raise InputError(f"{flag} must not lie in {source}, whose files are the rows; got {out}.")
@@ -46,8 +53,10 @@ def explaining(advice: str) -> Iterator[None]:
 
 
 def has_column(path: Path, column: str) -> bool:
-    """Say whether a file is there and has that column."""
+    """Say whether a file is there and has that column; an export of a labeling tool, whether it has labels."""
     try:
+        if path.suffix == SUFFIX:
+            return path.exists() and len(read_tasks(path, column)) > 0
         return path.exists() and column in AnswerFile(path).columns
     except InputError:
         return False
@@ -92,7 +101,9 @@ def used_columns(rows: cs.rows.Rows) -> list[tuple[str, str]]:
     return [("columns used", shown), ("hint", hint)]
 
 
-def write_rows(path: Path, ids: Any, names: list[Any] | None, table: Any = None, answers: str = "loss") -> None:
+def write_rows(
+    path: Path, ids: Any, names: list[Any] | None, table: Any = None, answers: str = "loss", tool: Tool | None = None
+) -> None:
     """Write row numbers, ids where rows have them, and the other columns of their table.
 
     Args:
@@ -102,6 +113,7 @@ def write_rows(path: Path, ids: Any, names: list[Any] | None, table: Any = None,
         table: The same rows of the table that they come from, an Arrow table.
         answers: The column that answers will stand in: one that the table has is called `table_NAME`, and so is
             one with the name of another column of the file.
+        tool: The labeling tool that the file is for; by default a table.
     """
     import pyarrow as pa
 
@@ -115,7 +127,10 @@ def write_rows(path: Path, ids: Any, names: list[Any] | None, table: Any = None,
         ):
             continue
         written = written.append_column(f"table_{name}" if name in taken else name, table[name])
-    write_table(written, path)
+    if tool is None:
+        write_table(written, path)
+    else:
+        write_tasks(written, path, tool)
 
 
 def load_selection(path: Path) -> cs.Selection:

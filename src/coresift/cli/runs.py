@@ -23,6 +23,7 @@ from coresift.oracle.questions import LOSS, Question
 from coresift.oracle.run import Run
 from coresift.redaction import redact
 from coresift.rows import Rows
+from coresift.tables.tasks import SKIPPED, SUFFIX, Tool, read_tasks
 from coresift.tables.values import is_nested
 from coresift.types import Ints
 
@@ -98,27 +99,40 @@ def ask(
     out: Annotated[Path, typer.Option(help="Where to write the rows to answer: .csv, .parquet or .jsonl.")] = Path(
         "ask.csv"
     ),
+    tool: Annotated[
+        Tool | None, typer.Option("--format", help="Write tasks for a labeling tool, as .json; tell takes its export.")
+    ] = None,
 ) -> None:
     """Write the rows that a run has to have answered next.
 
     Example: coresift ask run.state --out ask.csv
 
     Then add a column of answers to ask.csv, and: coresift tell run.state ask.csv
+
+    For a labeling tool: coresift ask run.state --format label-studio --out tasks.json
     """
     with _opened(state) as (run, job, arguments):
-        check_out(out, "a table", state)
+        if tool is None:
+            check_out(out, "a table", state)
+        else:
+            check_out(out, f"a file for {tool.value}", state, suffixes=(SUFFIX,))
         if has_column(out, job.question.column):
             raise InputError(f"{out} has {job.question.plural} in it already; give another --out, or remove it first.")
         ids = run.ask()
         if ids.size:
-            write_rows(out, ids, run.names(ids), _beside(job, arguments, ids, run.n), job.question.column)
+            write_rows(out, ids, run.names(ids), _beside(job, arguments, ids, run.n), job.question.column, tool)
             tell(wrote=str(out))
         _show(run, job, arguments, f"Wrote {out}" if ids.size else "There is nothing left to answer")
 
 
 def tell_answers(
     state: StatePath,
-    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="File with row or id, and a column of answers.")],
+    answers: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ANSWERS", help="File with row or id, and a column of answers, or a labeling tool's .json export."
+        ),
+    ],
     column: Annotated[str | None, typer.Option(help="The column of answers (by default loss or label).")] = None,
     correct: Annotated[bool, typer.Option("--correct", help="Replace answers that were told before.")] = False,
     cannot_tell: Annotated[
@@ -193,7 +207,8 @@ def _beside(job: StepJob, arguments: Arguments, ids: Ints, n: int) -> Any:
 
 def _read(path: Path, column: str, run: Run[Any], question: Question) -> tuple[Any, list[Any], int]:
     """Return those of the asked rows that a file has an answer for, the answers, and how many other rows it has."""
-    answers = AnswerFile(path)
+    exported = read_tasks(path, column) if path.suffix == SUFFIX else None
+    answers = AnswerFile(path, exported)
     strangers = answers.strangers(run.n, run.names)
     if strangers:
         raise InputError(
@@ -204,7 +219,12 @@ def _read(path: Path, column: str, run: Run[Any], question: Question) -> tuple[A
     look_up = answers.numbers(column) if question.numeric else answers.labels(column)
     values = look_up(rows, run.names(rows))
     given = ~np.isnan(values) if question.numeric else values != ""
-    return rows[given], values[given].tolist(), answers.count - rows.size
+    skipped = np.zeros(rows.size, np.bool_)
+    if exported is not None and not question.numeric:
+        skipped = answers.numbers(SKIPPED)(rows, None) == 1
+    told = [None if skip else value for value, skip in zip(values.tolist(), skipped.tolist(), strict=True)]
+    kept = np.flatnonzero(given | skipped)
+    return rows[kept], [told[place] for place in kept], answers.count - rows.size
 
 
 def _show(run: Run[Any], job: StepJob, arguments: Arguments, title: str, *, writing: bool = True) -> None:

@@ -1,0 +1,147 @@
+"""Rows to label as tasks of Label Studio or records of Argilla, and the labels in what those tools export.
+
+Both are JSON files, a list with an object per row:
+
+- Label Studio: `{"data": {"row": 7, "text": ...}}` to import; its JSON export has `annotations` beside `data`.
+- Argilla: `{"id": "7", "fields": {"text": ...}}` for `dataset.records.from_json`; `to_json` adds `responses`.
+
+A skipped task, and a discarded record, is a row that nobody can label.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coresift.checks import InputError
+from coresift.tables.writing import check_suffix, write_bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Tool(StrEnum):
+    """A labeling tool that files are written for."""
+
+    LABEL_STUDIO = "label-studio"
+    ARGILLA = "argilla"
+
+
+SUFFIX = ".json"
+SKIPPED = "skipped"
+# What one label is called in a Label Studio result, by the kind of its control.
+LABEL_STUDIO_VALUES = ("choices", "rating", "number", "text")
+
+
+def write_tasks(table: pa.Table, path: Path, tool: Tool) -> None:
+    """Write rows for a labeling tool, the whole file or nothing.
+
+    Args:
+        table: The rows, with a column `row`.
+        path: The file, `.json`.
+        tool: The tool that will read it.
+    """
+    check_suffix(path, (SUFFIX,), f"a file for {tool.value}")
+    make = _task if tool is Tool.LABEL_STUDIO else _record
+    tasks = [make({name: _plain(cell) for name, cell in line.items()}) for line in table.to_pylist()]
+    write_bytes(json.dumps(tasks, ensure_ascii=False, indent=1).encode(), path)
+
+
+def read_tasks(path: Path, column: str) -> pa.Table:
+    """Read the labels that a tool exported.
+
+    Args:
+        path: The export, `.json`.
+        column: The control or question to read, where a task has several.
+
+    Returns:
+        A table with a line per row that has a label or was skipped: `row`, the column, and `skipped`.
+    """
+    import pyarrow as pa
+
+    rows: dict[int, tuple[Any, bool]] = {}
+    for row, label, skipped in _answers(path, column):
+        if rows.setdefault(row, (label, skipped)) != (label, skipped):
+            raise InputError(
+                f"{path} must have one label per row; row {row} has two, {rows[row][0]!r} and {label!r}: "
+                "settle it in the labeling tool, or remove one of them."
+            )
+    labels = [label for label, _ in rows.values()]
+    numeric = bool(labels) and all(isinstance(label, int | float) for label in labels if label is not None)
+    shown = labels if numeric else [None if label is None else str(label) for label in labels]
+    return pa.table(
+        {
+            "row": pa.array(list(rows), pa.int64()),
+            column: pa.array(shown, pa.float64() if numeric else pa.string()),
+            SKIPPED: pa.array([float(skipped) for _, skipped in rows.values()], pa.float64()),
+        }
+    )
+
+
+def _answers(path: Path, column: str) -> Iterator[tuple[int, Any, bool]]:
+    """Yield row, label and whether the row was skipped, for every annotation of an export."""
+    try:
+        tasks = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} must be the JSON export of Label Studio or Argilla; it is no JSON.") from error
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        raise InputError(f"{path} must be the JSON export of Label Studio or Argilla, a list of tasks.")
+    for task in tasks:
+        if isinstance(task.get("data"), dict):
+            row, found = task["data"].get("row"), _label_studio(task, column, path)
+        elif isinstance(task.get("fields"), dict):
+            row, found = task.get("id"), _argilla(task, column)
+        else:
+            raise InputError(f"{path} must have tasks with data (Label Studio) or fields (Argilla); one has neither.")
+        try:
+            number = int(row)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{path} must have the row number that ask wrote in every task; one has {row!r}."
+            ) from error
+        yield from ((number, label, skipped) for label, skipped in found)
+
+
+def _label_studio(task: Mapping[str, Any], column: str, path: Path) -> Iterator[tuple[Any, bool]]:
+    for annotation in task.get("annotations") or ():
+        if annotation.get("was_cancelled"):
+            yield None, True
+            continue
+        results = annotation.get("result") or []
+        named = [result for result in results if result.get("from_name") == column] or results
+        if len({result.get("from_name") for result in named}) > 1:
+            names = ", ".join(sorted({str(result.get("from_name")) for result in named}))
+            raise InputError(f"{path} has several controls, {names}: name the one to read with --column.")
+        for result in named:
+            value = result.get("value") or {}
+            for kind in LABEL_STUDIO_VALUES:
+                if kind in value:
+                    cell = value[kind]
+                    yield (cell[0] if isinstance(cell, list) and cell else cell), False
+
+
+def _argilla(record: Mapping[str, Any], column: str) -> Iterator[tuple[Any, bool]]:
+    questions = record.get("responses") or {}
+    for response in questions.get(column) or (next(iter(questions.values())) if len(questions) == 1 else ()):
+        skipped = response.get("status") == "discarded"
+        if skipped or response.get("value") is not None:
+            yield (None if skipped else response["value"]), skipped
+
+
+def _task(line: dict[str, Any]) -> dict[str, Any]:
+    return {"data": line}
+
+
+def _record(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a record whose id is the row number; fields are texts in Argilla."""
+    row = line.pop("row")
+    return {"id": str(row), "fields": {name: str(cell) for name, cell in line.items() if cell is not None}}
+
+
+def _plain(cell: Any) -> Any:
+    return cell if cell is None or isinstance(cell, str | int | float | bool) else str(cell)

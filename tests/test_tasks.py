@@ -1,0 +1,125 @@
+"""Rows to label go to a labeling tool and come back from its export."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import coresift as cs
+from coresift.checks import InputError
+from coresift.cli.app import app
+from coresift.tables.tasks import SKIPPED, Tool, read_tasks, write_tasks
+
+ROWS = pa.table({"row": [7, 3], "text": ["Where is my card?", "Überweisung <b>"], "when": [None, 2.5]})
+
+
+def label_studio(row, choice, **more):
+    """One task as Label Studio exports it."""
+    result = [{"from_name": "intent", "to_name": "text", "type": "choices", "value": {"choices": [choice]}}]
+    annotation = {"id": 1, "was_cancelled": False, "result": result, **more}
+    return {"id": 10 + row, "data": {"row": row, "text": "x"}, "annotations": [annotation], "predictions": []}
+
+
+def argilla(row, label, status="submitted"):
+    """One record as Argilla exports it."""
+    response = {"value": label, "user_id": "00000000-0000-0000-0000-000000000000", "status": status}
+    return {"id": str(row), "fields": {"text": "x"}, "metadata": {}, "responses": {"intent": [response]}}
+
+
+def export(tmp_path, *tasks):
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(list(tasks)))
+    return path
+
+
+def test_what_is_written_is_what_the_tools_import(tmp_path):
+    path = tmp_path / "tasks.json"
+    write_tasks(ROWS, path, Tool.LABEL_STUDIO)
+    assert json.loads(path.read_text()) == [
+        {"data": {"row": 7, "text": "Where is my card?", "when": None}},
+        {"data": {"row": 3, "text": "Überweisung <b>", "when": 2.5}},
+    ]
+    write_tasks(ROWS, path, Tool.ARGILLA)
+    assert json.loads(path.read_text()) == [
+        {"id": "7", "fields": {"text": "Where is my card?"}},
+        {"id": "3", "fields": {"text": "Überweisung <b>", "when": "2.5"}},
+    ]
+    with pytest.raises(InputError, match=r"label-studio must be one that ends in \.json; got"):
+        write_tasks(ROWS, tmp_path / "tasks.csv", Tool.LABEL_STUDIO)
+
+
+@pytest.mark.parametrize("made", [label_studio, argilla])
+def test_labels_come_back(tmp_path, made):
+    skip = label_studio(5, "x", was_cancelled=True) if made is label_studio else argilla(5, None, "discarded")
+    table = read_tasks(export(tmp_path, made(7, "card"), made(3, "transfer"), skip), "label")
+    assert table.to_pydict() == {"row": [7, 3, 5], "label": ["card", "transfer", None], SKIPPED: [0, 0, 1]}
+
+
+def test_a_task_without_an_annotation_is_not_answered(tmp_path):
+    fresh = {"data": {"row": 1, "text": "x"}}
+    assert len(read_tasks(export(tmp_path, fresh, {"id": "2", "fields": {"text": "y"}}), "label")) == 0
+
+
+def test_two_annotators_must_agree(tmp_path):
+    same = read_tasks(export(tmp_path, label_studio(7, "card"), label_studio(7, "card")), "label")
+    assert same["label"].to_pylist() == ["card"]
+    with pytest.raises(InputError, match=r"one label per row; row 7 has two, 'card' and 'pin': settle it"):
+        read_tasks(export(tmp_path, label_studio(7, "card"), label_studio(7, "pin")), "label")
+
+
+def test_numbers_and_several_controls(tmp_path):
+    task = label_studio(7, "card")
+    task["annotations"][0]["result"].append({"from_name": "stars", "value": {"rating": 4}})
+    with pytest.raises(InputError, match=r"several controls, intent, stars: name the one to read with --column"):
+        read_tasks(export(tmp_path, task), "label")
+    assert read_tasks(export(tmp_path, task), "stars")["stars"].to_pylist() == [4.0]
+    assert read_tasks(export(tmp_path, task), "intent")["intent"].to_pylist() == ["card"]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("[1", "it is no JSON"),
+        ("{}", "a list of tasks"),
+        ("[[]]", "a list of tasks"),
+        ('[{"x": 1}]', "one has neither"),
+        ('[{"data": {"text": "x"}}]', "the row number that ask wrote in every task; one has None"),
+    ],
+)
+def test_other_files_get_a_sentence(tmp_path, content, sentence):
+    path = tmp_path / "export.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=sentence):
+        read_tasks(path, "label")
+
+
+@pytest.mark.parametrize("tool", list(Tool))
+def test_a_round_of_labels_through_a_tool(tmp_path, monkeypatch, tool):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 3)) + 6 * (np.arange(60) % 2)[:, None]
+    np.save("rows.npy", rows)
+    cs.tables.write_table(pa.table({"text": [f"text {row}" for row in range(60)]}), "texts.csv")
+    shell = CliRunner()
+
+    def call(*words):
+        result = shell.invoke(app, ["active-learning", *words])
+        assert result.exit_code == 0, result.output
+
+    call("start", "rows.npy", "--table", "texts.csv", "--budget", "8", "--rounds", "2", "--out", "labeled.csv")
+    for turn in range(2):
+        call("ask", "run.state", "--format", tool.value, "--out", f"tasks-{turn}.json")
+        tasks = json.loads((tmp_path / f"tasks-{turn}.json").read_text())
+        numbers = [int(task["data"]["row"] if tool is Tool.LABEL_STUDIO else task["id"]) for task in tasks]
+        assert (tasks[0].get("data") or tasks[0]["fields"])["text"] == f"text {numbers[0]}"
+        made = label_studio if tool is Tool.LABEL_STUDIO else argilla
+        answers = [made(row, "odd" if row % 2 else "even") for row in numbers]
+        if tool is Tool.LABEL_STUDIO:
+            answers[0]["annotations"][0]["was_cancelled"] = True
+        call("tell", "run.state", str(export(tmp_path, *answers)))
+    labeled = cs.load("labeled.csv")
+    known = [label for label in labeled.labels if label is not None]
+    assert len(known) == (6 if tool is Tool.LABEL_STUDIO else 8)
+    assert set(known) == {"odd", "even"}
