@@ -1,6 +1,6 @@
 """Make one small error after another in a copy of the source, and see that the golden results notice each.
 
-    python scripts/mutate.py            all of them, some minutes
+    python scripts/mutate.py            all of them, about two minutes
     python scripts/mutate.py 3 17       those with these numbers
 
 A mutation is a file under `src/coresift`, a text that stands in it exactly once, and what is put in its place. A text
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -48,8 +47,11 @@ MUTATIONS = (
     Mutation("rounds share one stream", "selection.py", "Stream.DRAW, *draft.stream)", "Stream.DRAW)"),
     # Weights and shares
     Mutation("1 − α left out of the draw", "selection.py", " * (1 - draft.pilot.plan.share[order]))", ")"),
-    Mutation("1 − α left out of drawn weights", "selection.py", "multiplicity * (1 - share) /", "multiplicity /"),
-    Mutation("1 − α left out of pilot weights", "selection.py", "pilot = 1 - share + share", "pilot = share"),
+    Mutation("1 − α left out of drawn weights", "phases.py", "times * own / chances", "times / chances"),
+    Mutation("1 − α left out of pilot weights", "phases.py", "chances + later[rows, phases]", "chances"),
+    Mutation(
+        "share of a selection that grows", "growing.py", "kept * selection.weights + (1 - kept)", "selection.weights"
+    ),
     Mutation("law of the pilot's share", "pilots.py", "later * smaller**2", "later * smaller"),
     Mutation("finite correction of the share", "pilots.py", "now * (1 - np.minimum(now + later, 1.0))", "now"),
     Mutation("balance of the pilot", "pilots.py", "balance: float = 0.4", "balance: float = 0.41"),
@@ -184,29 +186,16 @@ def broken_by(mutation: Mutation) -> str:
 
 
 def first_broken(source: Path) -> str:
-    """Run the golden tests on this source; return the first case that fails, or nothing. It must at least load."""
+    """Run the golden cases on this source; return the first that it breaks, or nothing."""
     environment = os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
-    where = [sys.executable, "-c", "import coresift; print(coresift.__file__)"]
-    loaded = subprocess.run(where, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-    if not loaded.startswith(str(source)):
-        raise RuntimeError(f"The copy in {source} is not what Python loads, but {loaded.strip()}.")
-    options = [
-        "-x",
-        "-rf",
-        "--tb=no",
-        "-p",
-        "no:cacheprovider",
-        "--override-ini",
-        "addopts=",
-        "-k",
-        "stored_clustering",
-    ]
-    command = [sys.executable, "-m", "pytest", "tests/test_golden.py", *options]
+    command = [sys.executable, "tests/golden_cases.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
-        raise RuntimeError(f"The golden tests did not run:\n{done.stdout}{done.stderr}")
-    failed = re.search(r"^FAILED .*\[(.+?)\]", done.stdout, re.MULTILINE)
-    return failed[1] if failed else ""
+    if done.returncode:
+        raise RuntimeError(f"The golden cases did not run:\n{done.stdout}{done.stderr}")
+    loaded, broken = done.stdout.splitlines()
+    if not loaded.startswith(str(source)):
+        raise RuntimeError(f"The copy in {source} is not what Python loads, but {loaded}.")
+    return broken
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ HOME = Path(__file__).parent / "golden"
 INPUTS = HOME / "inputs.npz"
 FILES = HOME / "files"
 BUDGET, SEED = 90, 11
+NEAR = 1e-12
 CLUSTERINGS = ("plain", "median", "unit", "classes", "fine")
 
 
@@ -155,6 +156,7 @@ DESIGNS = {
     "poisson": cs.designs.Poisson,
 }
 GIVEN, EXCLUDED = (5, 77, 301), (0, 9, 79, 104, 222, 300, 302, 410)
+BOTH = {"given": GIVEN, "exclude": EXCLUDED}
 
 
 def strategies(pilot=None, score=None, design=None):
@@ -176,6 +178,17 @@ def pick(clusters="plain", budget=BUDGET, seed=SEED, losses=True, exclude=(), **
         **options,
     )
     return told(found, exclude)
+
+
+def grown(**options):
+    """Select with a stored clustering, and let the selection grow twice."""
+    found = cs.select(
+        rows(), inputs().losses, BUDGET, seed=SEED, clusters=clustering("plain"), **strategies(**options), **BOTH
+    )
+    for budget in (150, 240):
+        known = {"rows": rows(), "clusters": clustering("plain"), "exclude": EXCLUDED}
+        found = cs.grow(found, inputs().losses, budget, **known)
+    return told(found, EXCLUDED) | {"growth": found.growth}
 
 
 def told(selection, exclude=()):
@@ -485,7 +498,6 @@ METHODS = tuple(cs.baselines.METHODS)
 # ------------------------------------------------------------------ the table
 
 Case = Callable[[], dict[str, np.ndarray]]
-BOTH = {"given": GIVEN, "exclude": EXCLUDED}
 RECIPES = {
     "learned": {"pilot": "representatives", "score": "learned"},
     "paper": {"pilot": "centers", "score": "sensitivity", "design": "independent"},
@@ -513,6 +525,8 @@ SELECTIONS: dict[str, Case] = {
     "fine-learned": partial(pick, clusters="fine", budget=200, pilot="representatives-more", score="learned"),
     "fine-mixture": partial(pick, clusters="fine", score="mixture", **BOTH),
     "other-seed": partial(pick, seed=12),
+    "grown": grown,
+    "grown-pivotal": partial(grown, pilot="centers-kept", score="mixture", design="pivotal"),
     "epsilon": partial(pick, budget=None, epsilon=0.2, **RECIPES["paper"]),
     "epsilon-delta": partial(pick, budget=None, epsilon=0.3, delta=0.1, **RECIPES["paper"]),
     **{f"score-{name}": partial(pick, score=name) for name in SCORES if not name.startswith("leverage")},
@@ -628,6 +642,8 @@ ROW_CASES: dict[str, Case] = {
     "rows-select-strata": lambda: everything(strata=demo().classes),
     "rows-select-normalize": partial(everything, normalize=True, z=1.0),
     "rows-select-free": lambda: everything(**strategies("centers", "sensitivity-free", "independent")),
+    "rows-select-signals": lambda: everything(signals={"length": np.abs(demo().rows).sum(axis=1)}),
+    "rows-select-portfolio": lambda: everything(score=cs.scores.Portfolio(), strata=demo().classes),
     "rows-rounds": rounds_from_rows,
     "rows-rounds-mettu-plaxton": partial(rounds_from_rows, order="mettu-plaxton"),
     "rows-regression": regressed_from_rows,
@@ -684,6 +700,38 @@ def stored(name):
         return {key: found[key] for key in found.files}
 
 
+def differences(found, expected, *, exactly):
+    """Return a sentence for every array that is not as stored."""
+    if found.keys() != expected.keys():
+        return [f"arrays {sorted(found.keys() ^ expected.keys())} are there only once"]
+    return [f"{name}: {why}" for name in expected if (why := difference(found[name], expected[name], exactly))]
+
+
+def difference(found, expected, exactly):
+    """Return how an array differs from the stored one: whole numbers and texts at all, others by more than rounding."""
+    if found.shape != expected.shape:
+        return f"shape {found.shape} instead of {expected.shape}"
+    if expected.dtype.kind != "f":
+        return "" if np.array_equal(found, expected) else f"{found.tolist()} instead of {expected.tolist()}"
+    if exactly:
+        return "" if found.dtype == expected.dtype and found.tobytes() == expected.tobytes() else "other bytes"
+    largest = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
+    close = np.isclose(found, expected, rtol=NEAR, atol=NEAR * largest, equal_nan=True)
+    return "" if close.all() else f"{found[~close][:3]} instead of {expected[~close][:3]}, {(~close).sum()} in all"
+
+
+def first_broken(names):
+    """Return the first of these cases that does not give what is stored, or nothing."""
+    for name in names:
+        try:
+            same = not differences(run(name), stored(name), exactly=name in ROW_CASES)
+        except Exception:  # whatever an error in the source raises
+            same = False
+        if not same:
+            return name
+    return ""
+
+
 def renew(names):
     """Store what the named cases give now."""
     for name in names:
@@ -692,11 +740,15 @@ def renew(names):
 
 
 def main():
-    """Renew the cases that the command line names."""
-    parser = argparse.ArgumentParser(description="Store the results of golden cases anew.")
+    """Check or renew the cases that the command line names."""
+    parser = argparse.ArgumentParser(description="Check golden cases, or store their results anew.")
     told = "cases; 'missing' for new ones, or 'files' for the files that are to load in all versions to come"
-    parser.add_argument("--renew", nargs="+", metavar="NAME", required=True, help=told)
+    task = parser.add_mutually_exclusive_group(required=True)
+    task.add_argument("--check", nargs="*", metavar="NAME", help="print the first of these cases that is broken")
+    task.add_argument("--renew", nargs="+", metavar="NAME", help=told)
     names = parser.parse_args().renew
+    if names is None:
+        return print(cs.__file__, first_broken(parser.parse_args().check or CASES), sep="\n")
     if names == ["files"]:
         return write_files()
     if names == ["missing"]:

@@ -7,31 +7,11 @@ import os
 import golden_cases
 import numpy as np
 import pytest
+from golden_cases import differences
 
 import coresift as cs
 
 FROM_ROWS = os.environ.get("CI") == "true" or os.environ.get("CORESIFT_GOLDEN_ROWS") == "1"
-NEAR = 1e-12
-
-
-def differences(found, expected, *, exactly):
-    """Return a sentence for every array that is not as stored."""
-    if found.keys() != expected.keys():
-        return [f"arrays {sorted(found.keys() ^ expected.keys())} are there only once"]
-    return [f"{name}: {why}" for name in expected if (why := difference(found[name], expected[name], exactly))]
-
-
-def difference(found, expected, exactly):
-    """Return how an array differs from the stored one: whole numbers and texts at all, others by more than rounding."""
-    if found.shape != expected.shape:
-        return f"shape {found.shape} instead of {expected.shape}"
-    if expected.dtype.kind != "f":
-        return "" if np.array_equal(found, expected) else f"{found.tolist()} instead of {expected.tolist()}"
-    if exactly:
-        return "" if found.dtype == expected.dtype and found.tobytes() == expected.tobytes() else "other bytes"
-    largest = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
-    close = np.isclose(found, expected, rtol=NEAR, atol=NEAR * largest, equal_nan=True)
-    return "" if close.all() else f"{found[~close][:3]} instead of {expected[~close][:3]}, {(~close).sum()} in all"
 
 
 @pytest.mark.parametrize("name", golden_cases.CASES)

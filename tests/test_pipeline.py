@@ -150,6 +150,25 @@ def test_a_misspelled_option_gets_one_sentence_with_the_nearest_one(function):
         function(ROWS, bugdet=10) if function is not cs.diagnose else function(ROWS, LOSSES, bugdet=10)
 
 
+@pytest.mark.parametrize(
+    ("function", "wrong", "right"),
+    [
+        (cs.active_learning, "bugdet", "budget"),
+        (cs.certify, "delt", "delta"),
+        (cs.cluster, "sede", "seed"),
+        (cs.compare_methods, "budgts", "budgets"),
+        (cs.cover, "bugdet", "budget"),
+        (cs.estimate, "group", "groups"),
+        (cs.grow, "bugdet", "budget"),
+        (cs.report, "titel", "title"),
+    ],
+)
+def test_other_functions_name_the_nearest_option_too(function, wrong, right):
+    sentence = rf"^{function.__name__} has no option {wrong}; did you mean {right}\?$"
+    with pytest.raises(cs.InputError, match=sentence):
+        function(ROWS, **{wrong: 3})
+
+
 def test_plan_counts_what_the_paper_needs():
     plan = cs.plan(ROWS, 50, clusters=8, **paper())
     assert (plan.losses_asked, plan.losses_for_estimate) == (8, 58)

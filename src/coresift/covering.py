@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coresift.baselines.making import Task, Watch, begin, flag
-from coresift.checks import real_vector, refuse
+from coresift.checks import named_options, real_vector, refuse
 from coresift.engine import Engine
 from coresift.facility import cover_rows
 from coresift.progress import stage
@@ -16,6 +16,7 @@ from coresift.streams import Stream, generator
 from coresift.types import CoverSelection, Floats, Ints, Selection
 
 
+@named_options
 def cover(
     rows: Any,
     budget: int,

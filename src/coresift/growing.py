@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from coresift.assembly import Drawn, warn_unreachable
-from coresift.checks import InputError, refuse, whole
+from coresift.checks import InputError, named_options, refuse, whole
 from coresift.components import leading_components
 from coresift.engine import Engine
 from coresift.estimation.methods import check_clustering
@@ -43,6 +43,7 @@ from coresift.types import (
 )
 
 
+@named_options
 def grow(
     selection: WeightedSelection,
     losses: Any = None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.checks import CoresiftWarning, positive, whole
+from coresift.checks import CoresiftWarning, named_options, positive, whole
 from coresift.clustering.learning import draw_sample, learn_centers
 from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import cost_of, refine, refuse_infinite, step
@@ -37,6 +37,7 @@ CAPTURED = 0.85
 SAMPLE_AXES = 160
 
 
+@named_options
 def cluster(
     rows: Any,
     k: int,
@@ -95,7 +96,7 @@ def cluster(
     if len(found.chosen) < k:
         where = "" if strata is None else " within their classes"
         message = f"Asked for {k} clusters, but only {len(found.chosen)} rows are distinct{where}: that many centers."
-        warnings.warn(message, CoresiftWarning, stacklevel=2)
+        warnings.warn(message, CoresiftWarning, stacklevel=3)
     free_cost, snapped_cost = cost_of(found.free_distances, z), cost_of(found.distances, z)
     if not np.isfinite(free_cost + snapped_cost):
         refuse_infinite(view, z)

@@ -12,7 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from coresift.checks import CoresiftError, CoresiftWarning, InputError, loss_vector, positive, refuse, share, whole
+from coresift.checks import (
+    CoresiftError,
+    CoresiftWarning,
+    InputError,
+    loss_vector,
+    named_options,
+    positive,
+    refuse,
+    share,
+    whole,
+)
 from coresift.comparison import pages
 from coresift.comparison.methods import Method, check_module, check_travels, methods_of, name_of
 from coresift.comparison.plotting import check_matplotlib, draw
@@ -72,6 +82,7 @@ class Comparison:
         return pages.as_text(self)
 
 
+@named_options
 def compare_methods(
     rows: Any,
     losses: Any = None,
@@ -369,5 +380,5 @@ def _write(found: Comparison, folder: Path, plot: bool | None) -> None:
         try:
             found.plot(picture)
         except CoresiftError as error:
-            warnings.warn(f"{error} The same call will then draw it.", CoresiftWarning, stacklevel=3)
+            warnings.warn(f"{error} The same call will then draw it.", CoresiftWarning, stacklevel=4)
     write_bytes(pages.as_markdown(found, picture).encode(), folder / "comparison.md")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import InputError, real_vector, refuse, share
+from coresift.checks import InputError, named_options, real_vector, refuse, share
 from coresift.estimation.intervals import interval, moments, unit_of, without_moments
 from coresift.estimation.limits import Values, least_inclusion, mean_limits
 from coresift.estimation.methods import Adjusted, HorvitzThompson, Method
@@ -23,6 +23,7 @@ PEAKED = 0.02
 FEW_PARTS = 0.03
 
 
+@named_options
 def estimate(
     selection: WeightedSelection,
     values: Any,
@@ -122,7 +123,7 @@ def _over_all(
         counted=selection.population,
         least=least_inclusion(selection),
         confidence=confidence,
-        plain=isinstance(method, HorvitzThompson),
+        plain=method.plain,
     )
     return (total, mean) if limited == mean else (scaled(limited, selection.population), limited)
 
@@ -147,7 +148,7 @@ def _group(selection: WeightedSelection, method: Method, values: Values, member:
             counted=max(size, seen + 1.0),
             least=least_inclusion(selection),
             confidence=confidence,
-            plain=isinstance(method, HorvitzThompson),
+            plain=method.plain,
         )
     return _estimate(selection, method, adjusted, total, around, confidence, _alike(selection, own, total))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coresift.bounds import difference_error, difference_size, paper_error, paper_size
-from coresift.checks import InputError, loss_vector, positive, refuse, share
+from coresift.checks import InputError, loss_vector, named_options, positive, refuse, share
 from coresift.estimation import check_method, estimate, scaled
 from coresift.estimation.intervals import bernstein, uncertain
 from coresift.estimation.methods import Method, check_clustering
@@ -121,6 +121,7 @@ class Certificate(Value):
         return "\n\n".join(str(part) for part in (self.statistical, self.conditional) if part is not None)
 
 
+@named_options
 def certify(
     selection: WeightedSelection,
     losses: Any,

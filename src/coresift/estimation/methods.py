@@ -36,10 +36,15 @@ class Adjusted(Value):
 
 
 class Method(Protocol):
-    """An estimator of totals; `label` names it, `by_group` says whether it can tell groups apart."""
+    """An estimator of totals.
+
+    `label` names it; `by_group` says whether it can tell groups apart; `plain` says that it uses the weights alone, so
+    that what is known of weighted rates holds for it.
+    """
 
     label: ClassVar[str]
     by_group: ClassVar[bool]
+    plain: ClassVar[bool]
 
     def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
         """Return what is known of the total, and the residuals that the selected rows are weighted for."""
@@ -67,6 +72,7 @@ class HorvitzThompson(Strategy):
 
     label: ClassVar[str] = "weighted total"
     by_group: ClassVar[bool] = True
+    plain: ClassVar[bool] = True
 
     def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
         """Nothing is known; every value is its own residual."""
@@ -113,6 +119,7 @@ class Difference(Strategy):
     predictions: Any
     label: ClassVar[str] = "difference from predictions"
     by_group: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _numbers("predictions", self.predictions, (1,))
@@ -167,6 +174,7 @@ class GeneralizedRegression(Strategy):
     intercept: bool = True
     label: ClassVar[str] = "regression on known totals"
     by_group: ClassVar[bool] = True
+    plain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.intercept, bool):

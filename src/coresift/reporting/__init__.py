@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.answers import AnswerFile
-from coresift.checks import InputError, real_vector, refuse
+from coresift.checks import InputError, named_options, real_vector, refuse
 from coresift.diagnosis import Diagnosis
 from coresift.engine import Engine
 from coresift.learning import LearningRun
@@ -39,6 +39,7 @@ MOST_IMAGES = 6_000
 SUFFIXES = (".html", ".htm")
 
 
+@named_options
 def report(
     selection: Selection | LearningRun,
     path: str | os.PathLike[str],

@@ -11,6 +11,7 @@ import numpy as np
 
 from coresift.reporting.facts import Facts, plain
 from coresift.reporting.sections import HEAVIEST, NOTHING
+from coresift.types import ORIGINS
 
 
 def data_of(facts: Facts) -> dict[str, Any]:
@@ -25,9 +26,9 @@ def data_of(facts: Facts) -> dict[str, Any]:
             "weight": _packed([1.0 if row.weight is None else row.weight for row in listed], "<f4"),
             "distance": _packed([row.distance for row in listed], "<f4"),
             "loss": _packed([np.nan if row.loss is None else row.loss for row in listed], "<f4"),
-            "origin": _packed([ORIGIN_CODES[row.origin] for row in listed], "<u1"),
+            "origin": _packed([ORIGINS.index(row.origin) for row in listed], "<u1"),
         },
-        "origins": list(ORIGIN_CODES),
+        "origins": list(ORIGINS),
         "losses": any(row.loss is not None for row in listed),
     }
     if any(row.name is not None for row in listed):
@@ -47,9 +48,6 @@ def data_of(facts: Facts) -> dict[str, Any]:
         if found.estimated is not None:
             data["classes"]["estimated"] = [_short(value) for value in found.estimated]
     return data
-
-
-ORIGIN_CODES = {"given": 0, "center": 1, "pilot": 2, "drawn": 3}
 
 
 def _map_data(found: dict[str, Any]) -> dict[str, Any]:
