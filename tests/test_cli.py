@@ -905,10 +905,10 @@ REFUSALS = {
     "unknown column": ((*SELECT, "--column", "x"), "column must be left out where there are no columns"),
     "damaged rows": (("select", "damaged.npy", "--budget", 5), "The file damaged.npy cannot be read: .*"),
     "pickled rows": (("select", "pickled.npy", "--budget", 5), "The file pickled.npy cannot be read: it has Python .*"),
-    "out of no kind": ((*SELECT, "--out", "x.txt"), "The name of a selection must be .* .jsonl; got x.txt."),
+    "out of no kind": ((*SELECT, "--out", "x.txt"), "A selection must be a file .* .jsonl; got x.txt."),
     "report of no kind": (
         ("report", "made.parquet", "--out", "x.pdf"),
-        r"The name of a report must be one that ends in \.html or \.htm; got x\.pdf\.",
+        r"A report must be a file with the ending \.html or \.htm; got x\.pdf\.",
     ),
     "report without a table": (
         ("report", "made.parquet", "--text", "words"),
@@ -941,7 +941,7 @@ REFUSALS = {
         ("select", "shards", "--budget", 5, "--out", "shards/x.parquet"),
         "--out must not lie in shards, whose files are the rows; got shards/x.parquet.",
     ),
-    "clusters out of no kind": (("cluster", "rows.npy", "-k", 5, "--out", "x.npy"), "The name of a clustering must .*"),
+    "clusters out of no kind": (("cluster", "rows.npy", "-k", 5, "--out", "x.npy"), "A clustering must be a file .*"),
     "regression without labels": (REGRESSION, "Give one of --labels, a file, and --target, a column of the table; "),
     "labels twice": (
         (*REGRESSION, "--labels", "labels.csv", "--target", "x"),

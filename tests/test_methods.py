@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coresift as cs
-from coresift import recipes, selection
+from coresift import selection
 from coresift.progress import Progress
+from coresift.recipes.arguments import settle
 from coresift.types import Provenance
 
 TINY = np.array([[0.0, 0.0], [0.3, 0.1], [0.1, 0.5], [4.0, 4.0], [4.2, 4.5], [3.5, 4.4], [9.0, 0.0]])
@@ -42,7 +43,7 @@ def outcomes(design, pilot, frame):
         "design": scripted,
         "clusters": cs.cluster(TINY, 2, seed=1),
     }
-    job = recipes.settle(TINY, 3 if pilot is None else 4, 0, asking=True, **options, **frame)
+    job = settle(TINY, 3 if pilot is None else 4, 0, asking=True, **options, **frame)
     draft = selection.prepare(job, None, Progress())
     answers = TINY_LOSSES[draft.pilot.ids]
     selection.finish(draft, answers, cs.types.Ledger())

@@ -22,7 +22,7 @@ from coresift.checks import AnswerError, InputError
 from coresift.oracle import CLASS, LABEL, LOSS, MaxCostError, Oracle, Request
 from coresift.oracle.run import Run
 from coresift.progress import Progress
-from coresift.recipes import settle
+from coresift.recipes.arguments import settle
 from coresift.selection import prepare, steps
 from coresift.types import Ledger
 

@@ -312,9 +312,9 @@ def test_a_link_is_written_through(tmp_path):
 @pytest.mark.parametrize(
     ("value", "name", "sentence"),
     [
-        (PICKED, "x.txt", "The name of a selection must be one that ends in .parquet or .csv or .jsonl; got x.txt."),
-        (PICKED, "x.npz", "The name of a selection must be one that ends in .parquet or .csv or .jsonl; got x.npz."),
-        (CLUSTERING, "x.csv", "The name of a clustering must be one that ends in .npz; got x.csv."),
+        (PICKED, "x.txt", "A selection must be a file with the ending .parquet, .csv or .jsonl; got x.txt."),
+        (PICKED, "x.npz", "A selection must be a file with the ending .parquet, .csv or .jsonl; got x.npz."),
+        (CLUSTERING, "x.csv", "A clustering must be a file with the ending .npz; got x.csv."),
         (ROWS, "x.csv", "value must be a Selection or a Clustering; got ndarray."),
         (PICKED, "none/x.csv", "There is no folder {}/none to write x.csv in."),
         (PICKED, "none/x.parquet", "There is no folder {}/none to write x.parquet in."),

@@ -8,8 +8,9 @@ from enumeration import Scripted, boxes
 from parts import DESIGNS, combinations, pairwise, show
 
 import coresift as cs
-from coresift import recipes, selection
+from coresift import selection
 from coresift.progress import Progress
+from coresift.recipes.arguments import settle
 from coresift.testing import TINY, TINY_LOSSES
 
 FRAMES = {"plain": {}, "given": {"given": [4]}, "excluded": {"exclude": [1]}, "both": {"given": [0], "exclude": [6]}}
@@ -20,7 +21,7 @@ def expected_weights(monkeypatch, combination, frame, budget, clustering=None):
     pilot_design, design = Scripted(selection.EVEN_DRAW), Scripted(combination["design"])
     monkeypatch.setattr(selection, "EVEN_DRAW", pilot_design)
     options = {**combination, **frame, "design": design, "clusters": clustering or cs.cluster(TINY, 2, seed=1)}
-    job = recipes.settle(TINY, budget, 0, asking=True, **options)
+    job = settle(TINY, budget, 0, asking=True, **options)
 
     def prepare():
         return selection.prepare(job, None, Progress())

@@ -30,7 +30,9 @@ def ours(given: Population, budget: int, seeds: Iterable[int]) -> Floats:
     found = []
     for seed in seeds:
         metric = "rate" if given.binary else "mean"
-        result = cs.evaluate(values=given.values, signals=given.signals, budget=budget, metric=metric, seed=seed).complete()
+        result = cs.evaluate(
+            values=given.values, signals=given.signals, budget=budget, metric=metric, seed=seed
+        ).complete()
         assert result.asked <= budget
         found.append((result.value, result.low, result.high))
     return np.array(found)

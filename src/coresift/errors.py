@@ -1,5 +1,8 @@
 """What coresift raises and warns of."""
 
+import sys
+import warnings
+
 
 class CoresiftError(Exception):
     """Anything that coresift itself reports to its user; the message is a full sentence.
@@ -24,3 +27,15 @@ class AnswerError(CoresiftError, RuntimeError):
 
 class CoresiftWarning(UserWarning):
     """The result is usable, with the stated reservation."""
+
+
+class ScaleWarning(CoresiftWarning):
+    """Columns are on very different scales, so that distances are almost one column's alone."""
+
+
+def warn(message: str, category: type[CoresiftWarning] = CoresiftWarning) -> None:
+    """Warn at the line outside of coresift that has called it, however deep in it this is."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "coresift":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

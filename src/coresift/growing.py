@@ -25,7 +25,7 @@ from coresift.oracle import as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.order import snake
 from coresift.progress import Progress, choose
-from coresift.recipes import Job, settle
+from coresift.recipes.arguments import Job, settle
 from coresift.rows import open_rows
 from coresift.selection import Steps, make_clustering
 from coresift.streams import Stream, generator

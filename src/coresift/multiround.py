@@ -16,8 +16,8 @@ from coresift.engine import Engine, Local
 from coresift.oracle import Oracle, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
-from coresift.recipes import Job, PartOptions, check_options, checked_part, merged, settle
 from coresift.recipes import rounds as rounds_recipe
+from coresift.recipes.arguments import Job, PartOptions, check_options, checked_part, merged, settle
 from coresift.rows import Rows
 from coresift.selection import Draft, draft_of, finish
 from coresift.streams import Stream, generator

@@ -8,6 +8,15 @@ from html import escape
 CELL = "text-align:left;vertical-align:top;padding:2px 16px 2px 0;border:0;background:none"
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return a number and what it counts.
+
+    >>> counted(1, "label"), counted(1200, "label"), counted(2, "loss", "losses")
+    ('1 label', '1,200 labels', '2 losses')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def card(title: str, lines: Sequence[tuple[str, str]], remarks: Sequence[str] = ()) -> str:
     """Return a title, lines of a name and a value, and remarks; everything in them is escaped.
 

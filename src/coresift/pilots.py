@@ -116,8 +116,12 @@ class Representatives(Pilot):
 class Informed(Representatives):
     """`Representatives` that are asked a little oftener where signals are large (the default where there are signals).
 
-    `trust` of the wishes for each cluster, and of π₁ inside it, goes by the mean of the signals; the pilot's answers
-    have not confirmed them yet, so it is small.
+    Of the wishes for each cluster, and of π₁ inside it, the part `trust` goes by the mean of the signals.
+
+    Attributes:
+        part: The part of the budget to ask; at least one row per cluster.
+        balance: How far the clusters are heard equally instead of by their sizes, from 0 to 1.
+        trust: How far the signals count, from 0 to 1. It is small by default, as no answer has confirmed them yet.
     """
 
     trust: float = 0.2

@@ -12,11 +12,12 @@ import numpy as np
 from coresift.checks import CoresiftWarning, InputError, positive, real_vector, refuse
 from coresift.engine import SINGLE_THREADED, Engine
 from coresift.leverage import leverage_scores, orthonormal
+from coresift.notebook import card
 from coresift.oracle import LABEL, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
-from coresift.recipes import Options, check_options, merged, settle
 from coresift.recipes import regression as regression_parts
+from coresift.recipes.arguments import Options, check_options, merged, settle
 from coresift.rows import Rows, open_rows
 from coresift.selection import Draft, finish, prepare
 from coresift.types import Floats, Ints, Ledger, Request, Singles, Value, WeightedSelection, freeze
@@ -134,10 +135,14 @@ class RegressionSelection(Value):
         return self.labels[np.searchsorted(self.asked, self.selection.ids)]
 
     def __repr__(self) -> str:
-        picked = self.selection
-        return (
-            f"RegressionSelection({len(picked)} of {picked.n} rows, {self.asked.size} labels asked, seed={picked.seed})"
-        )
+        picked, asked = self.selection, self.asked.size
+        used = picked.provenance.brief()
+        return f"RegressionSelection({len(picked)} of {picked.n} rows, {asked} labels asked, seed={picked.seed}{used})"
+
+    def _repr_html_(self) -> str:
+        lines = [("labels asked", f"{self.asked.size:,}")]
+        lines += [line for line in self.selection._lines() if not line[0].startswith("losses asked")]
+        return card(f"{len(self.selection):,} of {self.selection.population:,} rows for least squares", lines)
 
 
 def select(

@@ -20,7 +20,8 @@ from coresift.inclusion import parts
 from coresift.oracle import as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
-from coresift.recipes import EVEN_DRAW, Job, Options, check_options, settle
+from coresift.recipes import EVEN_DRAW
+from coresift.recipes.arguments import Job, Options, check_options, settle
 from coresift.streams import Stream, generator
 from coresift.types import (
     Bools,

@@ -54,9 +54,10 @@ def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) 
     Args:
         value: A `Selection` or a `Clustering`.
         path: The file; its suffix decides the format.
-        table: Anything that `open_rows` takes, all n rows or only the selected ones. Its columns are written beside the
-            selection's own, so that the file is ready to train on. A column whose name is taken becomes `table_NAME`.
-            `load` ignores these columns.
+        table: Anything that `open_rows` takes, all n rows or only the selected ones, in their order. Where both the
+            selection and the table have ids, they find the rows, whatever the order. The table's columns are written
+            beside the selection's own, so that the file is ready to train on. A column whose name is taken becomes
+            `table_NAME`. `load` ignores these columns.
 
     Returns:
         The path.
@@ -82,9 +83,13 @@ def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) 
         return path
     check_suffix(path, SELECTION_SUFFIXES, "a selection")
     manifest = _manifest(value)
-    rows = None if table is None else take(table, value.ids, value.n)
+    rows = None if table is None else _rows_of(value, table)
     write_table(_beside(_table(value, manifest), rows), path, note=_json(manifest))
     return path
+
+
+def _rows_of(selection: Selection, table: Any) -> Any:
+    return take(table, selection.ids, selection.n, selection.names, selection.provenance.id_column)
 
 
 def load(path: str | Path) -> Selection | Clustering:
@@ -152,6 +157,8 @@ def _manifest(selection: Selection) -> dict[str, Any]:
 
 def _provenance_record(made: Provenance) -> dict[str, Any]:
     record = {"job": made.job, "budget": int(made.budget), "frame": dict(made.frame), "options": dict(made.options)}
+    if made.columns is not None:
+        record |= {"columns": list(made.columns), "id_column": made.id_column}
     record["clustering_seed"] = None if made.clustering_seed is None else int(made.clustering_seed)
     record["recipe"] = None if made.recipe is None else _recipe_record(made.recipe)
     return record
@@ -177,6 +184,8 @@ def _provenance(record: dict[str, Any]) -> Provenance:
         frame=dict(record["frame"]),
         clustering_seed=None if seed is None else int(seed),
         options={str(name): str(value) for name, value in record["options"].items()},
+        columns=tuple(record["columns"]) if "columns" in record else None,
+        id_column=record.get("id_column"),
     )
 
 
@@ -251,7 +260,7 @@ def _table(selection: Selection, manifest: dict[str, Any]) -> Any:
         columns["label"] = list(selection.labels)
     columns["id"] = _plain(selection.names, manifest["ids"])
     columns["origin"] = [ORIGINS[code] for code in selection.origin]
-    columns["loss"] = pa.array(selection.losses, mask=np.isnan(selection.losses))
+    columns["loss"] = pa.array(selection.losses, mask=np.isnan(selection.losses))  # used where the schema has it
     schema = _schema(manifest)
     return pa.table([columns[field.name] for field in schema], schema=schema)
 
@@ -297,8 +306,10 @@ def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
     }
     if "labels" in manifest:
         shared["labels"] = tuple(table["label"].to_pylist())
+    if "kind" in manifest:
+        return KINDS[manifest["kind"]](**_nothing(table.num_rows), **shared)
     if not manifest["weighted"]:
-        return KINDS[manifest["kind"]](**shared) if "kind" in manifest else Selection(**shared)
+        return Selection(**shared)
     return WeightedSelection(
         **shared,
         weights=table["weight"].to_numpy(),
@@ -308,6 +319,11 @@ def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
         least_inclusion=float(manifest["least_inclusion"]),
         growth=np.array(manifest.get("growth", ()), np.float64),
     )
+
+
+def _nothing(count: int) -> dict[str, Any]:
+    """Return what rows have that were not drawn from clusters; files leave it out."""
+    return {"clusters": np.full(count, -1), "distances": np.zeros(count), "losses": np.full(count, np.nan)}
 
 
 def _write_clustering(clustering: Clustering, file: BinaryIO) -> None:

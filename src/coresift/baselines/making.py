@@ -18,7 +18,7 @@ from coresift.progress import Progress, choose
 from coresift.recipes import EVEN_DRAW
 from coresift.rows import Rows, open_rows
 from coresift.rows.base import Block
-from coresift.rows.numbering import numbers_of
+from coresift.rows.numbering import numbers_of, warn_of_budget
 from coresift.streams import Stream, generator
 from coresift.types import (
     Clustering,
@@ -123,7 +123,8 @@ class Task:
         )
 
     def _provenance(self) -> Provenance:
-        return Provenance(self.method, self.budget, None, self.frame.record(), None, self.options)
+        made = self.method, self.budget, None, self.frame.record(), None, self.options
+        return Provenance(*made, columns=self.rows.columns, id_column=self.rows.id_name)
 
 
 def begin(
@@ -145,6 +146,7 @@ def begin(
         raise InputError("exclude leaves no row to select.")
     if budget < frame.given.size or budget == frame.given.size < frame.population:
         refuse("budget", f"more than the {frame.given.size} given rows, which count in it", budget)
+    warn_of_budget(budget, frame.population)
     budget = min(budget, frame.population)
     shown = {name: _shown(option) for name, option in options.items()}
     rng = generator(seed, Stream.BASELINES)

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from coresift.cli.showing import clean, prepare_streams, show_warning
-from coresift.errors import CoresiftError, CoresiftWarning
+from coresift.errors import CoresiftError, CoresiftWarning, ScaleWarning
 from coresift.version import __version__
 
 # The verbs in the order of a user's work, each with its module and its line in the help.
@@ -97,6 +97,7 @@ def main() -> None:
     warnings.showwarning = show_warning  # type: ignore[assignment]
     # Whatever PYTHONWARNINGS says: a reservation about a result does not undo it.
     warnings.filterwarnings("default", category=CoresiftWarning)
+    warnings.filterwarnings("ignore", category=ScaleWarning)  # verbs say it beside the columns that they used
     try:
         status = _version() if sys.argv[1:] == ["--version"] else app(standalone_mode=False)
         sys.stdout.flush()

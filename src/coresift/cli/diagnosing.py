@@ -25,7 +25,7 @@ from coresift.cli.flags import (
 from coresift.cli.parsing import parse_engine
 from coresift.cli.showing import show_facts, show_table, speaking, tell
 from coresift.diagnosis import PERCENTILES, Diagnosis
-from coresift.recipes import Options
+from coresift.recipes.arguments import Options
 from coresift.reporting.facts import plain
 from coresift.types import Interval
 

@@ -22,7 +22,7 @@ from coresift.cli.parsing import (
     read_rows,
     read_strata,
 )
-from coresift.recipes import Options
+from coresift.recipes.arguments import Options
 from coresift.regression import RegressionOptions
 
 reading = functools.partial(typer.Option, rich_help_panel=READING)

@@ -122,7 +122,7 @@ def _columns(arguments: Arguments, ids: Ints, n: int) -> Any:
     shown = (
         rows.table.take(ids)
         if arguments["table"] is None and rows.table is not None
-        else take(_source(arguments), ids, n)
+        else take(_source(arguments), ids, n, rows.names(ids), rows.id_name)
     )
     names = [name for name in shown.column_names if name != FEATURES and not _nested(shown.schema.field(name).type)]
     columns = {f"table_{name}" if name in OWN else name: shown[name] for name in names if name != "id"}
@@ -142,7 +142,9 @@ def _write(selection: LearningSelection, arguments: Arguments) -> list[tuple[str
     return [("labeled", f"{labeled:,} of {selection.n:,} rows")]
 
 
-JOB = StepJob(NAME, _open, _write, lambda arguments: Path(arguments["out"]), question_of(), columns=_columns)
+JOB = StepJob(
+    NAME, _open, _write, lambda arguments: Path(arguments["out"]), question_of(), rows=_rows, columns=_columns
+)
 add_start(verbs, JOB, start, command="start")
 add_verbs(verbs)
 

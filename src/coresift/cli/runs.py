@@ -18,9 +18,10 @@ from coresift.checks import InputError
 from coresift.cli.app import verb as verb_on
 from coresift.cli.files import check_out, has_column, used_columns, write_rows
 from coresift.cli.showing import show_facts, speaking, tell
+from coresift.notebook import counted
 from coresift.oracle.journal import read_header
 from coresift.oracle.questions import LOSS, Question
-from coresift.oracle.run import Run
+from coresift.oracle.run import Run, Status
 from coresift.redaction import redact
 from coresift.rows import Rows
 from coresift.tables.tasks import SKIPPED, SUFFIX, Tool, read_tasks
@@ -77,15 +78,24 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *,
     @functools.wraps(verb)
     def start(*, state: Path, **flags: Any) -> None:
         arguments = {name: _plain(value) for name, value in verb(**flags).items()}
-        _check_start(state, job.name, arguments)
+        before = _check_start(state, job.name, arguments)
         with job.open({"job": job.name, **arguments}, state) as run:
-            asked = run.status().asked
-            title = f"Started {job.name}; its state is in {state}" if asked else f"{job.name} asks nothing; it is done"
-            _show(run, job, {"job": job.name, **arguments}, title)
+            _show(run, job, {"job": job.name, **arguments}, _title(run.status(), job.name, state, before))
 
     start.__signature__ = inspect.Signature([*own, more])  # type: ignore[attr-defined]
     start.__annotations__ = {part.name: part.annotation for part in (*own, more)}
     verb_on(command or job.name, app)(speaking(start))
+
+
+def _title(now: Status, name: str, state: Path, before: bool) -> str:
+    """Return what start says: whether the run is new, goes on, or has nothing left to do."""
+    if not now.asked:
+        return f"{name} asks nothing; it is done"
+    if now.finished:
+        return f"{name} in {state} is finished; for a new run, give another --state"
+    if before:
+        return f"{name} was started before and goes on; its state is in {state}"
+    return f"Started {name}; its state is in {state}"
 
 
 def add_verbs(app: typer.Typer) -> None:
@@ -154,8 +164,8 @@ def tell_answers(
         before = run.status().pending
         run.tell(ids, values, correct=correct)
         tell(read=len(ids), ignored=others)
-        ignored = f"; {others:,} lines are about rows that were not asked" if others else ""
-        _show(run, job, arguments, f"Read {len(ids):,} answers; {before:,} were waited for{ignored}")
+        ignored = f"; {counted(others, 'other row')} of the file were not asked" if others else ""
+        _show(run, job, arguments, f"Read {counted(len(ids), 'answer')} of {before:,} that were waited for{ignored}")
 
 
 def status(state: StatePath) -> None:
@@ -167,7 +177,8 @@ def status(state: StatePath) -> None:
         _show(run, job, arguments, f"{job.name} of {state}", writing=False)
 
 
-def _check_start(state: Path, name: str, arguments: Arguments) -> None:
+def _check_start(state: Path, name: str, arguments: Arguments) -> bool:
+    """Refuse what a state file must not keep, and another run's state; say whether this run was started before."""
     for flag, value in arguments.items():
         if isinstance(value, str) and redact(value) != value:
             raise InputError(
@@ -176,11 +187,12 @@ def _check_start(state: Path, name: str, arguments: Arguments) -> None:
             )
     # A file without a whole line is what a kill has left of a start.
     if not state.is_file() or b"\n" not in state.read_bytes():
-        return
+        return False
     if read_header(state).get("arguments") != {"job": name, **arguments}:
         raise InputError(
             f"The state file {state} belongs to another run; go on with that by ask and tell, or give another --state."
         )
+    return True
 
 
 @contextmanager

@@ -41,7 +41,7 @@ from coresift.cli.flags import (
 from coresift.cli.parsing import parse_engine, read_strata
 from coresift.cli.showing import show_facts, speaking, tell
 from coresift.cli.texts import TextSources, select_texts
-from coresift.recipes import Options
+from coresift.recipes.arguments import Options
 from coresift.reporting.facts import plain
 from coresift.storage import CLUSTERING_SUFFIX
 from coresift.tables.writing import check_target

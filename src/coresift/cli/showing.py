@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coresift.errors import CoresiftWarning
+from coresift.cli.wording import flags_of, in_flags, reword
+from coresift.errors import CoresiftError, CoresiftWarning
 from coresift.progress import silence
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Voice:
     """What a verb may print, and what it has found so far."""
 
     loud: bool = True
+    flags: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -77,7 +79,7 @@ def _escaped(match: re.Match[str]) -> str:
 def speaking(verb: Callable[..., None]) -> Callable[..., None]:
     """Give a verb the options --quiet and --json; what it shows and tells goes by them."""
     own = list(inspect.signature(verb, eval_str=True).parameters.values())
-    kind = inspect.Parameter.KEYWORD_ONLY
+    kind, named = inspect.Parameter.KEYWORD_ONLY, flags_of(own)
     more = [
         inspect.Parameter("quiet", kind, default=False, annotation=Quiet),
         inspect.Parameter("as_json", kind, default=False, annotation=AsJson),
@@ -85,11 +87,14 @@ def speaking(verb: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(verb)
     def run(*, quiet: bool = False, as_json: bool = False, **flags: Any) -> None:
-        with _voice(loud=not (quiet or as_json)) as voice:
+        with _voice(loud=not (quiet or as_json), flags=named) as voice:
             try:
                 verb(**flags)
             except typer.Exit:
                 _print_facts(voice, as_json)
+                raise
+            except CoresiftError as error:
+                reword(error, named)
                 raise
             _print_facts(voice, as_json)
 
@@ -99,8 +104,8 @@ def speaking(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def _voice(*, loud: bool) -> Iterator[Voice]:
-    voice = Voice(loud)
+def _voice(*, loud: bool, flags: dict[str, str]) -> Iterator[Voice]:
+    voice = Voice(loud, flags)
     token = VOICE.set(voice)
     try:
         if loud:
@@ -178,6 +183,7 @@ def show_warning(message: Any, category: type[Warning] = CoresiftWarning, *_: An
     """Print our own warnings as a line each; those of others are not the user's business."""
     if issubclass(category, CoresiftWarning):
         voice = VOICE.get()
+        text = str(message) if voice is None else in_flags(str(message), voice.flags)
         if voice is not None:
-            voice.warnings.append(str(message))
-        print(f"Warning: {clean_cell(str(message))}", file=sys.stderr)
+            voice.warnings.append(text)
+        print(f"Warning: {clean_cell(text)}", file=sys.stderr)

@@ -15,7 +15,7 @@ from coresift.cli.files import describe
 from coresift.cli.origins import keep_origin
 from coresift.cli.showing import show_facts
 from coresift.progress import choose
-from coresift.recipes import Job, Options, settle
+from coresift.recipes.arguments import Job, Options, settle
 from coresift.selection import make_clustering
 from coresift.storage import SELECTION_SUFFIXES
 from coresift.tables.writing import check_target

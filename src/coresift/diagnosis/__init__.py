@@ -23,7 +23,8 @@ from coresift.engine import Engine
 from coresift.oracle import as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
-from coresift.recipes import EVEN_DRAW, Options, by_proxy, check_options, settle
+from coresift.recipes import EVEN_DRAW, by_proxy
+from coresift.recipes.arguments import Options, check_options, settle
 from coresift.selection import Draft, prepare
 from coresift.streams import Stream, generator
 from coresift.types import Clustering, Floats, Interval, Ints, Ledger, Request, Value, freeze

@@ -18,7 +18,7 @@ from coresift.holder import center_rows
 from coresift.holder import plan as plan_probes
 from coresift.inclusion import fixed_size_inclusion, parts
 from coresift.progress import Progress, stage
-from coresift.recipes import Job
+from coresift.recipes.arguments import Job
 from coresift.selection import no_pilot
 from coresift.types import (
     Bools,

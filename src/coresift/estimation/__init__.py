@@ -51,7 +51,7 @@ def estimate(
     Returns:
         An Estimate; for a mapping a dict of them by name; with groups a dict of group to that.
 
-    Example:
+    Examples:
         >>> import numpy as np, coresift as cs
         >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
         >>> loss = rows[:, 0] ** 2

@@ -139,7 +139,8 @@ def _provenance(task: Task, budget: int, head: Any, question: LabelQuestion) -> 
     if task.given:
         content = json.dumps(sorted(task.given.items()))
         options["given labels"] = f"{len(task.given)}, digest {digest(np.frombuffer(content.encode(), np.uint8))}"
-    return Provenance("active_learning", int(budget), None, frame.record(), None, options)
+    made = "active_learning", int(budget), None, frame.record(), None, options
+    return Provenance(*made, columns=task.rows.columns, id_column=task.rows.id_name)
 
 
 def _name(head: Any, task: Task) -> str:

@@ -13,6 +13,7 @@ from coresift.assembly import assemble_chosen
 from coresift.audits import Audit
 from coresift.learning.questions import LabelQuestion
 from coresift.learning.steps import Course, Task
+from coresift.notebook import counted
 from coresift.oracle import Oracle
 from coresift.oracle.requests import Job
 from coresift.oracle.run import Run
@@ -99,7 +100,7 @@ class LearningRun(Run[LearningSelection]):
 
     def __repr__(self) -> str:
         now = self.status()
-        end = "finished" if now.finished else f"round {now.round}: {now.pending} labels to come"
+        end = "finished" if now.finished else f"round {now.round}: {counted(now.pending, 'label')} to come"
         return f"LearningRun({now.answered} of {self.budget} answers, {end})"
 
     @property

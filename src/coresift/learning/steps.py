@@ -18,7 +18,7 @@ from coresift.learning.judging import Model, Probabilities
 from coresift.learning.plan import Plan
 from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows
-from coresift.rows.numbering import numbers_of
+from coresift.rows.numbering import numbers_of, warn_of_budget
 from coresift.streams import Stream, generator
 from coresift.types import Floats, Ints, Request
 
@@ -69,6 +69,8 @@ class Task:
         Journal(opened.n, excluded, given)
         available = opened.n - excluded.size - len(given)
         plan = Plan.of(whole("budget", budget), whole("rounds", rounds), audit, available)
+        warn_of_budget(budget, available)
+        opened.warn_of_scales()
         model = Model(head, probabilities, numeric, classes)
         seed = whole("seed", seed, least=0)
         return cls(opened, plan, model, given, excluded, seed, engine or Local(), choose(progress))

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias, Unpack
 import numpy as np
 
 from coresift.checks import refuse, share, whole
-from coresift.recipes import Options, merged, paper_training
+from coresift.recipes import paper_training
+from coresift.recipes.arguments import Options, merged
 from coresift.rows import Rows, open_rows
 from coresift.selection import select
 from coresift.streams import Stream, generator

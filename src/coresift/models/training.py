@@ -11,7 +11,7 @@ import torch
 from coresift.checks import InputError, real_vector, refuse, row_numbers
 from coresift.models.extra import need
 from coresift.models.losses import IGNORED, token_means
-from coresift.recipes import Options
+from coresift.recipes.arguments import Options
 from coresift.selection import select
 from coresift.types import Floats, Ints, Selection, WeightedSelection
 

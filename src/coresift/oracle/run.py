@@ -13,6 +13,7 @@ from typing import Any, Generic, Self, TypeVar
 import numpy as np
 
 from coresift.checks import AnswerError, InputError, refuse, whole
+from coresift.notebook import counted
 from coresift.oracle import Oracle, Source, as_oracle
 from coresift.oracle.asking import MaxCostError
 from coresift.oracle.book import Book
@@ -200,7 +201,7 @@ class Run(Generic[R]):
             pending = self._driver.pending().size
             if self._driver.returned:
                 return self._driver.returned[0]
-            raise AnswerError(f"The run has no result yet: {pending} rows have to be answered first.")
+            raise AnswerError(f"The run has no result yet: {counted(pending, 'answer')} must come first.")
 
     @property
     def finished(self) -> bool:

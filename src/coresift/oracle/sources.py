@@ -20,6 +20,7 @@ from coresift.types import Ints
 
 __all__ = ["LOSS", "CallError", "Called", "Filed", "Listed", "Names", "Opening", "Reader", "source_of"]
 
+_COLUMN = "cs.open_rows(table, exclude_columns=[...])"
 Names: TypeAlias = Callable[[Ints], Sequence[Any] | None]
 
 
@@ -67,7 +68,8 @@ def source_of(source: Any, question: Question = LOSS) -> Opening:
         return Called(source)
     if isinstance(source, (str, Path)):
         if not Path(source).is_file():
-            refuse(question.argument, question.allowed, f"{str(source)!r}, which is not a file")
+            hint = "" if Path(source).suffix else f"; of a column, give the values, and rows without it: {_COLUMN}"
+            refuse(question.argument, question.allowed, f"{str(source)!r}, which is not a file{hint}")
         return Filed(Path(source))
     if unusable(source):
         refuse(question.argument, question.allowed, unusable(source))

@@ -15,7 +15,7 @@ from coresift.holder import plan as plan_probes
 from coresift.notebook import card
 from coresift.planning.calibration import calibrate, free_memory
 from coresift.planning.effort import AFTER, LIBRARIES, NONE, TABLES, Effort, effort, effort_within
-from coresift.recipes import Job, Options, check_options, settle
+from coresift.recipes.arguments import Job, Options, check_options, settle
 from coresift.rows.tables import TableRows
 
 # Seconds of what does not depend on the rows (libraries that are loaded when first needed), and a row's share of what

@@ -9,29 +9,11 @@ from typing import Any
 
 from coresift.designs import Independent, Pivotal, Systematic
 from coresift.pilots import Centers, Representatives
-from coresift.recipes.arguments import Job, Options, PartOptions, check_options, checked_part, merged, settle
+from coresift.recipes.arguments import checked_part
 from coresift.scores import Distance, Learned, Mixture, Proxy, Sensitivity
 from coresift.types import Design, Pilot, Recipe, Score
 
-__all__ = [
-    "EVEN_DRAW",
-    "Job",
-    "Options",
-    "PartOptions",
-    "Recipe",
-    "by_distance",
-    "by_proxy",
-    "check_options",
-    "checked_part",
-    "default",
-    "merged",
-    "mixture",
-    "paper",
-    "paper_training",
-    "regression",
-    "rounds",
-    "settle",
-]
+__all__ = ["by_distance", "by_proxy", "default", "mixture", "paper", "paper_training"]
 
 # A fixed number of distinct rows, spread along their order: how pilots are drawn, and baselines unless they say more.
 EVEN_DRAW: Design = Systematic()

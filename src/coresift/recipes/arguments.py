@@ -15,7 +15,7 @@ from coresift.designs import Pivotal, Systematic
 from coresift.pilots import Informed, Representatives
 from coresift.recipes.known import read_signals, rows_of_signals
 from coresift.rows import Rows, check_clustered, open_rows
-from coresift.rows.numbering import numbers_of
+from coresift.rows.numbering import numbers_of, warn_of_budget
 from coresift.scores import Distance, Learned, Portfolio
 from coresift.types import Clustering, Design, Frame, Pilot, Provenance, Recipe, Score
 
@@ -82,7 +82,8 @@ class Job:
         recipe = Recipe(
             clustering.k, clustering.z, clustering.normalized, pilot=self.pilot, score=self.score, design=self.design
         )
-        return Provenance(name, self.budget, recipe, self.frame.record(), clustering.seed, options)
+        made = name, self.budget, recipe, self.frame.record(), clustering.seed, options
+        return Provenance(*made, columns=self.rows.columns, id_column=self.rows.id_name)
 
 
 def settle(
@@ -129,7 +130,9 @@ def settle(
         _check_clustering(clustering, rows, wanted, frame)
         wanted = replace(wanted, clusters=clustering.k, z=clustering.z, normalize=clustering.normalized)
         frame = replace(frame, strata=clustering.classes())
+    rows.warn_of_scales()
     if chosen_design.distinct and budget >= frame.population:
+        warn_of_budget(budget, frame.population)
         chosen_score, chosen_pilot = Distance(floor=1.0), None  # every row comes out, so there is nothing to learn
     return Job(
         rows=rows,

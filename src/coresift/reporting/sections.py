@@ -8,6 +8,7 @@ from html import escape
 
 import numpy as np
 
+from coresift.notebook import counted
 from coresift.reporting.facts import PERCENTILES, Facts, Row
 from coresift.reporting.pictures import bars, scatter
 
@@ -75,7 +76,7 @@ def summary(facts: Facts) -> str:
     asked = (
         "No loss was asked"
         if not facts.asked
-        else f"{_count(facts.asked, 'loss', 'losses')} {'was' if facts.asked == 1 else 'were'} asked"
+        else f"{counted(facts.asked, 'loss', 'losses')} {'was' if facts.asked == 1 else 'were'} asked"
     )
     parts.append(f"{asked} to choose them.")
     if facts.estimate is not None:
@@ -111,14 +112,14 @@ def _figures(facts: Facts) -> list[tuple[str, str, str]]:
 def _map(facts: Facts) -> str:
     if facts.map is None:
         return ""
-    counted = f"{facts.map['captured']:.0%}"
+    captured = f"{facts.map['captured']:.0%}"
     listed = len(facts.listed)
     drawn = "a selected row" if listed == facts.selected else f"one of the {listed:,} rows with the largest weights"
     middles = "the center of a cluster" if facts.clusters and facts.clusters.exact else "about the middle of a cluster"
     weighted = ", larger the more rows it stands for" if facts.weights is not None else ""
     return (
         "<section id='map' aria-labelledby='map-title'><h2 id='map-title'>Map</h2>"
-        f"<p>All rows on their two principal axes, which show {counted} of the variance. The shade is how many rows "
+        f"<p>All rows on their two principal axes, which show {captured} of the variance. The shade is how many rows "
         f"are there; each dot is {drawn}{weighted}{'; each diamond is ' + middles if facts.clusters else ''}. Point at "
         f"a dot to see its row{', click to see its cluster' if facts.clusters else ''}.</p>"
         "<div class='map'><div class='stage'>"
@@ -138,7 +139,7 @@ def _weights(facts: Facts) -> str:
     weights = facts.weights
     if weights is None:
         return ""
-    half = _count(weights.half, "row")
+    half = counted(weights.half, "row")
     lines = "".join(_heavy_line(facts, row) for row in facts.listed[:HEAVIEST])
     loss = "<th scope='col' class='number'>Loss</th>" if _any_loss(facts) else ""
     said = "<th scope='col'>Text</th>" if facts.texts else ""
@@ -189,7 +190,7 @@ def _losses(facts: Facts) -> str:
         power = "distance" if smooth.z == 1 else f"distance^{smooth.z:g}"
         parts.append(
             f"<h3>Hölder percentiles</h3><p>How much a row's loss differs from {reference}, over {power}, from "
-            f"{_count(smooth.compared, 'row')}: this part of all rows is below</p>"
+            f"{counted(smooth.compared, 'row')}: this part of all rows is below</p>"
             f"<div class='wide'><table class='small'><thead><tr>{heads}</tr></thead>"
             f"<tbody><tr>{cells}</tr></tbody></table></div>"
         )
@@ -216,7 +217,7 @@ def _clusters(facts: Facts) -> str:
     )
     return (
         "<section id='clusters' aria-labelledby='clusters-title'><h2 id='clusters-title'>Clusters</h2>"
-        f"<p>{_count(len(found.number), 'cluster')}. {how} The cost is the sum of the distances to the center, "
+        f"<p>{counted(len(found.number), 'cluster')}. {how} The cost is the sum of the distances to the center, "
         "to the power z. Click a heading to sort by it, and a cluster to see it.</p>"
         f"<div class='wide'><table id='cluster-table'><thead><tr>{cells}</tr></thead><tbody></tbody></table></div>"
         "<button type='button' class='more' id='more-clusters' hidden>Show all</button>"
@@ -238,7 +239,7 @@ def _classes(facts: Facts) -> str:
     )
     return (
         "<section id='classes' aria-labelledby='classes-title'><h2 id='classes-title'>Classes</h2>"
-        f"<p>The selection has rows of {found.covered:,} of {_count(len(found.names), 'class', 'classes')}; a uniform "
+        f"<p>The selection has rows of {found.covered:,} of {counted(len(found.names), 'class', 'classes')}; a uniform "
         f"sample of the same size has rows of {found.uniform_covers:,.1f} on average.</p>"
         f"<div class='wide'><table id='class-table'><thead><tr>{cells}</tr></thead><tbody></tbody></table></div>"
         "<button type='button' class='more' id='more-classes' hidden>Show all</button></section>"
@@ -304,10 +305,6 @@ def _row_name(row: Row) -> str:
 
 def _cell(content: str) -> str:
     return f"<td class='number'>{text(content)}</td>"
-
-
-def _count(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def number(value: float | None) -> str:

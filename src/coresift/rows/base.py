@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, refuse
+from coresift.errors import ScaleWarning, warn
 from coresift.tables.table import Table
 from coresift.types import Floats, Ints, Singles, digest
 
@@ -23,6 +24,8 @@ LONGEST = 1e18
 
 # Columns whose standard deviations differ by more than this are told: the smaller one hardly counts in a distance.
 UNEVEN = 100.0
+
+SEEN, PLACES = 1024, 16  # rows that are looked at for that, and in how many places
 
 CHANGED = "rows must stay as they are while they are used; a file has changed since it was opened."
 
@@ -146,10 +149,16 @@ class Rows(ABC):
         return standardized(self)
 
     def scale_hint(self) -> str | None:
-        """Return a sentence if the columns of a table are on very different scales, as seen in up to 1,024 rows."""
+        """Return a sentence if the columns of a table are on very different scales, as seen in up to 1,024 rows.
+
+        >>> from coresift.rows import open_rows
+        >>> open_rows({"cents": [1, 900, 500], "share": [0.2, 0.1, 0.2]}).scale_hint()[:60]
+        "The values of column 'cents' vary 7,807 times as much as tho"
+        """
         if self.columns is None or len(self.columns) != self.d or self.d < 2:
             return None
-        spread = self._spread_rows().std(axis=0, dtype=np.float64)
+        with np.errstate(all="ignore"):  # what cannot be used is told elsewhere
+            spread = self._spread_rows().std(axis=0, dtype=np.float64)
         known = np.flatnonzero(spread > 0)
         if known.size < 2:
             return None
@@ -159,8 +168,15 @@ class Rows(ABC):
             return None
         return (
             f"The values of column {self.columns[most]!r} vary {ratio:,.0f} times as much as those of "
-            f"{self.columns[least]!r}, so distances are almost its alone; standardize=True gives both the same say."
+            f"{self.columns[least]!r}, so distances are almost its alone; "
+            "open the rows with standardize=True to give both the same say."
         )
+
+    def warn_of_scales(self) -> None:
+        """Say the same as a warning, to whoever gave the rows."""
+        hint = self.scale_hint()
+        if hint is not None:
+            warn(hint, ScaleWarning)
 
     def number(self, row: int) -> int:
         """Return what the user calls this row: its number in the rows that this is perhaps a part of."""
@@ -215,7 +231,11 @@ class Rows(ABC):
         self._fingerprint = digest(np.array([self.n, self.d], np.int64), np.array(checksums, np.uint32))
 
     def _spread_rows(self) -> Singles:
-        return self.take(np.linspace(0, self.n - 1, min(self.n, 1024)).round().astype(np.int64))
+        if self.n <= SEEN:
+            return self.take(np.arange(self.n))
+        # In a few places, since a file may be read in large groups of rows.
+        starts = np.linspace(0, self.n - SEEN // PLACES, PLACES).astype(np.int64)
+        return self.take((starts[:, np.newaxis] + np.arange(SEEN // PLACES)).ravel())
 
     def _numbers(self, ids: ArrayLike) -> Ints:
         numbers = np.asarray(ids)
@@ -308,6 +328,8 @@ def refuse_bad_row(rows: Rows) -> NoReturn:
     row = rows.number(row)
     if np.all(np.isfinite(values)):
         raise InputError(f"rows must have a length of at most {LONGEST:g}; row {row} is longer.")
-    position = np.flatnonzero(~np.isfinite(values))[0]
+    position = int(np.flatnonzero(~np.isfinite(values))[0])
+    names = rows.columns
+    where = f"at position {position}" if names is None or len(names) != rows.d else f"in column {names[position]!r}"
     what = "NaN" if np.isnan(values[position]) else "a number that is infinite or too large for float32"
-    raise InputError(f"rows must be finite numbers; row {row} has {what} at position {position}.")
+    raise InputError(f"rows must be finite numbers; row {row} has {what} {where}.")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from coresift.checks import InputError, refuse, row_numbers
+from coresift.errors import warn
 from coresift.rows.base import Rows
 from coresift.types import Ints
 
@@ -55,6 +56,12 @@ def numbers_in_order(argument: str, rows_or_ids: Any, rows: Rows) -> Ints:
         came = str(error).rpartition("; got ")[2].rstrip(".")
         refuse(argument, f"row numbers from 0 to {rows.n - 1}, or ids as texts", came)
     return np.asarray(rows_or_ids, np.int64).ravel()
+
+
+def warn_of_budget(budget: int, available: int) -> None:
+    """Say that a budget is larger than what there is to choose from."""
+    if budget > available:
+        warn(f"budget is {budget:,}, and there are only {available:,} rows to choose from: all of them come out.")
 
 
 def numbers_of(argument: str, rows_or_ids: Any, rows: Rows) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from coresift.rows.embedded import MANIFEST
 from coresift.tables.finding import SUFFIXES as TABLES
 from coresift.tables.finding import find_files
 from coresift.tables.opening import is_tabular, open_table
+from coresift.tables.table import Table
+from coresift.tables.values import text_of_names
 from coresift.types import Ints
 
 if TYPE_CHECKING:
@@ -21,13 +24,16 @@ if TYPE_CHECKING:
 FEATURES = "features"  # the column of a matrix that has no columns of its own
 
 
-def take(source: Any, ids: Ints, n: int) -> pa.Table:
+def take(source: Any, ids: Ints, n: int, names: Sequence[Any] | None = None, id_column: str | None = None) -> pa.Table:
     """Return the rows `ids` of n rows, with all of their columns.
 
     Args:
-        source: Whatever `open_rows` takes, with all n rows or only with those of `ids`, in their order.
+        source: Whatever `open_rows` takes, with all n rows or only with those of `ids`, in their order. If it has ids,
+            its rows may be others in another order.
         ids: Row numbers, in any order.
         n: The number of rows that they are of.
+        names: The ids of the rows, where they have some: they find the rows if the source has ids.
+        id_column: The column of ids, if the source has it.
 
     Returns:
         An Arrow table with a line for each of `ids`. A matrix becomes the one column `features`, after the ids if
@@ -40,17 +46,36 @@ def take(source: Any, ids: Ints, n: int) -> pa.Table:
     >>> take(np.eye(3), np.array([2]), 3).to_pydict()
     {'features': [[0.0, 0.0, 1.0]]}
     """
-    whole = _open(source)
-    if whole.n not in (n, ids.size):
-        refuse("table", f"one of all {n} rows, or of the {ids.size} selected ones", f"{whole.n} rows")
-    numbers = ids if whole.n == n else np.arange(ids.size)
+    whole = _open(source, id_column)
+    numbers = _places(whole, ids, n, names)
     if not isinstance(whole, Rows):
         return whole.take(numbers)
     return _features(whole, numbers) if whole.table is None else whole.table.take(numbers)
 
 
-def _open(source: Any) -> Any:
+def _places(whole: Any, ids: Ints, n: int, names: Sequence[Any] | None) -> Ints:
+    """Return where the rows are in a table: where they were, unless their ids are elsewhere."""
+    known = whole.n in (n, ids.size)
+    numbers = ids if whole.n == n else np.arange(ids.size)
+    if names is not None and whole.id_name is not None:
+        if known and text_of_names(whole.names(numbers)).equals(text_of_names(names)):
+            return numbers
+        found: Ints = whole.numbers_of(list(names), "The ids of the selected rows")
+        return found
+    if not known:
+        refuse("table", f"one of all {n} rows, or of the {ids.size} selected ones", f"{whole.n} rows")
+    return numbers
+
+
+def _open(source: Any, id_column: str | None) -> Any:
     """Return a table, which need not have any numbers in it, or else rows."""
+    table = _open_as_it_is(source)
+    if not isinstance(table, Table) or table.id_name == id_column or id_column not in table.columns:
+        return table
+    return Table(table.parts, table.argument, id_column)
+
+
+def _open_as_it_is(source: Any) -> Any:
     if is_tabular(source):
         return open_table(source)
     if isinstance(source, Rows):

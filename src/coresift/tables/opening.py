@@ -84,11 +84,19 @@ def part_in_memory(source: Any, argument: str) -> Part | None:
         return None
     try:
         # With its index as a column and a note that says so; through the capsule the note would be lost.
-        return MemoryPart(pa.Table.from_pandas(source) if _is_pandas(source) else pa.table(source))
+        return MemoryPart(_from_pandas(source) if _is_pandas(source) else pa.table(source))
     except InputError:
         raise
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{argument} must be columns of one type and the same length: {first_line(error)}.") from error
+
+
+def _from_pandas(frame: Any) -> Any:
+    """Return a frame as an Arrow table; an index that has a name becomes a column, as its name says something."""
+    import pyarrow as pa
+
+    named = any(name is not None for name in frame.index.names)
+    return pa.Table.from_pandas(frame, preserve_index=None if named else False)
 
 
 def _is_dataset(source: Any) -> bool:

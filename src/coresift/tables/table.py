@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 2**13  # rows that are read at a time, unless someone says otherwise
 SINGLE_AT_ONCE = 2**16  # cells of a single column
+UNNAMED_INDEX = "__index_level_"  # how a file of pandas calls an index without a name, which says nothing about rows
 
 
 class Table:
@@ -111,8 +112,10 @@ class Table:
 
         numbers = np.asarray(ids, np.int64)
         order = np.argsort(numbers, kind="stable")
-        batches = [pa.Table.from_batches([batch]) for batch in self.pick(self.columns, numbers[order])]
-        whole = pa.concat_tables([pa.Table.from_batches([], self.schema), *batches], promote_options="permissive")
+        columns = [name for name in self.columns if not name.startswith(UNNAMED_INDEX)]
+        batches = [pa.Table.from_batches([batch]) for batch in self.pick(columns, numbers[order])]
+        nothing = pa.Table.from_batches([], self.schema).select(columns)
+        whole = pa.concat_tables([nothing, *batches], promote_options="permissive")
         back = np.empty(order.size, np.int64)
         back[order] = np.arange(order.size)
         taken = whole if np.array_equal(back, np.arange(back.size)) else whole.take(pa.array(back))

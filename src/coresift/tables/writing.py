@@ -22,7 +22,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -45,7 +45,8 @@ LINES_AT_ONCE = 1024
 def check_suffix(path: Path, allowed: tuple[str, ...], what: str) -> None:
     """Refuse a name of another kind."""
     if path.suffix not in allowed:
-        refuse(f"The name of {what}", f"one that ends in {' or '.join(allowed)}", path.name)
+        endings = " or ".join([", ".join(allowed[:-1]), allowed[-1]] if len(allowed) > 1 else allowed)
+        refuse(f"{what[0].upper()}{what[1:]}", f"a file with the ending {endings}", path.name)
 
 
 def check_target(path: str | Path, suffixes: tuple[str, ...], what: str) -> None:
@@ -126,11 +127,28 @@ def open_noted(path: Path) -> Iterator[tuple[bytes | None, Callable[[pa.Schema],
 
     if path.suffix == ".parquet":
         with open_input(path) as source, pq.ParquetFile(source) as file:
+
+            def read(schema: pa.Schema) -> pa.Table:
+                _check_columns(path, schema, file.schema_arrow.names)
+                return file.read(columns=schema.names)
+
             # One file, never the folder or the partition that its path may look like.
-            yield (file.schema_arrow.metadata or {}).get(NOTE.encode()), lambda schema: file.read(columns=schema.names)
+            yield (file.schema_arrow.metadata or {}).get(NOTE.encode()), read
         return
     note, table = split_note(read_csv(path) if path.suffix == ".csv" else read_jsonl(path))
-    yield note, lambda schema: fitted(table, schema)
+
+    def fit(schema: pa.Schema) -> pa.Table:
+        _check_columns(path, schema, table.column_names if table.num_rows else schema.names)
+        return fitted(table, schema)
+
+    yield note, fit
+
+
+def _check_columns(path: Path, schema: pa.Schema, there: Sequence[str]) -> None:
+    """Refuse a file from which a column was taken."""
+    for name in schema.names:
+        if name not in there:
+            raise InputError(f"{path} must have the column {name}, as coresift wrote it; the column was removed since.")
 
 
 def _sweep(folder: Path) -> None:

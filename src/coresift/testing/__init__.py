@@ -18,6 +18,7 @@ from coresift.checks import CoresiftWarning
 from coresift.clustering import cluster
 from coresift.estimation.intervals import moments
 from coresift.progress import Progress
+from coresift.recipes.arguments import merged, settle
 from coresift.rows import open_rows
 from coresift.selection import Draft, finish, prepare
 from coresift.testing.enumeration import Outcome, outcomes
@@ -64,7 +65,7 @@ def check_design(design: Design) -> None:
         for count in (1, 2, 3):
             _check_inclusion(design, np.array(sizes), count)
     _check_flow(pilot=None, score=recipes.by_distance().score, design=design)
-    _check_variance(recipes.merged(recipes.by_distance(), {"design": design}), what=repr(design), mean=5.0)
+    _check_variance(merged(recipes.by_distance(), {"design": design}), what=repr(design), mean=5.0)
 
 
 def check_score(score: Score, n: int = len(TINY)) -> None:
@@ -118,7 +119,7 @@ def check_pilot(pilot: Pilot) -> None:
     expected = pilot.size(draft.clustering.k, 4)
     assert draft.pilot.ids.size == expected, f"{pilot!r} asks {draft.pilot.ids.size} rows, and says {expected}."
     _check_flow(pilot=pilot, score=recipes.default().score, design=recipes.EVEN_DRAW)
-    _check_variance(recipes.merged(recipes.default(), {"pilot": pilot}), what=repr(pilot), mean=0.0)
+    _check_variance(merged(recipes.default(), {"pilot": pilot}), what=repr(pilot), mean=0.0)
 
 
 def expected_weights(
@@ -131,6 +132,9 @@ def expected_weights(
         frame: Rows that are given or excluded.
         budget: How many rows to select.
         clustering: A clustering of `TINY`, or None for one with two clusters.
+
+    Returns:
+        Seven numbers, each 1 (0 for an excluded row) if the weights are unbiased.
     """
     draft = _draft(options, frame, budget, clustering)
     total = np.zeros(len(TINY))
@@ -147,7 +151,7 @@ def _draft(
     clustering: Clustering | None = None,
 ) -> Draft:
     clustering = clustering or cluster(TINY, 2, seed=1)
-    job = recipes.settle(TINY, budget, 0, asking=True, clusters=clustering, **options, **(frame or {}))
+    job = settle(TINY, budget, 0, asking=True, clusters=clustering, **options, **(frame or {}))
     return prepare(job, None, Progress())
 
 
@@ -257,7 +261,7 @@ def _check_variance(recipe: Any, *, what: str, mean: float) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoresiftWarning)
         for seed in range(SEEDS):
-            job = recipes.settle(rows, SELECTED, seed, asking=asking, clusters=clustering, recipe=recipe)
+            job = settle(rows, SELECTED, seed, asking=asking, clusters=clustering, recipe=recipe)
             draft = prepare(job, None, Progress())
             selection = finish(draft, np.abs(vectors[0][draft.pilot.ids]), Ledger())
             totals[seed] = vectors[:, selection.ids] @ selection.weights

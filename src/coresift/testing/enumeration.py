@@ -59,6 +59,13 @@ class Outcome:
 def outcomes(design: Design, inclusion: Floats) -> list[Outcome]:
     """Return every sample that a design can draw, with its probability.
 
+    Args:
+        design: The design.
+        inclusion: The inclusion probability of each row, in the order of the draw.
+
+    Returns:
+        The outcomes; their probabilities sum to 1.
+
     Examples:
         >>> from coresift.designs import Systematic
         >>> found = outcomes(Systematic(), np.array([0.25, 0.75]))

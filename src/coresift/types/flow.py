@@ -62,10 +62,19 @@ class Request:
 class Clustering(Value):
     """k rows of the data as centers, and for every row its center and the distance to it.
 
-    `centers[j]` is the row number of the center cᵢ of cluster j, a member of that cluster; `labels[e]` is the
-    cluster of row e; `distances[e]` = ‖e − c(e)‖ is measured to the snapped center. `free_centers` are the
-    points in space that the rows were assigned to, and `search` names how, and why so. Costs are Φ_z: the sum of
-    the z-th powers of the distances. `strata` has the class of each cluster, where none crosses a class.
+    Attributes:
+        centers: The row number of each cluster's center, which is a member of its cluster.
+        labels: The cluster of each row.
+        distances: ‖e − c(e)‖, the distance of each row to the center of its cluster.
+        free_centers: The points in space that the rows were assigned to, one per cluster.
+        z: The power of the distances.
+        free_cost: Φ_z, the sum of the z-th powers of the distances, to the free centers.
+        snapped_cost: The same to the centers, which are rows.
+        seed: The seed.
+        normalized: Whether rows were scaled to length 1 first.
+        fingerprint: A digest of the rows.
+        search: How rows were assigned, and why so.
+        strata: The class of each cluster, where none crosses a class; else empty.
     """
 
     centers: Ints

@@ -11,6 +11,10 @@ import numpy as np
 from coresift.types.flow import Recipe, Request
 from coresift.types.values import Value
 
+# So many columns are named one by one.
+MOST_NAMED = 12
+MOST_IN_REPR = 4
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -45,6 +49,9 @@ class Provenance(Value):
         frame: Of which rows: counts and digests, as `Frame.record` gives them.
         clustering_seed: The seed of the clustering, where there was one.
         options: What the job has besides, as text.
+        columns: The columns of the rows' table that were used, where the rows come from one. Two selections that
+            differ in nothing else are equal.
+        id_column: The column of that table that has its ids.
     """
 
     job: str
@@ -53,6 +60,8 @@ class Provenance(Value):
     frame: Mapping[str, Any]
     clustering_seed: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] | None = field(default=None, compare=False)
+    id_column: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "frame", dict(self.frame))
@@ -73,6 +82,18 @@ class Provenance(Value):
             known = self.frame["signals"]
             lines["signals"] = f"{', '.join(known['names'])}, digest {known['digest']}"
         return lines | dict(self.options)
+
+    def used(self, most: int = MOST_NAMED) -> str | None:
+        """Return the columns that were used, for people: the first ones by name; None where there are none."""
+        if self.columns is None:
+            return None
+        more = len(self.columns) - most
+        return ", ".join(self.columns[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+    def brief(self) -> str:
+        """Return the part of a repr that says which columns were used."""
+        used = self.used(MOST_IN_REPR)
+        return "" if used is None else f", columns {used}"
 
 
 def _counted(record: Mapping[str, Any] | None) -> str:

@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import InputError
-from coresift.notebook import card
+from coresift.notebook import card, counted
 from coresift.types.flow import ORIGINS, Recipe
+from coresift.types.places import column_of, find_places
 from coresift.types.provenance import Ledger, Provenance
 from coresift.types.strategies import Design, Opaque, Pilot
 from coresift.types.values import Floats, Ints, Singles, Value, freeze
 
 # How many phases a selection has before it grows: a pilot and a draw.
 MOST_PHASES = 2
+# Columns that rows have which were chosen, not drawn from clusters by their losses.
+CHOSEN = {"origin": ("origin", "string"), "order": ("order", "int64")}
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -82,32 +85,52 @@ class Selection(Value):
         return self.provenance.recipe
 
     def take(self, table: Any) -> Any:
-        """Return the selected rows of a table or an array of all n rows, in the order of `ids`, as the same kind.
+        """Return the selected rows of a table or an array, in the order of `ids`, as the same kind.
 
         Args:
-            table: A pandas or polars frame, an Arrow table, a `datasets.Dataset`, an array, a tensor or a list.
+            table: A pandas or polars frame, an Arrow table, a `datasets.Dataset`, an array, a tensor or a list. Rows
+                that have ids are found by them, if the table has the same id column; otherwise the table must have
+                all n rows in their order.
 
-        Example:
+        Returns:
+            The rows, one for each of `ids`; `take(frame).assign(weight=selection.weights)` is a weighted frame.
+
+        Raises:
+            InputError: The table does not have the selected rows.
+
+        Examples:
             >>> import coresift as cs
             >>> picked = cs.select(np.arange(40.0).reshape(20, 2), budget=3)
             >>> len(picked.take(list("abcdefghijklmnopqrst")))
             3
         """
-        matrix = hasattr(table, "block_rows")  # what `open_rows` returns
+        places = self._places(table)
+        if hasattr(table, "block_rows"):  # what `open_rows` returns
+            return table.take(places)
+        if hasattr(table, "iloc"):  # pandas; its index is no row number
+            return table.iloc[places]
+        if hasattr(table, "select") and hasattr(table, "features"):  # datasets
+            return table.select(places)
+        if hasattr(table, "num_columns"):  # Arrow
+            return table.take(places)
+        if isinstance(table, (list, tuple)):
+            return [table[row] for row in places.tolist()]
+        return table[places]
+
+    def _places(self, table: Any) -> Ints:
+        """Return where the selected rows are in a table: by their ids, or where they were."""
+        matrix = hasattr(table, "block_rows")
         length = table.n if matrix else table.num_rows if hasattr(table, "num_rows") else len(table)
+        if self.names is not None:
+            if matrix and table.id_name is not None:
+                found: Ints = table.numbers_of(list(self.names), "The ids of the selected rows")
+                return found
+            own = None if matrix else column_of(table, self.provenance.id_column or "id")
+            if own is not None:
+                return find_places(self.names, self.ids, own)
         if length != self.n:
             raise InputError(f"table must have all {self.n} rows that were selected from; got {length} rows.")
-        if matrix:
-            return table.take(self.ids)
-        if hasattr(table, "iloc"):  # pandas; its index is no row number
-            return table.iloc[self.ids]
-        if hasattr(table, "select") and hasattr(table, "features"):  # datasets
-            return table.select(self.ids)
-        if hasattr(table, "num_columns"):  # Arrow
-            return table.take(self.ids)
-        if isinstance(table, (list, tuple)):
-            return [table[row] for row in self.ids.tolist()]
-        return table[self.ids.copy()]
+        return self.ids.copy()
 
     def to_arrow(self) -> Any:
         """Return the selection as an Arrow table: row, id if there are any, weight if there are any, and the rest."""
@@ -119,7 +142,8 @@ class Selection(Value):
         columns |= self._weights()
         columns |= {short: getattr(self, name) for name, (short, _) in self.COLUMNS.items()}
         columns["origin"] = [ORIGINS[code] for code in self.origin]
-        columns["loss"] = pa.array(self.losses, mask=np.isnan(self.losses))
+        if "loss" in columns:
+            columns["loss"] = pa.array(self.losses, mask=np.isnan(self.losses))
         return pa.table(columns)
 
     def to_pandas(self) -> Any:
@@ -133,16 +157,19 @@ class Selection(Value):
         return self.ids.size
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({len(self)} of {self.n} rows, {self.ledger.asked} losses asked, seed={self.seed})"
-        )
+        asked, used = counted(self.ledger.asked, "loss", "losses"), self.provenance.brief()
+        return f"{type(self).__name__}({len(self)} of {self.n} rows, {asked} asked, seed={self.seed}{used})"
 
     def _repr_html_(self) -> str:
         return card(f"{len(self):,} of {self.population:,} rows", self._lines())
 
     def _lines(self) -> list[tuple[str, str]]:
-        asked = ("losses asked to choose them", f"{self.ledger.asked:,}")
-        return [asked, ("weights", "none: this method defines none"), ("seed", str(self.seed))]
+        asked = [("losses asked to choose them", f"{self.ledger.asked:,}")] if self.ledger.asked else []
+        return [*asked, ("weights", "none: this method defines none"), *self._ending()]
+
+    def _ending(self) -> list[tuple[str, str]]:
+        used = self.provenance.used()
+        return [*([] if used is None else [("columns used", used)]), ("seed", str(self.seed))]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -156,7 +183,7 @@ class CoverSelection(Selection):
             rows. Files do not keep it, so it is empty in a selection that was loaded.
     """
 
-    COLUMNS: ClassVar[dict[str, tuple[str, str]]] = Selection.COLUMNS | {"represents": ("represents", "int64")}
+    COLUMNS: ClassVar[dict[str, tuple[str, str]]] = CHOSEN | {"represents": ("represents", "int64")}
     represents: Ints
     representative: Ints = field(default_factory=lambda: np.zeros(0, np.int64), compare=False)
 
@@ -169,9 +196,16 @@ class CoverSelection(Selection):
     def members(self, row: int) -> Ints:
         """Return the rows that a selected row stands for, itself included.
 
-        >>> import coresift as cs
-        >>> cs.cover(np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]]), 2).members(4)
-        array([3, 4, 5])
+        Args:
+            row: The number of the selected row.
+
+        Returns:
+            Row numbers.
+
+        Examples:
+            >>> import coresift as cs
+            >>> cs.cover(np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0]]), 2).members(4)
+            array([3, 4, 5])
         """
         if not self.representative.size:
             raise InputError("A file does not keep which rows a row stands for; run cover again with the same seed.")
@@ -189,7 +223,7 @@ class LearningSelection(Selection):
         labels: Each row's label: a text, a number, or None where nobody could tell. Labels of several types are texts.
     """
 
-    COLUMNS: ClassVar[dict[str, tuple[str, str]]] = Selection.COLUMNS | {"rounds": ("round", "int64")}
+    COLUMNS: ClassVar[dict[str, tuple[str, str]]] = CHOSEN | {"rounds": ("round", "int64")}
     rounds: Ints
     labels: tuple[Any, ...]
 
@@ -208,7 +242,8 @@ class LearningSelection(Selection):
 
     def __repr__(self) -> str:
         count = sum(label is not None for label in self.labels)
-        return f"LearningSelection({len(self)} of {self.n} rows, {count} labels, seed={self.seed})"
+        used = self.provenance.brief()
+        return f"LearningSelection({len(self)} of {self.n} rows, {count} labels, seed={self.seed}{used})"
 
     def _lines(self) -> list[tuple[str, str]]:
         count = sum(label is not None for label in self.labels)
@@ -216,13 +251,15 @@ class LearningSelection(Selection):
             ("labels", f"{count:,}"),
             ("rounds", f"{int(self.rounds.max(initial=0))}"),
             ("weights", "none: this method defines none"),
-            ("seed", str(self.seed)),
+            *self._ending(),
         ]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class WeightedSelection(Selection):
     """Rows that stand for all rows, and the weights that keep totals unbiased: E[Σ_S w y] = Σ y for any fixed y.
+
+    It has what a `Selection` has, and besides:
 
     Attributes:
         weights: How many rows each row stands for.
@@ -296,4 +333,4 @@ class WeightedSelection(Selection):
         if len(self):
             lines.append(("weights", f"{self.weights.min():,.3g} to {self.weights.max():,.3g}"))
             lines.append(("effective sample size", f"{self.effective_size:,.0f} rows of equal weight"))
-        return [*lines, ("seed", str(self.seed))]
+        return [*lines, *self._ending()]

@@ -1,0 +1,56 @@
+"""Sentences of the library in the words of the command line: arguments are flags there."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+from typer.models import OptionInfo
+
+# What one flag says and Python says otherwise.
+PHRASES = {
+    "recipe=cs.recipes.paper(holder=...)": "--paper HOLDER",
+    "recipe=cs.recipes.paper(holder=0.1)": "--paper 0.1",
+}
+PLURALS = {"exclude_column": "exclude_columns"}
+
+
+def flags_of(parameters: Iterable[inspect.Parameter]) -> dict[str, str]:
+    """Return the flags of a verb by the names that the library has for them."""
+    flags: dict[str, str] = {}
+    for part in parameters:
+        for option in get_args(part.annotation):
+            if isinstance(option, OptionInfo):
+                named = [name for name in option.param_decls or () if name.startswith("--")]
+                flag = named[0] if named else f"--{part.name.replace('_', '-')}"
+                flags |= {part.name: flag, PLURALS.get(part.name, part.name): flag}
+    return flags
+
+
+def in_flags(sentence: str, flags: Mapping[str, str]) -> str:
+    """Return a sentence in which arguments are called as their flags.
+
+    >>> in_flags("budget must say how many rows to select; got none.", {"budget": "--budget"})
+    '--budget must say how many rows to select; got none.'
+    >>> in_flags("Row 3 has an answer; with correct=True it gets another.", {"correct": "--correct"})
+    'Row 3 has an answer; with --correct it gets another.'
+    >>> in_flags("score=Learned(floor=0.5) asks for losses.", {"score": "--score", "losses": "--losses"})
+    '--score Learned(floor=0.5) asks for losses.'
+    """
+    for phrase, words in PHRASES.items():
+        sentence = sentence.replace(phrase, words)
+    sentence = re.sub(r"\bcs\.(?:pilots|scores|designs)\.", "", sentence)
+    for name, flag in flags.items():
+        sentence = re.sub(rf"(?<![\w(.-]){name}=True\b", flag, sentence)
+        sentence = re.sub(rf"(?<![\w(.-]){name}=(?=\S)", f"{flag} ", sentence)
+        sentence = re.sub(rf"^{name}(?= (?:must|is|goes|stands|needs|leaves|says)\b)", flag, sentence)
+    return sentence
+
+
+def reword(error: Exception, flags: Mapping[str, str]) -> None:
+    """Put the message of an error in the words of the command line."""
+    if error.args and isinstance(error.args[0], str):
+        rest: tuple[Any, ...] = error.args[1:]
+        error.args = (in_flags(error.args[0], flags), *rest)

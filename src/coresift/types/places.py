@@ -1,0 +1,63 @@
+"""Where rows with ids are in a table of any kind, which may have another order than the one they were chosen from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from coresift.errors import InputError
+from coresift.types.values import Ints
+
+
+def column_of(table: Any, name: str) -> list[Any] | None:
+    """Return a column of a frame, an Arrow table or a dataset; None where there is no such column.
+
+    >>> column_of([1, 2], "id") is None
+    True
+    """
+    names = getattr(table, "column_names", None)
+    if names is None:
+        names = getattr(table, "columns", None)
+    if name in getattr(getattr(table, "index", None), "names", ()):  # the index of a pandas frame
+        column = table.index.get_level_values(name)
+    elif names is not None and name in list(names):
+        column = table[name]
+    else:
+        return None
+    return list(column.to_pylist() if hasattr(column, "to_pylist") else column)
+
+
+def find_places(ids: Sequence[Any], rows: Ints, column: Sequence[Any]) -> Ints:
+    """Return the places of ids in a column; ids are compared as texts, so 7, "7" and 7.0 are one.
+
+    Args:
+        ids: The ids of some rows.
+        rows: Where they were: nothing is looked up if they are still there.
+        column: The ids of a table.
+
+    >>> find_places(["b", "a"], np.array([1, 0]), ["c", "a", "b"])
+    array([2, 1])
+    """
+    wanted = [_text(name) for name in ids]
+    if rows.size and rows.max() < len(column) and [_text(column[row]) for row in rows.tolist()] == wanted:
+        return rows.copy()
+    places: dict[str | None, int] = {}
+    double = set()
+    for place, name in enumerate(column):
+        text = _text(name)
+        if places.setdefault(text, place) != place:
+            double.add(text)
+    for text in wanted:
+        if text not in places:
+            raise InputError(f"table must have the selected rows; there is none with the id {text}.")
+        if text in double or text is None:
+            raise InputError(f"table must have one row for each id; several have the id {text}.")
+    return np.array([places[text] for text in wanted], np.int64)
+
+
+def _text(name: Any) -> str | None:
+    if name is None:
+        return None
+    return str(int(name)) if isinstance(name, (float, np.floating)) and float(name).is_integer() else str(name)

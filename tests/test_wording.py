@@ -1,0 +1,107 @@
+"""What a notebook and the command line say of their own accord: hints, and sentences in their own words."""
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import refused, succeeded
+
+import coresift as cs
+from coresift.errors import ScaleWarning, warn
+
+RNG = np.random.default_rng(2)
+N = 60
+FRAME = pd.DataFrame({"share": RNG.random(N), "income": RNG.normal(50_000, 9_000, N)})
+JOBS = {
+    "select": lambda rows, budget: cs.select(rows, budget=budget),
+    "regression": lambda rows, budget: cs.regression.select(rows, lambda ids: ids * 1.0, budget),
+    "cover": cs.cover,
+    "active learning": cs.active_learning,
+}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_columns_of_very_different_scale_are_told_where_the_user_calls(job):
+    with pytest.warns(ScaleWarning, match=r"column 'income' vary .* times as much as those of 'share'") as told:
+        JOBS[job](FRAME, 8)
+    assert [one.filename for one in told] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        JOBS[job](cs.open_rows(FRAME, standardize=True), 8)
+        JOBS[job](FRAME.to_numpy(), 8)
+
+
+def test_the_hint_is_seen_in_long_tables_too():
+    long = pd.concat([FRAME] * 100, ignore_index=True)
+    assert "income" in cs.open_rows(long).scale_hint()
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_budget_above_the_number_of_rows_is_told(job):
+    rows = RNG.normal(size=(N, 2))
+    with pytest.warns(cs.CoresiftWarning, match=r"budget is 600, and there are only 60 rows to choose from: all of"):
+        JOBS[job](rows, 600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        JOBS[job](rows, N)
+
+
+def test_a_warning_names_the_first_line_outside_of_coresift():
+    with pytest.warns(cs.CoresiftWarning) as told:
+        warn("Something.")
+    assert told[0].filename == __file__
+
+
+@pytest.fixture
+def coresift(run):
+    """The command line in a folder with a table and its losses; a line in, the outcome out."""
+    rows = pd.DataFrame({"id": [f"q{row}" for row in range(N)], "x": RNG.normal(size=N), "y": RNG.normal(size=N)})
+    rows.to_csv("rows.csv", index=False)
+    pd.DataFrame({"row": range(N), "loss": 1.0}).to_csv("losses.csv", index=False)
+    return lambda line: run(*line.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("select rows.csv", "--budget must say how many rows to select; got none."),
+        ("select rows.csv --budget 0", "--budget must be a whole number of at least 1; got 0."),
+        ("select rows.csv --budget 9 --exclude-column z", "--exclude-column must be one of the columns .*; got 'z'."),
+        (
+            "select rows.csv --budget 9 --score Learned",
+            r"--score Learned\(floor=0.5\) asks for losses, and there are .*",
+        ),
+        ("select rows.csv --budget 9 --z -1", "--z must be a finite number above 0; got -1.0."),
+        ("select rows.csv --losses losses.csv --epsilon 0.1", ".* in paper mode only: --paper HOLDER."),
+        ("cover rows.csv --budget -3", "--budget must be a whole number of at least 1; got -3."),
+        ("active-learning start rows.csv --budget 9 --audit 20", "--audit must be None, a part of the budget, or .*"),
+    ],
+)
+def test_errors_name_the_flag(coresift, line, sentence):
+    assert re.fullmatch(sentence, refused(coresift(line)))
+
+
+def test_warnings_name_the_flag(coresift):
+    assert "Warning: --budget is 600, and there are only 60 rows" in coresift("cover rows.csv --budget 600").err
+
+
+def test_a_correction_names_the_flag(coresift):
+    succeeded(coresift("start select rows.csv --budget 20"))
+    succeeded(coresift("ask run.state"))
+    asked = pd.read_csv("ask.csv")
+    asked.assign(loss=1.0)[:1].to_csv("first.csv", index=False)
+    asked.assign(loss=2.0)[:1].to_csv("second.csv", index=False)
+    succeeded(coresift("tell run.state first.csv"))
+    assert "already; with --correct it gets 2.0 instead" in refused(coresift("tell run.state second.csv"))
+
+
+def test_start_says_whether_a_run_is_new_goes_on_or_is_finished(coresift):
+    start = "start select rows.csv --budget 20"
+    assert "Started select; its state is in run.state" in succeeded(coresift(start))
+    assert "select was started before and goes on" in succeeded(coresift(start))
+    succeeded(coresift("tell run.state losses.csv"))
+    said = succeeded(coresift(start))
+    assert "select in run.state is finished; for a new run, give another --state" in said
+    assert "Started" not in said
