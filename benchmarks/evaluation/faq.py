@@ -1,8 +1,8 @@
-"""Factorized Active Querying (Wu, Nair and Candès 2026, arXiv 2601.20251), written from the paper for many runs at once.
+"""Factorized Active Querying (Wu, Nair and Candès 2026, arXiv 2601.20251), from the paper, for many runs at once.
 
 A new model's factor u has a normal prior from earlier models. Each step predicts p = σ(u·v) for every item, draws one
 item with replacement by a mixture of √(p(1 − p)), the information about the mean, and uniform, adds
-Σp + (z − p)/q of the drawn item to the estimate, and updates u by one Newton step. The interval is that of a martingale.
+Σp + (z − p)/q of the drawn item to the estimate, and updates u by one Newton step. The interval is a martingale's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Settings:
-    """The method's options: tempering β₀, the parts of the budget that explore (ρ) and warm up (γ), the uniform part τ."""
+    """The options: tempering β₀, the parts of the budget that explore (ρ) and warm up (γ), the uniform part τ."""
 
     temper: float = 1.0
     explore: float = 0.05

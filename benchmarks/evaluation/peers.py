@@ -4,9 +4,9 @@
 |---|---|---|---|
 | uniform | equally likely, without replacement | mean, with the finite-population correction | any textbook |
 | ppi-python | the same | PPI++, by the package | Angelopoulos, Duchi and Zrnic 2023 |
-| active inference | Poisson sampling by doubt, half uniform | predictions and weighted surprises | Zrnic and Candès 2024 |
+| active inference | Poisson, by doubt, half uniform | predictions and weighted surprises | Zrnic and Candès 2024 |
 | glide active | by the package's `ActiveSampler` | its `ASIMeanEstimator` (power-tuned) | Emerton Data |
-| glide stratified | its `StratifiedSampler`, five strata by the prediction | its `StratifiedPPIMeanEstimator` | Emerton Data |
+| glide stratified | its `StratifiedSampler`, five strata | its `StratifiedPPIMeanEstimator` | Emerton Data |
 """
 
 from __future__ import annotations

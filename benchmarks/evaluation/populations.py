@@ -2,8 +2,8 @@
 
 | name | rows | an answer | known for every row |
 |---|---|---|---|
-| banking77, mnist, fashion-mnist, cifar10, sst2 | up to 10,000 that a linear head did not learn from | is the head wrong? or its log loss | the head's probabilities |
-| judges chatgpt, judges gpt4 | 10,940 and 6,273 pairs of answers (AlpacaEval) | the dear judge prefers the second | what the cheap judge prefers |
+| banking77, mnist, fashion-mnist, cifar10, sst2 | up to 10,000 new ones | a head's error or log loss | the head's probabilities |
+| judges chatgpt, judges gpt4 | 10,940 and 6,273 pairs (AlpacaEval) | the dear judge's choice | the cheap judge's |
 | arc, hellaswag, boolq | multiple-choice items | the larger language model is right | how the smaller one did |
 
 Design choices were made on the populations whose role is "tuning"; the others were only reported.
@@ -75,6 +75,7 @@ class Classified:
 
     @property
     def predictions(self) -> NDArray[np.int64]:
+        """The most probable class of each row."""
         return self.probabilities.argmax(axis=1)
 
 
