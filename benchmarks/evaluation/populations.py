@@ -2,7 +2,7 @@
 
 | name | rows | an answer | known for every row |
 |---|---|---|---|
-| banking77, mnist, fashion-mnist, cifar10, sst2 | up to 10,000 new ones | a head's error or log loss | the head's probabilities |
+| banking77, mnist, fashion-mnist, cifar10, sst2 | up to 10,000 | a head's error or log loss | its probabilities |
 | judges chatgpt, judges gpt4 | 10,940 and 6,273 pairs (AlpacaEval) | the dear judge's choice | the cheap judge's |
 | arc, hellaswag, boolq | multiple-choice items | the larger language model is right | how the smaller one did |
 
