@@ -810,8 +810,8 @@ DIAGNOSE = ("diagnose", "rows.npy", "--budget", BUDGET, "--losses", "losses.csv"
 CERTIFY = ("certify", "made.parquet", "--losses", "losses.csv")
 REFUSALS = {
     "nothing to diagnose": (DIAGNOSE[:-2], "Missing option '--losses'."),
-    "too few probes": ((*DIAGNOSE, "--probes", 5), "probes must be a whole number of at least 20; got 5."),
-    "a negative Λ": ((*DIAGNOSE, "--holder", -1), "holder must be a finite number of at least 0; got -1.0."),
+    "too few probes": ((*DIAGNOSE, "--probes", 5), "--probes must be a whole number of at least 20; got 5."),
+    "a negative Λ": ((*DIAGNOSE, "--holder", -1), "--holder must be a finite number of at least 0; got -1.0."),
     "a ratio of power 0": ((*DIAGNOSE, "--power", 0), "powers must be a finite number above 0; got 0.0."),
     "half a proxy": (
         (*DIAGNOSE, "--proxy", "few.csv"),
@@ -819,7 +819,7 @@ REFUSALS = {
     ),
     "nothing left to choose": (
         ("diagnose", "rows.npy", "--budget", 400, "--losses", "losses.csv"),
-        "budget must be below the number of rows, 400, so that there is a choice; got 400.",
+        "--budget must be below the number of rows, 400, so that there is a choice; got 400.",
     ),
     "no such rows": (("select", "none.npy", "--budget", 5), "There is no file none.npy."),
     "no rows at all": (("select", "--budget", 5), "Missing argument 'ROWS'."),
@@ -830,7 +830,7 @@ REFUSALS = {
     "too many clusters to write": ((*SELECT, "--clusters", "9" * 5000), "--clusters must be a number or a .npz file "),
     "more seeds than anyone runs": (
         ("compare-methods", "rows.npy", "--losses", "losses.csv", "--budget", 20, "--seeds", "9" * 20),
-        "seeds must be at most 1,000,000; got 99999999999999999999.",
+        "--seeds must be at most 1,000,000; got 99999999999999999999.",
     ),
     "importance of no column": (
         ("cover", "rows.npy", "--budget", 5, "--importance", "loss"),
@@ -838,7 +838,7 @@ REFUSALS = {
     ),
     "importance below 0": (
         ("cover", "rows.npy", "--budget", 5, "--importance", "negative.csv:loss"),
-        "importance must be numbers of at least 0; got -1 for row 0.",
+        "--importance must be numbers of at least 0; got -1 for row 0.",
     ),
     "no number": (("select", "rows.npy", "--budget", "many"), "Invalid value for '--budget': "),
     "a NaN": (("select", "nan.npy", "--budget", 5), "rows must be finite numbers; row 7 has NaN at position 2."),
@@ -852,16 +852,16 @@ REFUSALS = {
         r"few.csv must have every row that is asked; \d+ of \d+ are missing, the first of them \d+ "
         r"\(its ids are such as 0\)\. Answers that are asked row by row come by coresift start select\.",
     ),
-    "no losses": ((*SELECT, "--losses", "none.csv"), "losses must be .* got 'none.csv', which is not a file."),
+    "no losses": ((*SELECT, "--losses", "none.csv"), "--losses must be .* got 'none.csv', which is not a file."),
     "no loss column": ((*SELECT, "--losses", "ids.csv"), "ids.csv must have the column loss; it has row."),
     "no row column": ((*SELECT, "--losses", "bare.csv"), r"bare.csv must have the column id \(or row\); it has loss."),
     "losses of no known kind": ((*SELECT, "--losses", "rows.npy"), "A file of answers must be .*; got rows.npy."),
-    "budget 0": (("select", "rows.npy", "--budget", 0), "budget must be a whole number of at least 1; got 0."),
-    "no budget": (("select", "rows.npy"), "budget must say how many rows to select; got none."),
-    "negative seed": ((*SELECT, "--seed", -1), "seed must be a whole number of at least 0; got -1."),
-    "no threads": ((*SELECT, "--threads", 0), "threads must be a whole number of at least 1; got 0."),
-    "no clusters": ((*SELECT, "--clusters", 0), "clusters must be a whole number of at least 1; got 0."),
-    "a power of 0": ((*SELECT, "--z", 0), "z must be a finite number above 0; got 0.0."),
+    "budget 0": (("select", "rows.npy", "--budget", 0), "--budget must be a whole number of at least 1; got 0."),
+    "no budget": (("select", "rows.npy"), "--budget must say how many rows to select; got none."),
+    "negative seed": ((*SELECT, "--seed", -1), "--seed must be a whole number of at least 0; got -1."),
+    "no threads": ((*SELECT, "--threads", 0), "--threads must be a whole number of at least 1; got 0."),
+    "no clusters": ((*SELECT, "--clusters", 0), "--clusters must be a whole number of at least 1; got 0."),
+    "a power of 0": ((*SELECT, "--z", 0), "--z must be a finite number above 0; got 0.0."),
     "clusters of no kind": ((*SELECT, "--clusters", "-3"), "--clusters must be a number or a .npz file .*; got -3."),
     "no clustering": ((*SELECT, "--clusters", "none.npz"), "There is no file none.npz."),
     "a selection as clusters": ((*SELECT, "--clusters", "made.parquet"), "--clusters must be .*; got made.parquet."),
@@ -870,7 +870,7 @@ REFUSALS = {
         (*SELECT, "--clusters", "other.npz"),
         r"The clustering is of other rows \(50 of them\) than these 400; cluster these rows again.",
     ),
-    "another power": ((*SELECT, "--clusters", "made.npz", "--z", 1), "z must be that of the clustering, 2; got 1.0."),
+    "another power": ((*SELECT, "--clusters", "made.npz", "--z", 1), "--z must be that of the clustering, 2; got 1.0."),
     "code": (
         (*SELECT, "--score", "os.system('touch x')"),
         "--score must be one of .*Learned.*, perhaps with options such as Mixture.*; got os.system.*",
@@ -893,16 +893,16 @@ REFUSALS = {
         (*SELECT, "--paper", "dear"),
         "--paper must be a number, or one of estimate, free, robust; got dear.",
     ),
-    "epsilon alone": ((*SELECT, "--epsilon", 0.1), "epsilon stands instead of a budget in paper mode only: .*"),
-    "asking score, no losses": ((*SELECT, "--score", "Learned"), "score=Learned.* asks for losses, and .*"),
+    "epsilon alone": ((*SELECT, "--epsilon", 0.1), "--epsilon stands instead of a budget in paper mode only: .*"),
+    "asking score, no losses": ((*SELECT, "--score", "Learned"), "--score Learned.* asks for losses, and .*"),
     "given and excluded": (
         (*SELECT, "--given", "lines.txt", "--exclude", "lines.txt"),
         "Row 3 is both given and excluded; it can be only one of the two.",
     ),
     "given rows that are none": ((*SELECT, "--given", "words.txt"), "words.txt must have one row number per line, "),
-    "given rows beyond the last": ((*SELECT, "--given", "beyond.txt"), "given must be row numbers from 0 to 399; .*"),
+    "given rows beyond the last": ((*SELECT, "--given", "beyond.txt"), "--given must be row numbers from 0 to 399; .*"),
     "no given rows": ((*SELECT, "--given", "none.txt"), "There is no file none.txt."),
-    "unknown column": ((*SELECT, "--column", "x"), "column must be left out where there are no columns"),
+    "unknown column": ((*SELECT, "--column", "x"), "--column must be left out where there are no columns"),
     "damaged rows": (("select", "damaged.npy", "--budget", 5), "The file damaged.npy cannot be read: .*"),
     "pickled rows": (("select", "pickled.npy", "--budget", 5), "The file pickled.npy cannot be read: it has Python .*"),
     "out of no kind": ((*SELECT, "--out", "x.txt"), "A selection must be a file .* .jsonl; got x.txt."),
@@ -912,7 +912,7 @@ REFUSALS = {
     ),
     "report without a table": (
         ("report", "made.parquet", "--text", "words"),
-        r"text must be given together with a table, or with rows that come from one; got neither\.",
+        r"--text must be given together with a table, or with rows that come from one; got neither\.",
     ),
     "report of other rows": (
         ("report", "made.parquet", "--rows", "rows.npy", "--clusters", "other.npz"),
@@ -949,7 +949,7 @@ REFUSALS = {
     ),
     "a target that is no number": (
         ("regression", "rows.parquet", "--budget", 5, "--target", "id"),
-        "target must be a column of numbers that is not the id; got 'id' of type string.",
+        "--target must be a column of numbers that is not the id; got 'id' of type string.",
     ),
     "no label column": ((*REGRESSION, "--labels", "losses.csv"), "losses.csv must have the column label; it has row, "),
     "missing labels": (
@@ -966,7 +966,7 @@ REFUSALS = {
     ),
     "negative ridge": (
         (*REGRESSION, "--labels", "labels.csv", "--ridge", -1),
-        "ridge must be a finite number of at least 0; got -1.0.",
+        "--ridge must be a finite number of at least 0; got -1.0.",
     ),
     "paper and score": (
         (*REGRESSION, "--paper", 1, "--score", "Distance"),
@@ -974,7 +974,7 @@ REFUSALS = {
     ),
     "a mixture in select": (
         (*SELECT, "--score", "LeverageMixture"),
-        "score=LeverageMixture.* needs leverage scores, which only a regression has; use another here.",
+        "--score LeverageMixture.* needs leverage scores, which only a regression has; use another here.",
     ),
     "estimate of nothing": (("estimate", "none.parquet", "--values", "losses.csv"), "There is no file none.parquet."),
     "estimate of a clustering": (
@@ -1004,10 +1004,10 @@ REFUSALS = {
     "damaged predictions": ((*ESTIMATE, "--predictions", "damaged.npy"), "The file damaged.npy cannot be read: .*"),
     "pickled predictions": ((*ESTIMATE, "--predictions", "pickled.npy"), "The file pickled.npy cannot be read: .*"),
     "predictions of few rows": ((*ESTIMATE, "--predictions", "few.csv"), "few.csv must have every row that is "),
-    "predictions of no shape": ((*ESTIMATE, "--predictions", "rows.npy"), "predictions must be finite numbers"),
-    "a bound below a loss": ((*CERTIFY, "--upper", 0.01), "upper must be at least the largest loss there is, .*"),
-    "no constant": ((*CERTIFY, "--clusters", "made.npz"), "holder must say which Λ to take: .*"),
-    "a constant alone": ((*CERTIFY, "--holder", 1), "holder needs the clustering too, .*"),
+    "predictions of no shape": ((*ESTIMATE, "--predictions", "rows.npy"), "--predictions must be finite numbers"),
+    "a bound below a loss": ((*CERTIFY, "--upper", 0.01), "--upper must be at least the largest loss there is, .*"),
+    "no constant": ((*CERTIFY, "--clusters", "made.npz"), "--holder must say which Λ to take: .*"),
+    "a constant alone": ((*CERTIFY, "--holder", 1), "--holder needs the clustering too, .*"),
     "a number of clusters": ((*CERTIFY, "--clusters", 4), "--clusters must be a .npz file that cluster wrote; got 4."),
     "another clustering": (
         (*CERTIFY, "--clusters", "other.npz", "--holder", 1),
@@ -1017,7 +1017,7 @@ REFUSALS = {
         ("certify", "made.npz", "--losses", "losses.csv"),
         "made.npz must be a selection; it is a clustering.",
     ),
-    "confidence of 95": ((*ESTIMATE, "--confidence", 95), "confidence must be a number between 0 and 1; got 95.0."),
+    "confidence of 95": ((*ESTIMATE, "--confidence", 95), "--confidence must be a number between 0 and 1; got 95.0."),
 }  # fmt: skip
 
 
