@@ -1,5 +1,7 @@
 """The public face: a short list of names, one way to say things, and every option where it makes sense."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -147,3 +149,10 @@ def test_the_selected_rows_of_any_table():
     arrow = picked.to_arrow()
     assert arrow.column_names[:3] == ["row", "weight", "inclusion"]
     np.testing.assert_array_equal(picked.to_pandas()["weight"], picked.weights)
+
+
+@pytest.mark.parametrize("name", ["select", "cluster", "cover", "rounds", "active_learning", "diagnose", "plan"])
+def test_signatures_say_what_rows_and_losses_may_be(name):
+    parameters = inspect.signature(getattr(cs, name)).parameters
+    assert parameters["rows"].annotation.startswith("RowsLike")
+    assert "losses" not in parameters or parameters["losses"].annotation.startswith("LossesLike")

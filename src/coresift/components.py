@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from coresift.checks import whole
 from coresift.engine import Engine, Local
 from coresift.progress import Progress, choose
-from coresift.rows import open_rows
+from coresift.rows import RowsLike, open_rows
 from coresift.streams import Stream, generator
 from coresift.types import Singles
 
@@ -20,7 +18,7 @@ ROUNDING = 1e-10
 
 
 def leading_components(
-    rows: Any,
+    rows: RowsLike,
     count: int = 32,
     *,
     seed: int = 0,

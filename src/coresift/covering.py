@@ -12,13 +12,14 @@ from coresift.checks import named_options, real_vector, refuse
 from coresift.engine import Engine
 from coresift.facility import cover_rows
 from coresift.progress import stage
+from coresift.rows import RowsLike
 from coresift.streams import Stream, generator
 from coresift.types import CoverSelection, Floats, Ints, Selection
 
 
 @named_options
 def cover(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     importance: Any = None,

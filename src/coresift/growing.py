@@ -21,12 +21,12 @@ from coresift.components import leading_components
 from coresift.engine import Engine
 from coresift.estimation.methods import check_clustering
 from coresift.inclusion import parts
-from coresift.oracle import as_oracle
+from coresift.oracle import LossesLike, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.order import snake
 from coresift.progress import Progress, choose
 from coresift.recipes.arguments import Job, settle
-from coresift.rows import open_rows
+from coresift.rows import RowsLike, open_rows
 from coresift.selection import Steps, make_clustering
 from coresift.streams import Stream, generator
 from coresift.types import (
@@ -46,10 +46,10 @@ from coresift.types import (
 @named_options
 def grow(
     selection: WeightedSelection,
-    losses: Any = None,
+    losses: LossesLike | None = None,
     budget: int | None = None,
     *,
-    rows: Any = None,
+    rows: RowsLike | None = None,
     clusters: Clustering | None = None,
     exclude: Any = None,
     strata: Any = None,

@@ -13,12 +13,12 @@ from coresift.clustering.hierarchy import Hierarchy, check_size
 from coresift.clustering.prefix import Order, Prefix, Sampling
 from coresift.clustering.prefix_strata import ClassPrefixes
 from coresift.engine import Engine, Local
-from coresift.oracle import Oracle, as_oracle
+from coresift.oracle import LossesLike, Oracle, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import rounds as rounds_recipe
 from coresift.recipes.arguments import Job, PartOptions, check_options, checked_part, merged, settle
-from coresift.rows import Rows
+from coresift.rows import Rows, RowsLike
 from coresift.selection import Draft, draft_of, finish
 from coresift.streams import Stream, generator
 from coresift.types import Bools, Clustering, Floats, Ledger, Request, Score, WeightedSelection
@@ -30,8 +30,8 @@ ORDERS: dict[str, Callable[[np.random.Generator], Order]] = {
 
 
 def rounds(
-    rows: Any,
-    losses: Any = None,
+    rows: RowsLike,
+    losses: LossesLike | None = None,
     budget: int | None = None,
     clusters: int | None = None,
     rounds: int = 1,
@@ -83,7 +83,7 @@ def rounds(
 
 
 def begin(
-    rows: Any,
+    rows: RowsLike,
     budget: int | None,
     seed: int,
     *,

@@ -13,12 +13,12 @@ from coresift.checks import CoresiftWarning, InputError, positive, real_vector, 
 from coresift.engine import SINGLE_THREADED, Engine
 from coresift.leverage import leverage_scores, orthonormal
 from coresift.notebook import card
-from coresift.oracle import LABEL, as_oracle
+from coresift.oracle import LABEL, LossesLike, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import regression as regression_parts
 from coresift.recipes.arguments import Options, check_options, merged, settle
-from coresift.rows import Rows, open_rows
+from coresift.rows import Rows, RowsLike, open_rows
 from coresift.selection import Draft, finish, prepare
 from coresift.types import Floats, Ints, Ledger, Request, Singles, Value, WeightedSelection, freeze
 
@@ -146,8 +146,8 @@ class RegressionSelection(Value):
 
 
 def select(
-    A: Any,
-    b: Any = None,
+    A: RowsLike,
+    b: LossesLike | None = None,
     budget: int | None = None,
     seed: int = 0,
     *,

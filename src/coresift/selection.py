@@ -17,11 +17,12 @@ from coresift.engine import Engine
 from coresift.holder import HolderEstimate, Probes, center_rows
 from coresift.holder import plan as plan_probes
 from coresift.inclusion import parts
-from coresift.oracle import as_oracle
+from coresift.oracle import LossesLike, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import EVEN_DRAW
 from coresift.recipes.arguments import Job, Options, check_options, settle
+from coresift.rows import RowsLike
 from coresift.streams import Stream, generator
 from coresift.types import (
     Bools,
@@ -50,8 +51,8 @@ NO_ROWS = np.zeros(0, np.int64)
 
 @named_options
 def select(
-    rows: Any = None,
-    losses: Any = None,
+    rows: RowsLike | None = None,
+    losses: LossesLike | None = None,
     budget: int | None = None,
     seed: int = 0,
     *,
@@ -74,8 +75,8 @@ def select(
     """Select `budget` weighted rows that stand for all rows.
 
     Args:
-        rows: A matrix of embeddings: array, `.npy`, folder of shards, Parquet/Arrow, `datasets.Dataset`, or `Rows`.
-            May be left out where there are `signals`.
+        rows: One row of numbers per item, such as its embedding: anything that `open_rows` takes (arrays, tensors,
+            frames, sparse matrices, files). You can leave it out if you give `signals`.
         losses: A callable of row numbers, an array of n, a file of (id, loss), an `Oracle` for more options, or None:
             then nothing is asked and distances decide. Only the pilot's losses are asked, never more than `budget`.
         budget: How many rows to select (`Poisson`: on average; `Independent`: draws).

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from coresift.checks import refuse, share
 from coresift.engine import Engine, Local
 from coresift.progress import Progress, choose
-from coresift.rows import open_rows
+from coresift.rows import RowsLike, open_rows
 from coresift.signal_table import disagreement, from_probabilities
 from coresift.types import Floats, Ints, Singles
 
@@ -20,8 +18,8 @@ RANKED = 1000
 
 
 def near(
-    rows: Any,
-    target_rows: Any,
+    rows: RowsLike,
+    target_rows: RowsLike,
     *,
     floor: float = 0.1,
     engine: Engine | None = None,

@@ -12,6 +12,7 @@ from coresift.engine import Engine
 from coresift.oracle.driving import Prepared
 from coresift.oracle.run import Run
 from coresift.progress import Progress, choose
+from coresift.rows import RowsLike
 
 # What can be started, and how it is prepared up to its first question.
 STARTERS: dict[Callable[..., Any], Callable[..., Prepared[Any]]] = {
@@ -24,7 +25,7 @@ STARTERS: dict[Callable[..., Any], Callable[..., Prepared[Any]]] = {
 
 def start(
     function: Callable[..., Any],
-    rows: Any = None,
+    rows: RowsLike | None = None,
     budget: int | None = None,
     seed: int = 0,
     *,

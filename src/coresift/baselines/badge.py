@@ -10,12 +10,12 @@ from coresift.baselines.making import Task, Watch, begin, by_block
 from coresift.baselines.probabilities import REASON, ask_probabilities
 from coresift.engine import Engine, Workers
 from coresift.progress import stage
-from coresift.rows import Rows, refuse_bad_row
+from coresift.rows import Rows, RowsLike, refuse_bad_row
 from coresift.types import Floats, Ints, Ledger, Selection, Singles
 
 
 def badge(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,

@@ -11,7 +11,7 @@ from coresift.clustering import cluster
 from coresift.clustering.nearest import squared_distances
 from coresift.engine import Engine, Workers
 from coresift.progress import stage
-from coresift.rows import Rows, refuse_bad_row
+from coresift.rows import Rows, RowsLike, refuse_bad_row
 from coresift.types import Ints, Selection, Singles
 
 # How many of the farthest rows are kept at hand between two passes, and how many centers a block meets at a time.
@@ -20,7 +20,7 @@ TILE = 64
 
 
 def k_center(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,
@@ -79,7 +79,7 @@ def k_center(
 
 
 def diversity(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,

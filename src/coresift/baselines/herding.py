@@ -13,7 +13,7 @@ from coresift.checks import positive, whole
 from coresift.clustering.nearest import squared_distances
 from coresift.engine import Engine, Workers
 from coresift.progress import stage
-from coresift.rows import Rows
+from coresift.rows import Rows, RowsLike
 from coresift.types import Bools, Floats, Ints, Selection, Singles
 
 # How many rows the typical distance is taken from, and how many rows a block meets at a time.
@@ -22,7 +22,7 @@ TILE = 64
 
 
 def kernel_herding(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,

@@ -12,12 +12,12 @@ from coresift.baselines.sketching import sketched_scores
 from coresift.checks import positive, refuse, whole
 from coresift.engine import Engine
 from coresift.leverage import leverage_scores
-from coresift.rows import refuse_bad_row
+from coresift.rows import RowsLike, refuse_bad_row
 from coresift.types import Design, Floats, Selection, Singles
 
 
 def leverage(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,
@@ -57,7 +57,7 @@ def leverage(
 
 
 def leverage_sketched(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,
@@ -107,7 +107,7 @@ def leverage_sketched(
 
 
 def ridge_leverage(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,
@@ -152,7 +152,7 @@ def ridge_leverage(
 
 
 def lewis(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,

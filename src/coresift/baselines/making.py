@@ -16,7 +16,7 @@ from coresift.checks import InputError, refuse, whole
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress, choose
 from coresift.recipes import EVEN_DRAW
-from coresift.rows import Rows, open_rows
+from coresift.rows import Rows, RowsLike, open_rows
 from coresift.rows.base import Block
 from coresift.rows.numbering import numbers_of, warn_of_budget
 from coresift.streams import Stream, generator
@@ -129,7 +129,7 @@ class Task:
 
 def begin(
     method: str,
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     seed: int,
     given: Any,

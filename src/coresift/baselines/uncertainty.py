@@ -10,11 +10,12 @@ import numpy as np
 from coresift.baselines.making import Task, Watch, begin
 from coresift.baselines.probabilities import REASON, ask_probabilities
 from coresift.engine import Engine
+from coresift.rows import RowsLike
 from coresift.types import Floats, Ledger, Selection
 
 
 def margin(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,
@@ -55,7 +56,7 @@ def margin(
 
 
 def least_confidence(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,
@@ -94,7 +95,7 @@ def least_confidence(
 
 
 def entropy(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,

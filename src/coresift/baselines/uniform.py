@@ -13,14 +13,14 @@ from coresift.checks import CoresiftWarning, InputError, positive, real_vector, 
 from coresift.clustering import cluster
 from coresift.engine import Engine
 from coresift.inclusion import deal
-from coresift.rows import check_clustered
+from coresift.rows import RowsLike, check_clustered
 from coresift.types import Clustering, Floats, Ints, Selection
 
 BINS = 10
 
 
 def uniform(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,
@@ -55,7 +55,7 @@ def uniform(
 
 
 def deduplicated(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,
@@ -113,7 +113,7 @@ def deduplicated(
 
 
 def cluster_stratified(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,
@@ -160,7 +160,7 @@ def cluster_stratified(
 
 
 def length_matched(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     seed: int = 0,

@@ -20,7 +20,7 @@ from coresift.clustering.space import Axes, principal_axes, take
 from coresift.clustering.strata import encode, find_within
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress, choose
-from coresift.rows import Rows, checksum, open_rows
+from coresift.rows import Rows, RowsLike, checksum, open_rows
 from coresift.streams import Stream, generator
 from coresift.types import Clustering, Singles
 
@@ -39,7 +39,7 @@ SAMPLE_AXES = 160
 
 @named_options
 def cluster(
-    rows: Any,
+    rows: RowsLike,
     k: int,
     *,
     z: float = 2.0,

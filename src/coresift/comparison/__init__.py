@@ -30,10 +30,11 @@ from coresift.comparison.running import Setting, Todo, perform, travels, write_r
 from coresift.comparison.summary import Line, Mean, Trial, Verdict, summarize, verdicts
 from coresift.comparison.worker import loading
 from coresift.engine import available_cores
+from coresift.oracle import LossesLike
 from coresift.oracle.journal import Lines
 from coresift.oracle.sources import LOSS, source_of
 from coresift.progress import Progress, choose, stage
-from coresift.rows import Rows, open_rows
+from coresift.rows import Rows, RowsLike, open_rows
 from coresift.tables.writing import write_bytes, write_table
 from coresift.types import Floats, digest
 from coresift.version import __version__
@@ -84,8 +85,8 @@ class Comparison:
 
 @named_options
 def compare_methods(
-    rows: Any,
-    losses: Any = None,
+    rows: RowsLike,
+    losses: LossesLike | None = None,
     methods: Any = DEFAULT,
     budgets: int | Iterable[int] = (),
     seeds: int | Iterable[int] = 20,

@@ -20,11 +20,12 @@ from coresift.diagnosis.facts import (
 )
 from coresift.diagnosis.gain import Asked, proxied_ratio, selected_ratio
 from coresift.engine import Engine
-from coresift.oracle import as_oracle
+from coresift.oracle import LossesLike, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import EVEN_DRAW, by_proxy
 from coresift.recipes.arguments import Options, check_options, settle
+from coresift.rows import RowsLike
 from coresift.selection import Draft, prepare
 from coresift.streams import Stream, generator
 from coresift.types import Clustering, Floats, Interval, Ints, Ledger, Request, Value, freeze
@@ -91,8 +92,8 @@ class Diagnosis(Value):
 
 
 def diagnose(
-    rows: Any,
-    losses: Any,
+    rows: RowsLike,
+    losses: LossesLike,
     budget: int | None = None,
     seed: int = 0,
     *,
@@ -155,7 +156,7 @@ def diagnose(
 
 
 def begin(
-    rows: Any,
+    rows: RowsLike,
     budget: int | None,
     seed: int,
     *,
@@ -237,7 +238,7 @@ def judge(losses: Floats, ratio: Interval, proxy_ratio: Interval | None) -> tupl
 
 
 def _prepare(
-    rows: Any,
+    rows: RowsLike,
     budget: int | None,
     seed: int,
     probes: int,

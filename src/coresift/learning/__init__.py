@@ -19,7 +19,7 @@ from coresift.learning.run import LearningRun
 from coresift.learning.steps import AUDIT, ROUNDS, Task, complete, steps
 from coresift.oracle import as_oracle
 from coresift.progress import Progress
-from coresift.rows import Rows, open_rows
+from coresift.rows import Rows, RowsLike, open_rows
 from coresift.rows.numbering import numbers_in_order
 from coresift.types import Frame, Provenance, digest
 
@@ -28,7 +28,7 @@ __all__ = ["AUDIT", "ROUNDS", "Audit", "Head", "Learned", "LearningRun", "active
 
 @named_options
 def active_learning(
-    rows: Any,
+    rows: RowsLike,
     budget: int,
     *,
     rounds: int = ROUNDS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,7 @@ __all__ = [
     "LABEL",
     "LOSS",
     "Job",
+    "LossesLike",
     "MaxCostError",
     "Oracle",
     "Question",
@@ -37,7 +39,7 @@ __all__ = [
     "as_oracle",
 ]
 
-Source: TypeAlias = Callable[[Ints], Any] | ArrayLike | str | Path | None
+Source: TypeAlias = Callable[[Ints], Any] | ArrayLike | str | os.PathLike[str]
 # So many tables' answers stay in memory besides those that are in use.
 TABLES = 4
 
@@ -245,7 +247,10 @@ class _Shared:
             self.answers.journal.close()
 
 
-def as_oracle(answers: Source | Oracle, question: Question = LOSS) -> Oracle | None:
+LossesLike: TypeAlias = Source | Oracle
+
+
+def as_oracle(answers: LossesLike | None, question: Question = LOSS) -> Oracle | None:
     """Return an oracle for any form of losses or labels: None and an oracle stay what they are.
 
     Examples:

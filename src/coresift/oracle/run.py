@@ -14,7 +14,7 @@ import numpy as np
 
 from coresift.checks import AnswerError, InputError, refuse, whole
 from coresift.notebook import counted
-from coresift.oracle import Oracle, Source, as_oracle
+from coresift.oracle import LossesLike, as_oracle
 from coresift.oracle.asking import MaxCostError
 from coresift.oracle.book import Book
 from coresift.oracle.questions import LOSS, Question
@@ -99,7 +99,7 @@ class Run(Generic[R]):
         fingerprint: Mapping[str, str] | Callable[[], Mapping[str, str]] | None = None,
         name: str | None = None,
         names: Names | None = None,
-        oracle: Source | Oracle = None,
+        oracle: LossesLike | None = None,
         state: str | Path | None = None,
         arguments: Mapping[str, Any] | None = None,
         limit: int | None = None,
@@ -161,7 +161,7 @@ class Run(Generic[R]):
                 self._correct()
             self._advance()
 
-    def complete(self, source: Source | Oracle = None) -> R:
+    def complete(self, source: LossesLike | None = None) -> R:
         """Have everything that is asked answered, and return the result.
 
         Args:

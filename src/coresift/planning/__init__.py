@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from coresift.notebook import card
 from coresift.planning.calibration import calibrate, free_memory
 from coresift.planning.effort import AFTER, LIBRARIES, NONE, TABLES, Effort, effort, effort_within
 from coresift.recipes.arguments import Job, Options, check_options, settle
+from coresift.rows import RowsLike
 from coresift.rows.tables import TableRows
 
 # Seconds of what does not depend on the rows (libraries that are loaded when first needed), and a row's share of what
@@ -77,7 +78,12 @@ def _billions(count: float) -> str:
 
 
 def plan(
-    rows: Any = None, budget: int | None = None, seed: int = 0, *, cost: float | None = None, **options: Unpack[Options]
+    rows: RowsLike | None = None,
+    budget: int | None = None,
+    seed: int = 0,
+    *,
+    cost: float | None = None,
+    **options: Unpack[Options],
 ) -> Plan:
     """Say what `select` with the same arguments will cost; `losses` are taken to be there.
 

@@ -14,7 +14,7 @@ from coresift.clustering.strata import encode
 from coresift.designs import Pivotal, Systematic
 from coresift.pilots import Informed, Representatives
 from coresift.recipes.known import read_signals, rows_of_signals
-from coresift.rows import Rows, check_clustered, open_rows
+from coresift.rows import Rows, RowsLike, check_clustered, open_rows
 from coresift.rows.numbering import numbers_of, warn_of_budget
 from coresift.scores import Distance, Learned, Portfolio
 from coresift.types import Clustering, Design, Frame, Pilot, Provenance, Recipe, Score
@@ -87,7 +87,7 @@ class Job:
 
 
 def settle(
-    rows: Any,
+    rows: RowsLike | None,
     budget: int | None,
     seed: int,
     *,

@@ -24,7 +24,7 @@ from coresift.reporting.learning import report_learning
 from coresift.reporting.mapping import draw_map
 from coresift.reporting.page import LIMIT, as_page
 from coresift.reporting.reading import Lines
-from coresift.rows import Rows, open_rows
+from coresift.rows import Rows, RowsLike, open_rows
 from coresift.tables.npy import map_npy
 from coresift.tables.places import hide_secrets
 from coresift.tables.writing import check_target, write_bytes
@@ -44,7 +44,7 @@ def report(
     selection: Selection | LearningRun,
     path: str | os.PathLike[str],
     *,
-    rows: Any = None,
+    rows: RowsLike | None = None,
     clustering: Clustering | None = None,
     losses: Any = None,
     table: Any = None,
@@ -127,7 +127,7 @@ def report(
 def facts_of(
     selection: Selection,
     *,
-    rows: Any = None,
+    rows: RowsLike | None = None,
     clustering: Clustering | None = None,
     losses: Any = None,
     table: Any = None,

@@ -12,6 +12,7 @@ from coresift.rows.arrays import PlacedArray, rows_of_array, rows_of_arrays, row
 from coresift.rows.base import Block, Rows, Stretch, checksum, first_bad_row, refuse_bad_row
 from coresift.rows.checking import check_clustered
 from coresift.rows.embedded import MANIFEST, rows_of_embeddings
+from coresift.rows.inputs import RowsLike
 from coresift.rows.matrices import SparseRows, as_array, is_sparse
 from coresift.rows.tables import Choice, rows_of_table
 from coresift.tables.finding import SUFFIXES as TABLES
@@ -20,13 +21,23 @@ from coresift.tables.opening import is_tabular, open_part, open_table
 from coresift.tables.places import Place, find_places, hide_secrets, is_uri
 from coresift.tables.table import Table
 
-__all__ = ["Block", "Rows", "Stretch", "check_clustered", "checksum", "first_bad_row", "open_rows", "refuse_bad_row"]
+__all__ = [
+    "Block",
+    "Rows",
+    "RowsLike",
+    "Stretch",
+    "check_clustered",
+    "checksum",
+    "first_bad_row",
+    "open_rows",
+    "refuse_bad_row",
+]
 
 SUFFIXES = (".npy", *TABLES)
 
 
 def open_rows(
-    source: Any,
+    source: RowsLike,
     *,
     column: str | None = None,
     columns: Sequence[str] | None = None,
