@@ -12,7 +12,7 @@ NAMESPACES = {
     *("recipes", "regression", "scores", "signals", "testing", "theory"),
 }
 FUNCTIONS = {
-    *("active_learning", "certify", "cluster", "compare_methods", "cover", "diagnose", "estimate", "grow"),
+    *("active_learning", "certify", "cluster", "compare_methods", "cover", "diagnose", "estimate", "evaluate", "grow"),
     *("load", "open_rows", "plan", "report", "rounds", "save", "select", "start"),
 }
 CLASSES = {

@@ -9,7 +9,8 @@ from test_unbiased import TINY, expected_weights
 
 import coresift as cs
 from coresift.checks import InputError
-from coresift.portfolio import candidates, known, least_variance, mix
+from coresift.mixtures import least_variance
+from coresift.portfolio import candidates, known, mix
 from coresift.types import Evidence, Frame, PilotSample
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from coresift.errors import CoresiftError, CoresiftWarning, InputError
     from coresift.estimation import estimate
     from coresift.estimation.certificates import certify
+    from coresift.evaluation import evaluate
     from coresift.growing import grow
     from coresift.learning import active_learning
     from coresift.multiround import rounds
@@ -62,6 +63,7 @@ __all__ = [
     "engines",
     "estimate",
     "estimators",
+    "evaluate",
     "grow",
     "load",
     "models",
@@ -99,6 +101,7 @@ _HOMES = {
     "cover": "covering",
     "diagnose": "diagnosis",
     "estimate": "estimation",
+    "evaluate": "evaluation",
     "grow": "growing",
     "load": "storage",
     "open_rows": "rows",

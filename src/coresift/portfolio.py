@@ -23,6 +23,7 @@ import numpy as np
 
 from coresift.checks import InputError, refuse
 from coresift.inclusion import FLAT, spread
+from coresift.mixtures import least_variance
 from coresift.order import serpentine
 from coresift.prediction import Prediction, feature_columns, predict
 from coresift.signal_table import signal_table
@@ -48,7 +49,6 @@ LEVEL_ROWS = 0.5
 MOST_ROWS = 5.0
 # Added to values before their logarithm, and to predictions before they become sizes, as parts of the mean.
 LOG_OFFSET, SIZE_OFFSET = 0.1, 0.05
-STEPS = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,37 +165,6 @@ def candidates(facts: Known, prediction: Prediction) -> dict[str, Density]:
         pairs[f"root of signal {name}"] = (np.sqrt(column), np.sqrt(column[ids]))
     scaled = {name: _scaled(*pair, facts.open_rows) for name, pair in pairs.items()}
     return {name: density for name, density in scaled.items() if density is not None}
-
-
-def least_variance(densities: Floats, stakes: Floats, pull: Floats, prior: float) -> Floats:
-    """Return θ on the simplex that minimizes Σᵢ sᵢ/(Σⱼ θⱼ·qᵢⱼ) + prior·s̄·Σⱼ pullⱼ²/θⱼ.
-
-    The second term is least at θ = pull. The update θⱼ ← θⱼ·√(−∂/∂θⱼ), scaled to sum 1, never increases the objective
-    (Silvey, Titterington and Torsney 1978 have it for optimal designs).
-
-    Args:
-        densities: qᵢⱼ, one line per pilot row, one column per density.
-        stakes: sᵢ, what a row adds to the variance at q = 1.
-        pull: The mixture that the prior pulls to.
-        prior: How many rows the prior is worth.
-
-    Returns:
-        One part per density.
-
-    Examples:
-        >>> densities = np.array([[1.0, 4.0], [1.0, 0.1]])
-        >>> least_variance(densities, np.array([1.0, 0.0]), np.array([0.5, 0.5]), prior=0.01).round(2).tolist()
-        [0.08, 0.92]
-    """
-    theta, total = pull.copy(), float(stakes.sum())
-    if total <= 0:
-        return theta
-    weight = prior / stakes.size
-    for _ in range(STEPS):
-        slope = (stakes / total / (densities @ theta) ** 2) @ densities + weight * (pull / theta) ** 2
-        theta = np.maximum(theta * np.sqrt(slope), 1e-12)
-        theta /= theta.sum()
-    return theta
 
 
 def _levels(facts: Known) -> tuple[Floats, Floats]:

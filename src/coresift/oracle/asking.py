@@ -233,7 +233,7 @@ class Asker:
             return sending[:0], None
         bad = np.flatnonzero(~good)
         again = "" if self._tries == 1 else f", also when asked {_times(self._tries)}"
-        answer = answers[bad[0]] if self._question.numeric else "something else"
+        answer = self._question.shown(answers[bad[0]])
         refusal = self._question.refusal(None, sending[bad[0]], answer)
         count = f"({bad.size} of {sending.size} rows are like that{again})"
         return sending[bad], _NoAnswerError(f"{refusal} {count}.")

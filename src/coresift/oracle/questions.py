@@ -106,6 +106,10 @@ class Question:
         allowed = f"finite{'' if self.signed else ' and at least 0'}" if self.numeric else "texts, numbers or None"
         return f"{source or self.argument} must be {allowed}; row {row} has {came}"
 
+    def shown(self, answer: Any) -> Any:
+        """Return an answer that cannot be used as a sentence names it; of a foreign object nothing is shown."""
+        return answer if self.numeric else "something else"
+
     def same(self, one: Any, other: Any) -> bool:
         """Say whether two answers are the same."""
         return bool(one == other) if self.numeric else type(one) is type(other) and bool(one == other)

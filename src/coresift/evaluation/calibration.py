@@ -1,0 +1,133 @@
+"""Totals that use what is known for every row: a regression of the answers on it, fitted to make the total vary least.
+
+A total over all rows is estimated as Σ_S w·y + (Σ_U x − Σ_S w·x)·β, x being what is known for every row, a constant
+among it. The slopes β minimize the estimated variance of exactly this (the optimal regression estimator of Montanari
+1987), with a ridge penalty that is chosen by leave-one-out errors; the same leave-one-out errors then estimate the
+variance, so that what β overfits is not taken for precision. A regression that does not help gets slopes of nearly 0.
+The bias that comes from learning β from the same answers is of the order of (number of columns)/(number of answers)
+times the standard error.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from coresift.evaluation.sampling import Sample
+from coresift.types import Floats, Ints, Moments, Value
+
+# Ridge penalties per row, in units of a column's variance; the last one means no slopes at all.
+PENALTIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e3)
+# The constant has no penalty to speak of.
+CONSTANT = 1e6
+MOST_LEVERAGE = 0.9
+# A phase needs so many rows of a stratum for a mean of its own.
+CELL = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Value):
+    """One column of answers, as a total over all rows.
+
+    Attributes:
+        total: The estimated total.
+        moments: Variance and skewness of the total.
+        residuals: What the regression misses of each answer, as if the answer had not been used.
+        penalty: The ridge penalty that left the least variance.
+    """
+
+    total: float
+    moments: Moments
+    residuals: Floats
+    penalty: float
+
+
+class Calibration:
+    """What is known for every row, prepared for regressions on the answers of a sample.
+
+    Args:
+        sample: The rows that were asked.
+        known: What is known of them, one line per row of the sample; standardized columns.
+        totals: Σ of the same columns over all rows.
+    """
+
+    def __init__(self, sample: Sample, known: Floats, totals: Floats) -> None:
+        self.sample = sample
+        chance = 1 - sample.chances
+        scale = sample.own_shares / sample.chances * np.sqrt(chance)
+        self._unit = math.sqrt(float(np.mean(scale**2))) if scale.any() else 1.0
+        self._scale, self._chance = scale / self._unit, chance
+        constant = np.full((len(sample), 1), math.sqrt(CONSTANT))
+        self._known = np.concatenate([constant, known], axis=1)
+        everywhere = np.concatenate([[math.sqrt(CONSTANT) * sample.population], totals])
+        self._missing = everywhere - sample.weights @ self._known
+        self._cells = _cells(sample, chance)
+        self._decompose()
+
+    def _decompose(self) -> None:
+        scaled = self._known * self._scale[:, None]
+        scaled = scaled - self._means(scaled)
+        strengths, directions = np.linalg.eigh(scaled.T @ scaled / max(len(self.sample), 1))
+        self._strengths, self._directions = np.maximum(strengths, 0.0), directions
+        self._turned = scaled @ directions
+        self._own = _cell_leverage(self._cells, self._chance)
+
+    def _means(self, values: Floats) -> Floats:
+        """Return √(1 − π) times the mean of values in each row's cell: fixed numbers of rows take that off."""
+        root = np.sqrt(self._chance)
+        moved = values * (root if values.ndim == 1 else root[:, None])
+        weight = np.bincount(self._cells, self._chance)
+        weight = np.where(weight > 0, weight, 1.0)
+        if values.ndim == 1:
+            mean: Floats = (np.bincount(self._cells, moved) / weight)[self._cells] * root
+            return mean
+        sums = np.zeros((weight.size, values.shape[1]))
+        np.add.at(sums, self._cells, moved)
+        columns: Floats = (sums / weight[:, None])[self._cells] * root[:, None]
+        return columns
+
+    def fit(self, answers: Floats, penalty: float | None = None) -> Fit:
+        """Return the total of a column of answers, with the penalty that leaves the least variance, or a given one."""
+        scaled = self._scale * answers
+        scaled = scaled - self._means(scaled)
+        count = max(len(self.sample), 1)
+        moments = self._turned.T @ scaled / count
+        nothing = np.zeros(self._known.shape[1]), np.zeros(answers.size), np.ones(answers.size), PENALTIES[-1]
+        best, chosen = math.inf, nothing
+        for candidate in PENALTIES if penalty is None else (penalty,):
+            shrunk = 1 / (self._strengths + candidate)
+            leverage = np.minimum(self._own + self._turned**2 @ shrunk / count, MOST_LEVERAGE)
+            missed = (scaled - self._turned @ (shrunk * moments)) / (1 - leverage)
+            error = float(missed @ missed)
+            if error < best:
+                best, chosen = error, (self._directions @ (shrunk * moments), missed, 1 - leverage, candidate)
+        slopes, missed, kept, penalty = chosen
+        total = float(self.sample.weights @ answers + self._missing @ slopes)
+        beside = answers - self._known @ slopes
+        middle = float(self.sample.weights @ beside) / self.sample.population
+        return Fit(total, self._moments(missed), (beside - middle) / kept, penalty)
+
+    def _moments(self, missed: Floats) -> Moments:
+        root = np.sqrt(self._chance)
+        third = np.divide(missed**3 * (2 * self._chance - 1), root, out=np.zeros_like(root), where=root > 0)
+        unit = self._unit
+        found = Moments.of(missed**2, third)
+        return Moments(found.variance * unit**2, found.third * unit**3, found.squares * unit**4)
+
+
+def _cells(sample: Sample, chance: Floats) -> Ints:
+    """Return the cell of each row, its phase and stratum; phases with few rows of a stratum count as one cell."""
+    cells = (sample.phase - 1) * sample.sizes.size + sample.strata
+    uncertain = np.bincount(cells, chance > 0)
+    small = uncertain[cells] < CELL
+    together = np.where(small, sample.sizes.size * len(sample.counts), cells)
+    _, numbers = np.unique(together, return_inverse=True)
+    return numbers.astype(np.int64)
+
+
+def _cell_leverage(cells: Ints, chance: Floats) -> Floats:
+    weight = np.bincount(cells, chance)
+    leverage: Floats = chance / np.where(weight > 0, weight, 1.0)[cells]
+    return leverage

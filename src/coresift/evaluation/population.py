@@ -1,0 +1,117 @@
+"""What is known before anything is asked: how many rows there are, signals, predictions, groups and components."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coresift.checks import InputError, refuse, whole
+from coresift.components import leading_components
+from coresift.engine import Engine
+from coresift.evaluation.metrics import Context, Metric
+from coresift.prediction import standardized
+from coresift.progress import Progress
+from coresift.recipes.known import read_signals
+from coresift.rows import Rows, open_rows
+from coresift.types import Floats, Ints, SignalTable, Value, digest
+
+# How many directions of the rows answers are predicted from.
+COMPONENTS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Population(Value):
+    """The rows that matter to a metric, by place: `rows` has their numbers.
+
+    Attributes:
+        n: How many rows there are in all.
+        rows: The numbers of the rows that matter.
+        known: What is known of each, in standardized columns.
+        sizes: Signals of at least 0, which can be sizes as they stand.
+        strata: The group of each by number; all 0 without groups.
+        groups: The names of the groups.
+    """
+
+    n: int
+    rows: Ints
+    known: Floats
+    sizes: Floats
+    strata: Ints
+    groups: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return self.rows.size
+
+
+def count_rows(rows: Rows | None, signals: SignalTable | None, context_n: int | None, n: Any) -> int:
+    """Return how many rows there are, or refuse lengths that differ."""
+    lengths = {
+        "rows": None if rows is None else rows.n,
+        "signals": None if signals is None else len(signals),
+        "predictions": context_n,
+        "n": None if n is None else whole("n", n),
+    }
+    given = {name: length for name, length in lengths.items() if length is not None}
+    if not given:
+        raise InputError("evaluate needs rows, signals, predictions or n, to know how many rows there are.")
+    if len(set(given.values())) > 1:
+        told = ", ".join(f"{name} {length}" for name, length in given.items())
+        raise InputError(f"rows, signals, predictions and n must be about the same rows; got {told}.")
+    return next(iter(given.values()))
+
+
+def population_of(
+    metric: Metric,
+    context: Context,
+    rows: Rows | None,
+    signals: SignalTable | None,
+    groups: Any,
+    seed: int,
+    engine: Engine | None,
+    progress: Progress,
+) -> Population:
+    """Put together what is known of the rows that matter to the metric."""
+    relevant = np.flatnonzero(metric.relevant(context))
+    if not relevant.size:
+        raise InputError("There is nothing to ask: no row's answer matters to this metric.")
+    strata, names = _groups(groups, context.n)
+    parts = [standardized(metric.features(context)[relevant])]
+    sizes = np.zeros((relevant.size, 0))
+    if signals is not None and signals.names:
+        columns = signals.columns[relevant]
+        roots = np.sign(columns) * np.sqrt(np.abs(columns))
+        curved = [place for place, size in enumerate(signals.sizes) if size]
+        parts += [standardized(columns), standardized(roots[:, curved])]
+        sizes = np.maximum(columns[:, signals.sizes], 0.0)
+    if len(names) > 1:
+        parts.append(standardized((strata[relevant][:, None] == np.arange(1, len(names))).astype(np.float64)))
+    if rows is not None:
+        components = leading_components(rows, min(COMPONENTS, rows.d), seed=seed, engine=engine, progress=progress)
+        parts.append(standardized(components[relevant].astype(np.float64)))
+    known = np.concatenate(parts, axis=1)
+    return Population(context.n, relevant, known[:, known.any(axis=0)], sizes, strata[relevant], names)
+
+
+def opened(rows: Any, signals: Any) -> tuple[Rows | None, SignalTable | None]:
+    """Open rows and signals."""
+    source = None if rows is None else open_rows(rows)
+    return source, read_signals(signals, source)
+
+
+def fingerprint(rows: Rows | None, population: Population) -> dict[str, str]:
+    """Return what a run's answers belong to."""
+    known = digest(population.rows, population.known, population.sizes, population.strata)
+    return {"rows": "none" if rows is None else rows.fingerprint(), "known": known}
+
+
+def _groups(groups: Any, n: int) -> tuple[Ints, tuple[Any, ...]]:
+    if groups is None:
+        return np.zeros(n, np.int64), ("",)
+    labels = np.asarray(groups, dtype=object)
+    if labels.shape != (n,):
+        refuse("groups", f"one label for each of {n} rows", f"shape {labels.shape}")
+    words = [str(label) for label in labels.tolist()]
+    names, numbers = np.unique(np.array(words), return_inverse=True)
+    return numbers.astype(np.int64), tuple(names.tolist())
