@@ -1,7 +1,8 @@
 """Every outcome of a design with its probability, by enumerating the uniform numbers that the real code consumes.
 
-A design maps uniform numbers to a sample, and the map is constant on boxes. `boxes` lists one point of each box
-with the box's volume, so running the real code on all of them gives its exact distribution.
+A design maps uniform numbers to a sample, and the map is constant on boxes. One point of each box with the box's
+volume gives the exact distribution of the real code. Boxes with the same sample are merged, so what comes after the
+draw runs once per sample.
 """
 
 from __future__ import annotations
@@ -53,21 +54,30 @@ class _Scripted(Design):
 Scripted = _Scripted
 
 
-def boxes(design, inclusion):
-    """Yield (uniform numbers, probability) for every box."""
-    axes = [_pieces(cuts) for cuts in _axes(design, np.asarray(inclusion, float))]
-    for combination in itertools.product(*axes):
-        yield Script([middle for middle, _ in combination]), float(np.prod([width for _, width in combination]))
+def samples(design, inclusion):
+    """Return (uniform numbers, probability) for every sample: those of one of its boxes, and the volume of them all."""
+    scripts, chances = {}, {}
+    for script, volume in _boxes(design, inclusion):
+        key = _sample(design, inclusion, script)
+        scripts.setdefault(key, script)
+        chances[key] = chances.get(key, 0.0) + volume
+    return [(scripts[key], chances[key]) for key in scripts]
 
 
 def distribution(design, inclusion):
     """Return the probability of every sample, as a dict of {(position, count)}."""
-    found = {}
-    for script, probability in boxes(design, inclusion):
-        positions, counts = design.draw(np.asarray(inclusion, float), script)
-        key = frozenset(zip(positions.tolist(), counts.tolist(), strict=True))
-        found[key] = found.get(key, 0.0) + probability
-    return found
+    return {_sample(design, inclusion, script): probability for script, probability in samples(design, inclusion)}
+
+
+def _sample(design, inclusion, script):
+    positions, counts = design.draw(np.asarray(inclusion, float), script)
+    return frozenset(zip(positions.tolist(), counts.tolist(), strict=True))
+
+
+def _boxes(design, inclusion):
+    axes = [_pieces(cuts) for cuts in _axes(design, np.asarray(inclusion, float))]
+    for combination in itertools.product(*axes):
+        yield Script([middle for middle, _ in combination]), float(np.prod([width for _, width in combination]))
 
 
 def _axes(design, inclusion):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from enumeration import Scripted, boxes
+from enumeration import Scripted, samples
 
 import coresift as cs
 from coresift.phases import grow_shares, phase_weights
@@ -35,7 +35,7 @@ def test_given_any_selection_the_expected_weights_are_known(kind, frame, score):
 
         grown(None)
         found, mass = np.zeros(len(TINY)), 0.0
-        for script, chance in list(boxes(design.design, design.seen)):
+        for script, chance in samples(design.design, design.seen):
             picked = grown(script)
             found[picked.ids] += chance * picked.weights
             mass += chance

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from enumeration import boxes
+from enumeration import samples
 
 from coresift.checks import InputError
 from coresift.designs import Systematic
@@ -22,12 +22,12 @@ SHARE = np.array([0.2, 0.3, 0.0, 0.5, 0.1, 0.2, 0.4, 0.25, 1.0])
 def outcomes():
     """Every pilot and every second draw; the second one's probabilities depend on the pilot's answers."""
     design = Systematic()
-    for script, chance in boxes(design, FIRST):
+    for script, chance in samples(design, FIRST):
         pilot, _ = design.draw(FIRST, script)
         left = np.setdiff1d(np.arange(N), pilot)
         sizes = (0.2 + np.abs(VALUES[pilot].sum() - np.arange(N)))[left] * (1 - SHARE[left])
         inclusion = design.inclusion(sizes, 3)
-        for second, further in boxes(design, inclusion):
+        for second, further in samples(design, inclusion):
             drawn, _ = design.draw(inclusion, second)
             yield chance * further, pilot, left[drawn], inclusion[drawn]
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from enumeration import Scripted, boxes
+from enumeration import Scripted, samples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +47,7 @@ def outcomes(design, pilot, frame):
     draft = selection.prepare(job, None, Progress())
     answers = TINY_LOSSES[draft.pilot.ids]
     selection.finish(draft, answers, cs.types.Ledger())
-    for script, probability in boxes(design, scripted.seen):
+    for script, probability in samples(design, scripted.seen):
         scripted.script = script
         yield selection.finish(draft, answers, cs.types.Ledger()), probability
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from enumeration import Scripted, boxes
+from enumeration import Scripted, samples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reference import algorithm_one, distance, nearest
@@ -290,10 +290,10 @@ def test_mettu_and_plaxton_s_order_is_refused_for_many_rows():
     ids=lambda parts: "-".join(type(part).__name__ for part in parts.values()) or "default",
 )
 def test_every_round_is_unbiased(parts):
-    """|z| < 4.5 for three vectors and three rounds over 200 seeds; each raises a false alarm 7 times in a million."""
+    """|z| < 4.5 for three vectors and three rounds over 80 seeds; each raises a false alarm 7 times in a million."""
     vectors = np.stack([LOSSES, np.ones(300), ROWS[:, 1] ** 3]).astype(float)
     truth = np.delete(vectors, parts.get("exclude", []), axis=1).sum(axis=1)
-    rows, seeds = cs.open_rows(ROWS), 200
+    rows, seeds = cs.open_rows(ROWS), 80
     totals = np.empty((seeds, 3, 3))
     for seed in range(seeds):
         for number, picked in enumerate(cs.rounds(rows, LOSSES, 40, 10, 3, seed, **parts)):
@@ -318,7 +318,7 @@ def test_the_expected_weight_of_every_row_is_one_by_enumeration(number, design, 
         return run.next(), scripted.seen
 
     total, mass = np.zeros(7), 0.0
-    for script, chance in boxes(design, picked()[1]):
+    for script, chance in samples(design, picked()[1]):
         selection, _ = picked(script)
         total[selection.ids] += chance * selection.weights
         mass += chance

@@ -1,10 +1,11 @@
 """The promise: the expected weight of every row is 1, under every pilot, score and design."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
-from enumeration import Scripted, boxes
+from enumeration import Scripted, samples
 from parts import DESIGNS, combinations, pairwise, show
 
 import coresift as cs
@@ -16,11 +17,17 @@ from coresift.testing import TINY, TINY_LOSSES
 FRAMES = {"plain": {}, "given": {"given": [4]}, "excluded": {"exclude": [1]}, "both": {"given": [0], "exclude": [6]}}
 
 
+@cache
+def tiny_clustering(k=2, **options):
+    """Return the clustering of the seven rows; in two classes, if `strata` says so."""
+    return cs.cluster(TINY, k, seed=1, **options)
+
+
 def expected_weights(monkeypatch, combination, frame, budget, clustering=None):
     """Run the real flow on every outcome of the pilot's draw and of the second draw."""
     pilot_design, design = Scripted(selection.EVEN_DRAW), Scripted(combination["design"])
     monkeypatch.setattr(selection, "EVEN_DRAW", pilot_design)
-    options = {**combination, **frame, "design": design, "clusters": clustering or cs.cluster(TINY, 2, seed=1)}
+    options = {**combination, **frame, "design": design, "clusters": clustering or tiny_clustering()}
     job = settle(TINY, budget, 0, asking=True, **options)
 
     def prepare():
@@ -30,14 +37,14 @@ def expected_weights(monkeypatch, combination, frame, budget, clustering=None):
         return selection.finish(draft, TINY_LOSSES[draft.pilot.ids], cs.types.Ledger())
 
     prepare()
-    first_draws = [(None, 1.0)] if pilot_design.seen is None else list(boxes(pilot_design.design, pilot_design.seen))
+    first_draws = [(None, 1.0)] if pilot_design.seen is None else samples(pilot_design.design, pilot_design.seen)
     total, mass = np.zeros(len(TINY)), 0.0
     for first, chance in first_draws:
         pilot_design.script = first
         draft = prepare()
         design.script = design.seen = None
         certain = finish(draft)
-        second_draws = [(None, 1.0)] if design.seen is None else list(boxes(design.design, design.seen))
+        second_draws = [(None, 1.0)] if design.seen is None else samples(design.design, design.seen)
         for second, further in second_draws:
             design.script = second
             picked = certain if second is None else finish(draft)
@@ -75,13 +82,14 @@ def test_the_default_is_unbiased_for_every_budget(monkeypatch, budget, design):
 @pytest.mark.slow
 @pytest.mark.parametrize("combination", list(combinations(len(TINY))), ids=show)
 def test_expected_weight_is_one_within_classes(monkeypatch, combination):
-    clustering = cs.cluster(TINY, 3, seed=1, strata=list("abababb"))
+    clustering = tiny_clustering(3, strata=tuple("abababb"))
     found = expected_weights(monkeypatch, combination, FRAMES["both"], 4, clustering)
     np.testing.assert_allclose(found, [1, 1, 1, 1, 1, 1, 0], atol=1e-7)
 
 
 N = 2000
-# What is named in the documentation is simulated longer; enumeration has proved the same of all.
+# Enumeration has proved all combinations on seven rows. Simulation shows that nothing else happens on many rows, for
+# every pair of parts, and longer for what the documentation names.
 NAMED = [
     {"pilot": cs.pilots.Representatives(), "score": cs.scores.Learned(), "design": cs.designs.Systematic()},
     {
@@ -104,11 +112,14 @@ def problem():
     return rows, clustering, losses, vectors.astype(float)
 
 
+SIMULATED = NAMED + [one for one in pairwise(N) if one not in NAMED]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("combination", list(combinations(N)), ids=show)
+@pytest.mark.parametrize("combination", SIMULATED, ids=show)
 def test_totals_are_unbiased_in_simulation(problem, combination):
-    """|z| < 4 for five fixed vectors over 200 seeds, or 2,000; a check raises a false alarm 6 times in 100,000."""
-    seeds = 2000 if combination in NAMED else 200
+    """|z| < 4 for five fixed vectors over 100 seeds, or 600; a check raises a false alarm 6 times in 100,000."""
+    seeds = 600 if combination in NAMED else 100
     rows, clustering, losses, vectors = problem
     given = {"given": [5, 17], "exclude": [3, int(clustering.centers[0])]} if combination["pilot"] else {}
     truth = np.delete(vectors, given.get("exclude", []), axis=1).sum(axis=1)
@@ -123,10 +134,6 @@ def test_totals_are_unbiased_in_simulation(problem, combination):
     assert np.all(np.abs(errors) < 4 * estimates.std(axis=0) / np.sqrt(seeds) + 1e-9)
 
 
-def test_what_is_named_is_among_the_combinations():
-    assert [one for one in combinations(N) if one in NAMED] == [NAMED[1], NAMED[0], NAMED[2]]
-
-
 @pytest.mark.slow
 def test_paper_mode_is_unbiased_where_it_can_draw_and_warns_where_it_cannot(problem):
     """With Λ = 0 and zero losses at some centers, whole clusters have p = 0; vectors that are 0 there stay unbiased."""
@@ -139,7 +146,7 @@ def test_paper_mode_is_unbiased_where_it_can_draw_and_warns_where_it_cannot(prob
         "score": cs.scores.Sensitivity(holder=0.0),
         "design": cs.designs.Independent(),
     }
-    seeds = 500
+    seeds = 150
     estimates = np.empty((seeds, len(vectors)))
     for seed in range(seeds):
         with pytest.warns(cs.CoresiftWarning, match=f"{silent.sum()} of {N} rows have probability 0"):
