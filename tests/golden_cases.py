@@ -750,6 +750,11 @@ def difference(found, expected, exactly, near):
     return "" if close.all() else f"{found[~close][:3]} instead of {expected[~close][:3]}, {(~close).sum()} in all"
 
 
+def broken_in(name):
+    """Return what differs in a case from what is stored."""
+    return rows_differences(name) if name in ROW_CASES else differences(run(name), stored(name), exactly=False)
+
+
 def first_broken(names):
     """Return the first of these cases that does not give what is stored, or nothing."""
     for name in names:
@@ -778,7 +783,7 @@ def renew(names):
 def main():
     """Check or renew the cases that the command line names."""
     parser = argparse.ArgumentParser(description="Check golden cases, or store their results anew.")
-    told = "cases; 'missing' for new ones, 'rows' for all from rows, or 'files' for the files that are to load in all versions to come"
+    told = "cases; 'missing': new ones, 'rows': all from rows, 'files': files that are to load in all versions to come"
     task = parser.add_mutually_exclusive_group(required=True)
     task.add_argument("--check", nargs="*", metavar="NAME", help="print the first of these cases that is broken")
     task.add_argument("--renew", nargs="+", metavar="NAME", help=told)
