@@ -157,7 +157,7 @@ class Sessions(RuleBasedStateMachine):
         status = self.run.status()
         assert (status.asked, status.pending, status.finished) == (len(asked), len(waiting), result is not None)
         if result is None:
-            with pytest.raises(AnswerError, match=f"no result yet: {len(waiting)} rows"):
+            with pytest.raises(AnswerError, match=f"no result yet: {len(waiting)} answer"):
                 _ = self.run.result
         else:
             assert self.run.result == result

@@ -385,7 +385,7 @@ def test_what_was_never_ours_is_refused(tmp_path):
     assert refusal(tmp_path / "missing.csv") == f"There is no file {tmp_path / 'missing.csv'}."
     (tmp_path / "folder.parquet").mkdir()
     assert refusal(tmp_path / "folder.parquet") == f"There is no file {tmp_path / 'folder.parquet'}."
-    assert "must be one that ends in" in refusal(tmp_path / "x.pickle")
+    assert "must be a file with the ending" in refusal(tmp_path / "x.pickle")
 
 
 class Trap:

@@ -46,7 +46,7 @@ def test_what_is_written_is_what_the_tools_import(tmp_path):
         {"id": "7", "fields": {"text": "Where is my card?"}},
         {"id": "3", "fields": {"text": "Überweisung <b>", "when": "2.5"}},
     ]
-    with pytest.raises(InputError, match=r"label-studio must be one that ends in \.json; got"):
+    with pytest.raises(InputError, match=r"label-studio must be a file with the ending \.json; got"):
         write_tasks(ROWS, tmp_path / "tasks.csv", Tool.LABEL_STUDIO)
 
 
