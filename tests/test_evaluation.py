@@ -132,7 +132,7 @@ def test_what_cannot_be_is_refused_in_one_sentence():
         cs.evaluate(values=WRONG, n=N)
     with pytest.raises(cs.CoresiftError, match=r"from 0 to 1 per row.*row \d+ has 2"):
         cs.evaluate(values=2 * WRONG, n=N, budget=300, metric="rate").complete()
-    with pytest.raises(cs.InputError, match=r"metric must be one of mean, total, rate"):
+    with pytest.raises(cs.InputError, match=r"metric must be one of mean, total, rate, ratio"):
         cs.evaluate(values=WRONG, n=N, budget=5, metric="average")
     with pytest.raises(cs.InputError, match=r"about the same rows; got signals 2000, n 7"):
         cs.evaluate(values=WRONG, signals=RISK, n=7, budget=5)

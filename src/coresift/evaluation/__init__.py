@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coresift.checks import InputError, named_options, positive, share, whole
+from coresift.checks import InputError, named_options, refuse, share
 from coresift.engine import Engine
-from coresift.evaluation.metrics import Context, Mean, Metric, Rate, Total, metric_of
+from coresift.evaluation.arguments import TARGETS, check_sources, context_of, count_predictions, wish_of
+from coresift.evaluation.choosing import metric_of
+from coresift.evaluation.classification import F1, Accuracy, Difference, Precision, Recall
+from coresift.evaluation.estimating import Setup
+from coresift.evaluation.metrics import Mean, Metric, Rate, Ratio, Total
 from coresift.evaluation.population import count_rows, fingerprint, opened, population_of
-from coresift.evaluation.result import Evaluation, Figure
-from coresift.evaluation.run import EvaluationRun
+from coresift.evaluation.quantiles import Quantile
+from coresift.evaluation.result import Evaluation, Figure, Missing
+from coresift.evaluation.run import EvaluationRun, EvaluationStatus
 from coresift.evaluation.steps import Task
 from coresift.oracle import as_oracle
 from coresift.progress import Progress, choose
 
-__all__ = ["Evaluation", "EvaluationRun", "Figure", "Mean", "Metric", "Rate", "Total", "evaluate"]
+__all__ = [
+    "F1",
+    "Accuracy",
+    "Difference",
+    "Evaluation",
+    "EvaluationRun",
+    "EvaluationStatus",
+    "Figure",
+    "Mean",
+    "Metric",
+    "Missing",
+    "Precision",
+    "Quantile",
+    "Rate",
+    "Ratio",
+    "Recall",
+    "Total",
+    "evaluate",
+]
 
 
 @named_options
@@ -24,12 +47,20 @@ def evaluate(
     rows: Any = None,
     *,
     values: Any = None,
+    labels: Any = None,
+    predictions: Any = None,
     signals: Any = None,
     n: int | None = None,
     within: float | None = None,
     budget: int | None = None,
-    metric: str | Metric = "mean",
+    metric: str | Metric | None = None,
     confidence: float = 0.95,
+    groups: Any = None,
+    group_within: Any = None,
+    models: Sequence[str] | None = None,
+    target: str = "these rows",
+    units: Any = None,
+    repeats: int = 1,
     seed: int = 0,
     state: str | Path | None = None,
     engine: Engine | None = None,
@@ -38,17 +69,31 @@ def evaluate(
 ) -> EvaluationRun:
     """Begin to evaluate a number over all rows from answers for few of them, and return a run.
 
+    Rows are drawn without replacement, oftener where the answers so far, the signals and the rows themselves say that
+    an answer is uncertain; what they predict carries part of the estimate. Signals that say nothing cost little.
+
     Args:
         rows: Embeddings of the rows, as `open_rows` takes them, from which answers are predicted; may be left out.
-        values: Who answers, for `run.complete()`: a callable of row numbers that returns one number each, an array of
-            n numbers of which only the asked ones are looked at, a file, or an `Oracle`. Without it, use `run.tell`.
+        values: Who answers with numbers, for `run.complete()`: a callable of row numbers, an array of n numbers of
+            which only the asked ones are looked at, a file with row or id, and value, or an `Oracle`. With `models`,
+            one number per model: a line each, or a mapping. None means that nobody can tell.
+        labels: Who answers with labels, in the same forms, where `predictions` are evaluated.
+        predictions: What a model predicts for every row; a mapping of names to arrays for several models.
         signals: Anything known for every row at no cost, as in `select`: a cheap model's loss, a model's own
             confidence (`cs.signals.from_probabilities`), a length, a class.
         n: How many rows there are, if nothing else says so.
         within: The half-width that the interval should have; answers are then asked in three stages.
-        budget: How many answers to ask, or the most of them if there is `within`.
-        metric: "mean", "total" or "rate" (values from 0 to 1).
+        budget: How many answers to ask, or the most of them if there is a half-width to reach.
+        metric: Of values "mean", "total", "rate" (from 0 to 1), "ratio" (a pair of numbers per row), "median" or "p95";
+            of labels "accuracy", "precision", "recall" or "f1" (with more than two classes
+            `cs.evaluation.F1(positive=...)`); "difference" of models. By default the mean, or the accuracy.
         confidence: How probable it is that the interval has the true value in it.
+        groups: One label per row, known for every row: each group gets a figure of its own.
+        group_within: The half-width that every group should have, one number or a mapping by group.
+        models: The names of models whose values are asked together, on the same rows.
+        target: What the number is about: "these rows", or "rows like these", of which these are a sample.
+        units: For "rows like these": what was sampled as a whole, such as the document of each row.
+        repeats: How many answers each row gets, if answers are random; an answer is then a list of so many numbers.
         seed: The same seed and the same answers give the same rows.
         state: A file that keeps every answer. With the same arguments, the same file continues the run.
         engine: What reads the rows.
@@ -66,36 +111,28 @@ def evaluate(
         >>> bool(found.low < wrong.mean() < found.high), found.asked
         (True, 500)
     """
-    chosen = metric_of(metric)
     source, known = opened(rows, signals)
-    count = count_rows(source, known, None, n if n is not None or rows is not None else _length(values, known))
-    context = Context(count)
-    if within is None and budget is None:
-        raise InputError("evaluate needs within, the half-width to reach, or budget, the number of answers.")
+    count = count_rows(source, known, count_predictions(predictions), groups, n)
+    chosen = metric_of(metric if metric is not None else "mean" if predictions is None else "accuracy")
+    context = context_of(count, predictions, models, repeats)
+    answers = check_sources(chosen, context, values, labels)
+    if target not in TARGETS:
+        refuse("target", f"{TARGETS[0]!r} or {TARGETS[1]!r}", repr(target))
+    if units is not None and target != TARGETS[1]:
+        raise InputError("units count only with target='rows like these'.")
     shown = choose(progress)
-    population = population_of(chosen, context, source, known, None, seed, engine, shown)
-    task = Task(
-        chosen,
-        context,
-        population,
-        None if budget is None else whole("budget", budget),
-        None if within is None else positive("within", within),
-        share("confidence", confidence),
-        seed,
-    )
+    population = population_of(chosen, context, source, known, groups, units, seed, engine, shown)
+    setup = Setup(chosen, context, population, share("confidence", confidence), target == TARGETS[1])
+    wish = wish_of(within, budget, group_within, population)
     question = chosen.question(context)
+    said = repr((chosen, budget, within, str(group_within), context.models, confidence, target, repeats))
     return EvaluationRun(
-        task,
+        Task(setup, wish, seed),
         question,
-        lambda: fingerprint(source, population) | {"evaluation": repr((chosen, budget, within, confidence, seed))},
-        oracle=as_oracle(values, question),
+        lambda: fingerprint(source, population) | {"evaluation": said, "seed": str(seed)},
+        oracle=as_oracle(answers, question),
         names=None if source is None else source.names,
         state=state,
         arguments=arguments,
         progress=shown,
     )
-
-
-def _length(values: Any, known: Any) -> int | None:
-    """Return how many rows an array of values is about, if nothing else says so."""
-    return len(values) if known is None and hasattr(values, "__len__") and not isinstance(values, str) else None

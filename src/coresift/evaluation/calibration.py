@@ -36,12 +36,14 @@ class Fit(Value):
         moments: Variance and skewness of the total.
         residuals: What the regression misses of each answer, as if the answer had not been used.
         penalty: The ridge penalty that left the least variance.
+        errors: What each row adds to the total's error, of which the variance is the sum of squares.
     """
 
     total: float
     moments: Moments
     residuals: Floats
     penalty: float
+    errors: Floats
 
 
 class Calibration:
@@ -107,7 +109,7 @@ class Calibration:
         total = float(self.sample.weights @ answers + self._missing @ slopes)
         beside = answers - self._known @ slopes
         middle = float(self.sample.weights @ beside) / self.sample.population
-        return Fit(total, self._moments(missed), (beside - middle) / kept, penalty)
+        return Fit(total, self._moments(missed), (beside - middle) / kept, penalty, self._unit * missed)
 
     def _moments(self, missed: Floats) -> Moments:
         root = np.sqrt(self._chance)

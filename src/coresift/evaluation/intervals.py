@@ -7,16 +7,26 @@ import math
 import numpy as np
 
 from coresift.estimation.intervals import unskew
-from coresift.estimation.rates import rate_interval
+from coresift.estimation.rates import clopper_pearson
 from coresift.evaluation.metrics import Target
 from coresift.evaluation.sampling import Sample
 from coresift.types import Floats, Interval
 
 # With fewer positives or negatives than this, counted by Kish, a rate gets the exact interval.
 FEW_EVENTS = 30.0
+# Of so many random draws the quantile of the largest |t| is taken.
+TRIALS = 20_000
 
 
-def interval_of(target: Target, sample: Sample, confidence: float, extra: float = 0.0) -> Interval:
+def interval_of(
+    target: Target,
+    sample: Sample,
+    confidence: float,
+    *,
+    extra: float = 0.0,
+    critical: float | None = None,
+    ends: tuple[float, float] = (-math.inf, math.inf),
+) -> Interval:
     """Return an estimate with its interval.
 
     Args:
@@ -24,21 +34,46 @@ def interval_of(target: Target, sample: Sample, confidence: float, extra: float 
         sample: The rows that were asked.
         confidence: The probability that the interval should cover.
         extra: Variance besides that of the draw.
+        critical: How many standard errors the interval reaches to each side, where that is not the normal's.
+        ends: What the value can be.
     """
-    from scipy.special import stdtrit
+    from scipy.special import ndtr, stdtrit
 
     moments = target.fit.moments
     variance = moments.variance + extra
     error = math.sqrt(variance)
+    sure = 0.5 + confidence / 2 if critical is None else float(ndtr(critical))
     if target.event and not sample.complete and is_rare(target.linear, sample.weights):
-        return _rare(target, sample, variance, confidence)
+        return _rare(target, sample, variance, 2 * sure - 1)
     if not 0 < error < math.inf:
         return Interval(target.value, target.value - error, target.value + error, error)
     # The variance is itself estimated, from as many answers as three times its equal parts.
     freedom = 3 * moments.effective * (variance / moments.variance) ** 2 if moments.variance > 0 else math.inf
-    quantile = float(stdtrit(max(freedom, 1.0), 0.5 + confidence / 2))
-    low, high = (unskew(q, moments.third / error**3) for q in (quantile, -quantile))
-    return Interval(target.value, target.value - error * low, target.value - error * high, error)
+    quantile = float(stdtrit(max(freedom, 1.0), sure))
+    low, high = (target.value - error * unskew(q, moments.third / error**3) for q in (quantile, -quantile))
+    if target.read is not None:
+        low, high = target.read(low), target.read(high)
+    value = min(max(target.value, ends[0]), ends[1])
+    return Interval(value, max(low, ends[0]), min(high, ends[1]), error)
+
+
+def max_t(targets: list[Target], confidence: float) -> float:
+    """Return the critical value with which all intervals hold together: the quantile of the largest |t|.
+
+    The errors of the estimates are correlated, since they come from the same rows; the correlation is that of what each
+    row adds to them.
+    """
+    errors = np.stack([target.fit.errors for target in targets])
+    sizes = np.sqrt(np.sum(errors**2, axis=1))
+    moving = sizes > 0
+    if not moving.any():
+        return 0.0
+    unit = errors[moving] / sizes[moving][:, None]
+    correlation = unit @ unit.T
+    values, vectors = np.linalg.eigh(correlation)
+    normal = np.random.default_rng(18).standard_normal((TRIALS, values.size))
+    largest = np.abs(normal * np.sqrt(np.maximum(values, 0.0)) @ vectors.T).max(axis=1)
+    return float(np.quantile(largest, confidence))
 
 
 def is_rare(linear: Floats, weights: Floats) -> bool:
@@ -53,15 +88,41 @@ def kish(weights: Floats) -> float:
 
 
 def _rare(target: Target, sample: Sample, variance: float, confidence: float) -> Interval:
-    """Return the exact interval of a rate, on the scale of the target."""
-    unit = target.event * sample.population
-    found = rate_interval(
-        (target.linear != 0).astype(np.float64),
-        sample.weights,
-        variance / unit**2,
-        population=sample.population,
-        least_inclusion=min(1 / float(sample.weights.max()), 1.0),
-        confidence=confidence,
-    )
-    low, high = found.low * unit, found.high * unit
-    return Interval(min(max(target.value, low), high), low, high, found.standard_error * unit)
+    """Return the exact interval of a rate, on the scale of the target.
+
+    It is that of Clopper and Pearson at m trials, m being the number of equally likely rows that would be as uncertain,
+    as Korn and Graubard (1998) have it. Rows that were seen are certain.
+    """
+    population, events = sample.population, target.linear != 0
+    unit, seen = target.event * population, int(np.count_nonzero(events))
+    certain = (seen / population, 1 - (len(sample) - seen) / population)
+    rate = float(np.clip(sample.weights @ events / population, *certain))
+    if seen in (0, len(sample)):
+        # A row that differs was missed, and it may be one of the least probable.
+        rate, trials = float(seen > 0), population / float(sample.weights.max())
+    else:
+        trials = min(float(len(sample)), kish(sample.weights)) / (1 - min(len(sample) / population, 0.99))
+        trials = min(trials, rate * (1 - rate) * unit**2 / variance if variance > 0 else math.inf)
+    trials = max(trials, 1.0)
+    low, high = np.clip(clopper_pearson(rate * trials, trials, confidence), *certain)
+    low, high = sorted((unit * float(low), unit * float(high)))
+    value = unit * rate if seen in (0, len(sample)) else min(max(target.value, low), high)
+    return Interval(value, low, high, math.sqrt(variance))
+
+
+def forecast_half_width(target: Target, sample: Sample, variance: float, total: int, confidence: float) -> float:
+    """Return the half-width that an estimate from `total` answers will have, if it has this variance."""
+    from scipy.special import ndtri
+
+    normal = float(ndtri(0.5 + confidence / 2)) * math.sqrt(max(variance, 0.0))
+    if not target.event or variance <= 0:
+        return normal
+    events = target.linear != 0
+    rarest = min(kish(sample.weights[events]), kish(sample.weights[~events])) * total / len(sample)
+    if rarest >= FEW_EVENTS:
+        return normal
+    unit = abs(target.event) * sample.population
+    rate = min(max(float(sample.weights @ events / sample.weights.sum()), 0.5 / len(sample)), 1 - 0.5 / len(sample))
+    trials = min(rate * (1 - rate) * unit**2 / variance, total / (1 - min(total / sample.population, 0.99)))
+    low, high = clopper_pearson(rate * trials, trials, confidence)
+    return unit * float(high - low) / 2

@@ -1,4 +1,4 @@
-"""What is to be known: a mean, a total, a rate, a ratio, precision, recall, F1, a quantile, or differences of models.
+"""What is to be known: the base of all metrics, and those of numbers (means, totals, rates, ratios).
 
 A metric says which rows matter to it, turns answers into columns of numbers, and says what it is of the columns' totals
 over all rows. Its linearization at the estimated totals gives one number per row, z, whose total has the same error to
@@ -7,20 +7,29 @@ first order; the interval is that of Σz, and rows are drawn by how far z is lik
 
 from __future__ import annotations
 
+import itertools
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import refuse
 from coresift.evaluation.calibration import Calibration, Fit
 from coresift.evaluation.questions import numbers, question_of_numbers
 from coresift.oracle.questions import Question
 from coresift.types import Bools, Floats, Ints, Value
 
 Labels = NDArray[Any]
+# Name, value and gradient of a number, at given totals.
+Linearized = tuple[str, float, Floats]
+ANY = (-math.inf, math.inf)
+# Between the names of two models that are compared.
+SIGN = " − "
+# Of more models than this, each is compared with the first only.
+ALL_PAIRS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +38,22 @@ class Context(Value):
 
     Attributes:
         n: How many rows there are.
-        models: The names of the models, in order.
-        predictions: Their predictions for every row, one array per model; empty if none were given.
+        models: The names of the models, in order; one without a name if nothing was said.
+        codes: Each model's prediction for every row, as numbers of `classes`; empty without predictions.
+        classes: The classes that were predicted, as texts.
+        repeats: How many answers each row gets.
     """
 
     n: int
-    models: tuple[str, ...] = ()
-    predictions: tuple[Labels, ...] = ()
+    models: tuple[str, ...] = ("",)
+    codes: tuple[Ints, ...] = ()
+    classes: tuple[str, ...] = ()
+    repeats: int = 1
+
+    def within(self, rows: Bools) -> Context:
+        """Return what is known of some rows alone."""
+        codes = tuple(own[rows] for own in self.codes)
+        return Context(int(np.count_nonzero(rows)), self.models, codes, self.classes, self.repeats)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +66,9 @@ class Target(Value):
         linear: z of every answered row: the error of Σz is that of the value, to first order.
         fit: Its total over all rows that matter.
         event: What z is of a positive row, where every row is positive or 0; 0 for other answers.
+        difference: Whether it compares two models.
+        gradient: What each column's total counts in z; empty if z is no sum of columns.
+        read: Reads an end of the linear interval off the scale of the value, where that is not linear.
     """
 
     name: str
@@ -55,13 +76,20 @@ class Target(Value):
     linear: Floats
     fit: Fit
     event: float = 0.0
+    difference: bool = False
+    gradient: Floats = field(default_factory=lambda: np.zeros(0))
+    read: Callable[[float], float] | None = field(default=None, compare=False)
 
 
 class Metric(ABC):
     """Base of all metrics; each says what it needs, and what it is of answers and weights."""
 
     label: ClassVar[str]
-    needs_labels: ClassVar[bool] = False
+    # What is asked: numbers, or labels that predictions are held against.
+    labels: ClassVar[bool] = False
+    ends: ClassVar[tuple[float, float]] = ANY
+    # Whether the number is about the rows that matter alone, as precision is.
+    among_relevant: ClassVar[bool] = False
 
     @abstractmethod
     def question(self, context: Context) -> Question:
@@ -89,48 +117,97 @@ class Metric(ABC):
         low, high = np.nanmin(columns, axis=0), np.nanmax(columns, axis=0)
         return np.where(gone, low, columns), np.where(gone, high, columns)
 
+    def noise(self, answers: Labels, context: Context) -> Floats:
+        """Return the variance of each column's answers around their own means, for answers that were repeated."""
+        return np.zeros((len(answers), 1))
+
+    def remarks(self, columns: Floats, weights: Floats) -> tuple[str, ...]:
+        """Return what to know about the estimate, in full sentences."""
+        return ()
+
 
 class Smooth(Metric):
     """A metric that is a smooth function of totals."""
 
     @abstractmethod
-    def of(self, totals: Floats, context: Context) -> list[tuple[str, float, Floats]]:
+    def of(self, totals: Floats, context: Context) -> list[Linearized]:
         """Return name, value and gradient of each number, at these totals of the columns."""
 
-    rate: ClassVar[bool] = False
+    def pairs(self, context: Context) -> list[tuple[int, int]]:
+        """Return which numbers are compared with each other."""
+        return []
 
     def targets(self, columns: Floats, context: Context, calibration: Calibration) -> list[Target]:
         """Linearize at the estimated totals, and let the linear form choose how far predictions count."""
         totals = np.array([calibration.fit(column).total for column in columns.T])
-        binary = self.rate and bool(np.all((columns == 0) | (columns == 1)))
         found = []
-        for place, (name, _, gradient) in enumerate(self.of(totals, context)):
+        for place, (name, _, gradient) in enumerate(self._all(totals, context)):
             linear = columns @ gradient
             fit = calibration.fit(linear)
             again = np.array([calibration.fit(column, fit.penalty).total for column in columns.T])
-            event = float(gradient[0]) if binary else 0.0
-            found.append(Target(name, self.of(again, context)[place][1], linear, fit, event))
+            value = self._all(again, context)[place][1]
+            difference = SIGN in name
+            found.append(Target(name, value, linear, fit, _event(columns, gradient), difference, gradient))
         return found
+
+    def _all(self, totals: Floats, context: Context) -> list[Linearized]:
+        """Return every number, and then the differences."""
+        singles = self.of(totals, context)
+        pairs = [(singles[one], singles[other]) for one, other in self.pairs(context)]
+        return singles + [(f"{a}{SIGN}{b}", x - y, u - v) for (a, x, u), (b, y, v) in pairs]
+
+
+def _event(columns: Floats, gradient: Floats) -> float:
+    """Return what a positive row adds, if only one column counts and it is 0 or 1."""
+    used = np.flatnonzero(gradient)
+    if used.size != 1 or not np.all((columns[:, used[0]] == 0) | (columns[:, used[0]] == 1)):
+        return 0.0
+    return float(gradient[used[0]])
+
+
+def all_pairs(count: int) -> list[tuple[int, int]]:
+    """Return which of so many models are compared.
+
+    Examples:
+        >>> all_pairs(3)
+        [(0, 1), (0, 2), (1, 2)]
+    """
+    if count > ALL_PAIRS:
+        return [(0, other) for other in range(1, count)]
+    return list(itertools.combinations(range(count), 2))
 
 
 @dataclass(frozen=True)
 class Mean(Smooth):
-    """The mean of the values over all rows."""
+    """The mean of the values over all rows; of several models, each one's mean and their differences."""
 
     label: ClassVar[str] = "mean"
-    rate: ClassVar[bool] = True
 
     def question(self, context: Context) -> Question:
-        """Ask for one number."""
-        return question_of_numbers()
+        """Ask for one number per model and repeat."""
+        names = context.models if len(context.models) > 1 and context.repeats == 1 else ()
+        return question_of_numbers(len(context.models) * context.repeats, names, self.ends)
 
     def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
-        """Return the values."""
-        return numbers(answers, 1)
+        """Return the values, repeated ones as their mean."""
+        means: Floats = _repeated(answers, context).mean(axis=2)
+        return means
 
-    def of(self, totals: Floats, context: Context) -> list[tuple[str, float, Floats]]:
+    def noise(self, answers: Labels, context: Context) -> Floats:
+        """Return the variance of the mean of repeated answers."""
+        if context.repeats == 1:
+            return np.zeros((len(answers), len(context.models)))
+        variance: Floats = _repeated(answers, context).var(axis=2, ddof=1) / context.repeats
+        return variance
+
+    def of(self, totals: Floats, context: Context) -> list[Linearized]:
         """Return total/n."""
-        return [("", float(totals[0]) / context.n, np.array([1 / context.n]))]
+        each = np.eye(len(context.models)) / context.n
+        return [(name, float(totals @ row), row) for name, row in zip(context.models, each, strict=True)]
+
+    def pairs(self, context: Context) -> list[tuple[int, int]]:
+        """Compare all models."""
+        return all_pairs(len(context.models))
 
 
 @dataclass(frozen=True)
@@ -139,9 +216,10 @@ class Total(Mean):
 
     label: ClassVar[str] = "total"
 
-    def of(self, totals: Floats, context: Context) -> list[tuple[str, float, Floats]]:
+    def of(self, totals: Floats, context: Context) -> list[Linearized]:
         """Return the total."""
-        return [("", float(totals[0]), np.ones(1))]
+        each = np.eye(len(context.models))
+        return [(name, float(totals @ row), row) for name, row in zip(context.models, each, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -149,10 +227,7 @@ class Rate(Mean):
     """The mean of values from 0 to 1, such as right or wrong."""
 
     label: ClassVar[str] = "rate"
-
-    def question(self, context: Context) -> Question:
-        """Ask for one number from 0 to 1."""
-        return question_of_numbers(ends=(0.0, 1.0))
+    ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:
         """Return 0, and 1."""
@@ -160,14 +235,29 @@ class Rate(Mean):
         return np.where(gone, 0.0, columns), np.where(gone, 1.0, columns)
 
 
-METRICS: dict[str, type[Metric]] = {"mean": Mean, "total": Total, "rate": Rate}
+@dataclass(frozen=True)
+class Ratio(Smooth):
+    """Σ numerator / Σ denominator over all rows; an answer is a pair of numbers."""
+
+    label: ClassVar[str] = "ratio"
+
+    def question(self, context: Context) -> Question:
+        """Ask for a pair of numbers."""
+        return question_of_numbers(2, ("numerator", "denominator"))
+
+    def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
+        """Return numerator and denominator."""
+        return numbers(answers, 2)
+
+    def of(self, totals: Floats, context: Context) -> list[Linearized]:
+        """Return the ratio of the totals."""
+        above, below = float(totals[0]), float(totals[1])
+        if below == 0:
+            return [("", math.nan, np.zeros(2))]
+        return [("", above / below, np.array([1.0, -above / below]) / below)]
 
 
-def metric_of(metric: Any) -> Metric:
-    """Return the metric of a name, or the metric itself."""
-    if isinstance(metric, Metric):
-        return metric
-    if isinstance(metric, str) and metric in METRICS:
-        return METRICS[metric]()
-    names = ", ".join(METRICS)
-    refuse("metric", f"one of {names}, or one of the classes of cs.evaluation", repr(metric))
+def _repeated(answers: Labels, context: Context) -> Floats:
+    """Return answers as rows × models × repeats."""
+    models = len(context.models)
+    return numbers(answers, models * context.repeats).reshape(len(answers), models, context.repeats)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ class Population(Value):
         sizes: Signals of at least 0, which can be sizes as they stand.
         strata: The group of each by number; all 0 without groups.
         groups: The names of the groups.
+        all_strata: The group of every row, also of those that do not matter.
+        units: The unit of each row that matters, such as its document; empty if rows are units.
     """
 
     n: int
@@ -40,17 +43,26 @@ class Population(Value):
     sizes: Floats
     strata: Ints
     groups: tuple[Any, ...]
+    all_strata: Ints
+    units: Ints
+
+    @cached_property
+    def totals(self) -> Floats:
+        """The totals of what is known."""
+        totals: Floats = self.known.sum(axis=0)
+        return totals
 
     def __len__(self) -> int:
         return self.rows.size
 
 
-def count_rows(rows: Rows | None, signals: SignalTable | None, context_n: int | None, n: Any) -> int:
+def count_rows(rows: Rows | None, signals: SignalTable | None, predictions: int | None, groups: Any, n: Any) -> int:
     """Return how many rows there are, or refuse lengths that differ."""
     lengths = {
         "rows": None if rows is None else rows.n,
         "signals": None if signals is None else len(signals),
-        "predictions": context_n,
+        "predictions": predictions,
+        "groups": None if groups is None else len(groups),
         "n": None if n is None else whole("n", n),
     }
     given = {name: length for name, length in lengths.items() if length is not None}
@@ -58,7 +70,7 @@ def count_rows(rows: Rows | None, signals: SignalTable | None, context_n: int | 
         raise InputError("evaluate needs rows, signals, predictions or n, to know how many rows there are.")
     if len(set(given.values())) > 1:
         told = ", ".join(f"{name} {length}" for name, length in given.items())
-        raise InputError(f"rows, signals, predictions and n must be about the same rows; got {told}.")
+        raise InputError(f"rows, signals, predictions, groups and n must be about the same rows; got {told}.")
     return next(iter(given.values()))
 
 
@@ -68,6 +80,7 @@ def population_of(
     rows: Rows | None,
     signals: SignalTable | None,
     groups: Any,
+    units: Any,
     seed: int,
     engine: Engine | None,
     progress: Progress,
@@ -91,7 +104,9 @@ def population_of(
         components = leading_components(rows, min(COMPONENTS, rows.d), seed=seed, engine=engine, progress=progress)
         parts.append(standardized(components[relevant].astype(np.float64)))
     known = np.concatenate(parts, axis=1)
-    return Population(context.n, relevant, known[:, known.any(axis=0)], sizes, strata[relevant], names)
+    members = np.zeros(0, np.int64) if units is None else _numbered("units", units, context.n)[0][relevant]
+    kept = known[:, known.any(axis=0)]
+    return Population(context.n, relevant, kept, sizes, strata[relevant], names, strata, members)
 
 
 def opened(rows: Any, signals: Any) -> tuple[Rows | None, SignalTable | None]:
@@ -107,11 +122,13 @@ def fingerprint(rows: Rows | None, population: Population) -> dict[str, str]:
 
 
 def _groups(groups: Any, n: int) -> tuple[Ints, tuple[Any, ...]]:
-    if groups is None:
-        return np.zeros(n, np.int64), ("",)
-    labels = np.asarray(groups, dtype=object)
-    if labels.shape != (n,):
-        refuse("groups", f"one label for each of {n} rows", f"shape {labels.shape}")
-    words = [str(label) for label in labels.tolist()]
-    names, numbers = np.unique(np.array(words), return_inverse=True)
+    return (np.zeros(n, np.int64), ("",)) if groups is None else _numbered("groups", groups, n)
+
+
+def _numbered(argument: str, labels: Any, n: int) -> tuple[Ints, tuple[Any, ...]]:
+    """Return one number per row, and the names that they stand for."""
+    named = np.asarray(labels)
+    if named.shape != (n,):
+        refuse(argument, f"one label for each of {n} rows", f"shape {named.shape}")
+    names, numbers = np.unique(named.astype(str), return_inverse=True)
     return numbers.astype(np.int64), tuple(names.tolist())

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import AnswerError
-from coresift.oracle.questions import CLASS as LABEL
-from coresift.oracle.questions import Question
+from coresift.oracle.questions import CLASS, Question
 from coresift.types import Bools, Floats, Ints
 
-__all__ = ["LABEL", "NumberQuestion", "numbers"]
+__all__ = ["CLASS", "NumberQuestion", "numbers", "question_of_numbers"]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coresift.checks import positive
-from coresift.notebook import card
+from coresift.notebook import card, counted
 from coresift.types import Interval
 
 
@@ -21,7 +21,7 @@ class Figure:
         high: Where its interval ends.
         standard_error: The standard error of the value.
         confidence: How probable it is that the interval has the true value in it.
-        rows: How many rows it is about.
+        rows: How many rows could be asked.
         asked: How many of them were asked.
         effective_sample_size: How many uniform rows, drawn with replacement, would have told as much.
     """
@@ -40,11 +40,26 @@ class Figure:
         """Half of the interval's width."""
         return (self.high - self.low) / 2
 
+    def answers_for(self, within: float) -> int:
+        """Return about how many answers in all would give an interval of ± `within`, drawn as these were."""
+        wanted = (positive("within", within) / max(self.half_width, 1e-300)) ** 2
+        left = 1 / max(self.asked, 1) - 1 / self.rows
+        return min(math.ceil(1 / (wanted * left + 1 / self.rows)), self.rows) if left > 0 else self.rows
+
     def __str__(self) -> str:
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
     def __repr__(self) -> str:
         return f"Figure({self}, {self.asked:,} of {self.rows:,} rows asked)"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Rows that nobody could tell: how many, and the value if they all were the worst, or the best, possible."""
+
+    rows: int
+    worst: float
+    best: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,10 +68,12 @@ class Evaluation(Figure):
 
     Attributes:
         metric: What was evaluated.
-        n: How many rows there are in all.
+        n: How many rows there are in all; `rows` are those whose answers matter.
         stages: How many answers each stage asked.
-        figures: Every number that was estimated, by name; for a metric of one number only that.
+        figures: Every number that was estimated, by name: one per model, and differences such as "A − B".
         groups: The number in each group, by its name.
+        missing: What rows without an answer could change, if there are any.
+        verdicts: What the differences say, in full sentences.
         remarks: What to know about the numbers, in full sentences.
     """
 
@@ -65,13 +82,18 @@ class Evaluation(Figure):
     stages: tuple[int, ...] = ()
     figures: dict[str, Figure] = field(default_factory=dict)
     groups: dict[Any, Figure] = field(default_factory=dict)
+    missing: Missing | None = None
+    verdicts: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
-    def answers_for(self, within: float) -> int:
-        """Return about how many answers in all would give an interval of ± `within`, drawn as these were."""
-        wanted = (positive("within", within) / max(self.half_width, 1e-300)) ** 2
-        left = 1 / max(self.asked, 1) - 1 / self.rows
-        return min(math.ceil(1 / (wanted * left + 1 / self.rows)), self.rows) if left > 0 else self.rows
+    def to_pandas(self) -> Any:
+        """Return all figures as a table: one line per number and per group."""
+        import pyarrow as pa
+
+        named = [("", name or self.metric, figure) for name, figure in self.figures.items()]
+        named += [(str(group), self.metric, figure) for group, figure in self.groups.items()]
+        lines = [{"group": group, "name": name, **vars(figure)} for group, name, figure in named]
+        return pa.Table.from_pylist(lines).to_pandas()
 
     def __repr__(self) -> str:
         asked = f"{self.asked:,} of {self.n:,} rows asked"
@@ -82,18 +104,42 @@ class Evaluation(Figure):
         lines.append(("effective sample size", f"{self.effective_sample_size:,.0f}"))
         lines += [(name, str(figure)) for name, figure in self.figures.items() if name]
         lines += [(str(name), str(figure)) for name, figure in self.groups.items()]
-        if self.half_width > 0:
+        if self.missing is not None:
+            told = f"{counted(self.missing.rows, 'row')}; the value lies from {self.missing.worst:.4g} to"
+            lines.append(("no answer", f"{told} {self.missing.best:.4g}, whatever they are"))
+        if self.half_width > 0 and math.isfinite(self.half_width):
             half = self.half_width / 2
             lines.append((f"for ± {half:.3g}", f"about {self.answers_for(half):,} answers"))
-        return card(f"Evaluation with {100 * self.confidence:g}% intervals", lines, self.remarks)
+        return card(f"Evaluation with {100 * self.confidence:g}% intervals", lines, (*self.verdicts, *self.remarks))
 
 
-def figure_of(interval: Interval, confidence: float, rows: int, asked: int, spread: float) -> Figure:
+def figure_of(interval: Interval, confidence: float, rows: int, asked: int, spread: float, n: int) -> Figure:
     """Return a figure; `spread` is the variance of one row's linearized answer, on the scale of the value.
 
     The effective sample size is m = S²/(V + S²/n).
     """
     variance = interval.standard_error**2
-    worth = spread / (variance + spread / rows) if spread > 0 else float(asked)
+    worth = spread / (variance + spread / n) if spread > 0 and math.isfinite(variance) else float(asked)
     parts = interval.value, interval.low, interval.high, interval.standard_error
     return Figure(*parts, confidence, rows, asked, worth)
+
+
+def verdict(name: str, figure: Figure, *, points: bool) -> str:
+    """Say in one sentence what a difference of two models is.
+
+    Args:
+        name: The two models, such as "A − B".
+        figure: The difference.
+        points: Whether it is one of shares, which are told in percentage points, and more is better.
+
+    Examples:
+        >>> verdict("A − B", Figure(0.012, 0.005, 0.019, 0.0035, 0.95, 1000, 500, 500.0), points=True)
+        'A is better than B by 1.2 ± 0.7 points.'
+    """
+    first, _, second = name.partition(" − ")
+    scale, unit, more = (100, " points", "better") if points else (1, "", "higher")
+    low, high = scale * figure.low, scale * figure.high
+    if figure.low <= 0 <= figure.high:
+        return f"No difference is shown: {name} is between {low:.3g} and {high:.3g}{unit}."
+    one, other = (first, second) if figure.value > 0 else (second, first)
+    return f"{one} is {more} than {other} by {abs(scale * figure.value):.3g} ± {scale * figure.half_width:.2g}{unit}."

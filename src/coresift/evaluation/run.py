@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coresift.evaluation.result import Evaluation
-from coresift.evaluation.steps import Task
+from coresift.evaluation.steps import Steps, Task
 from coresift.notebook import counted
 from coresift.oracle import Oracle
 from coresift.oracle.questions import Question
-from coresift.oracle.run import Run
+from coresift.oracle.run import Run, Status
 from coresift.oracle.sources import Names
 from coresift.progress import Progress
+
+INTERIM = "an interim interval, from the stages that are complete: do not stop because of it"
+
+
+@dataclass(frozen=True)
+class EvaluationStatus(Status):
+    """How far an evaluation has come.
+
+    Attributes:
+        interim: What the complete stages say; None before the first one is. Its interval is not for stopping: whoever
+            stops when it is short enough, or excludes a value, is wrong more often than the interval says.
+        note: The same as a sentence, for the command line.
+    """
+
+    interim: Evaluation | None = None
+    note: str = ""
 
 
 class EvaluationRun(Run[Evaluation]):
@@ -31,10 +48,10 @@ class EvaluationRun(Run[Evaluation]):
         arguments: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self._task = task
+        self._task, self._course = task, task.begin()
         super().__init__(
-            task.steps,
-            task.population.n,
+            self._job,
+            task.setup.population.n,
             question=question,
             fingerprint=fingerprint,
             names=names,
@@ -44,7 +61,19 @@ class EvaluationRun(Run[Evaluation]):
             progress=progress,
         )
 
+    def status(self) -> EvaluationStatus:
+        """Return how far the run has come, and what its complete stages say."""
+        with self._lock:
+            now = super().status()
+            if now.finished or not len(self._course.sample):
+                return EvaluationStatus(**vars(now))
+            return EvaluationStatus(**vars(now), interim=self._course.evaluation(), note=INTERIM)
+
     def __repr__(self) -> str:
-        now = self.status()
+        now = super().status()
         end = "finished" if now.finished else f"{now.reason}: {counted(now.pending, 'answer')} to come"
         return f"EvaluationRun({now.answered} answers, {end})"
+
+    def _job(self) -> Steps:
+        self._course = self._task.begin()
+        return self._task.steps(self._course)

@@ -8,15 +8,17 @@ enough, you stop too early too often.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from coresift.evaluation.densities import Density
 from coresift.evaluation.sampling import Sample, shares
+from coresift.types import Floats, Value
 
 PILOT = 200
+# Where every group has a half-width of its own, its pilot has so many answers on average.
+GROUP_PILOT = 40
 SECOND = 0.7
 # The first part of a fixed budget.
 FIRST = 0.3
@@ -31,12 +33,14 @@ class Forecast:
     Attributes:
         sample: The rows asked so far.
         variance: The variance of the estimate that they give.
-        density: How further rows would be drawn.
+        sizes: What sizes the asked rows would have in the next draw.
+        squares: Their squared residuals.
     """
 
     sample: Sample
     variance: float
-    density: Density
+    sizes: Floats
+    squares: Floats
 
     def variance_at(self, total: int) -> float:
         """Return the predicted variance of the estimate from `total` answers in all."""
@@ -48,45 +52,43 @@ class Forecast:
         if more >= left:
             return 0.0
         stands_for = self.sample.weights * (left / self.sample.weights.sum())
-        sizes = self.density.here / (stands_for @ self.density.here / left)
+        sizes = self.sizes / (stands_for @ self.sizes / left)
         inclusion = np.minimum(more / left * sizes, 1.0)
-        new = float(stands_for @ (self.density.stakes * (1 / inclusion - 1)))
+        new = float(stands_for @ (self.squares * (1 / inclusion - 1)))
         counts = np.append(self.sample.counts.sum(axis=1), more)[:, None]
         last = float(shares(counts, np.array([population]))[-1, 0])
         return (1 - last) ** 2 * self.variance + last**2 * new
 
-    def answers_for(self, variance: float) -> int:
-        """Return how many answers in all leave this variance, at most all rows."""
+    def answers_for(self, half_width: float, reached: Callable[[float, int], float]) -> int:
+        """Return how many answers in all reach a half-width, at most all rows.
+
+        Args:
+            half_width: The half-width to reach.
+            reached: The half-width of an estimate, from its variance and the number of answers.
+        """
         low, high = len(self.sample), self.sample.population
-        if self.variance_at(low) <= variance:
+        if reached(self.variance, low) <= half_width:
             return low
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.variance_at(middle) <= variance else (middle, high)
+            enough = reached(self.variance_at(middle), middle) <= half_width
+            low, high = (low, middle) if enough else (middle, high)
         return high
 
 
-def first_stage(population: int, budget: int | None, within: float | None) -> int:
+@dataclass(frozen=True, eq=False)
+class Wish(Value):
+    """What the user wants: a half-width overall or in each group, and at most so many answers."""
+
+    budget: int | None
+    within: float | None
+    group_within: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+def first_stage(population: int, groups: int, wish: Wish) -> int:
     """Return the size of the first stage."""
-    if within is None:
-        assert budget is not None
-        return min(population, budget if budget < 2 / FIRST else max(round(FIRST * budget), 2))
-    return min(population, PILOT if budget is None else min(PILOT, budget))
-
-
-def normal_quantile(confidence: float) -> float:
-    """Return the quantile of the normal distribution for a two-sided interval.
-
-    Examples:
-        >>> round(normal_quantile(0.95), 3)
-        1.96
-    """
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + confidence / 2))
-
-
-def half_width(value: float, variance: float, confidence: float, event: float, population: int) -> float:
-    """Return the half-width that an estimate of this variance will have."""
-    quantile = normal_quantile(confidence)
-    return quantile * math.sqrt(max(variance, 0.0))
+    if wish.within is None and not wish.group_within.size:
+        assert wish.budget is not None
+        return min(population, wish.budget if wish.budget < 2 / FIRST else max(round(FIRST * wish.budget), 2))
+    first = max(PILOT, GROUP_PILOT * groups if wish.group_within.size else 0)
+    return min(population, first if wish.budget is None else min(first, wish.budget))

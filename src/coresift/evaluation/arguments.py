@@ -1,0 +1,106 @@
+"""The arguments of `evaluate`, checked and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from coresift.checks import InputError, positive, refuse, whole
+from coresift.evaluation.classification import encode
+from coresift.evaluation.metrics import Context, Metric
+from coresift.evaluation.population import Population
+from coresift.evaluation.stages import Wish
+from coresift.oracle import Oracle
+from coresift.types import Floats
+
+TARGETS = ("these rows", "rows like these")
+
+
+def context_of(n: int, predictions: Any, models: Sequence[str] | None, repeats: int) -> Context:
+    """Return what a metric knows: the models, and their predictions as numbers."""
+    repeats = whole("repeats", repeats)
+    if predictions is None:
+        names = ("",) if models is None else tuple(str(name) for name in models)
+        if isinstance(models, str) or not names or len(set(names)) < len(names):
+            refuse("models", "a list of different names", repr(models))
+        return Context(n, names, repeats=repeats)
+    named = dict(predictions) if isinstance(predictions, Mapping) else {"": predictions}
+    arrays = [np.asarray(values) for values in named.values()]
+    for name, values in zip(named, arrays, strict=True):
+        if values.shape != (n,):
+            refuse(f"predictions{f' of {name}' if name else ''}", f"one for each of {n} rows", f"shape {values.shape}")
+    codes, classes = encode(arrays)
+    return Context(n, tuple(str(name) for name in named), codes, classes)
+
+
+def count_predictions(predictions: Any) -> int | None:
+    """Return how many rows there are predictions for."""
+    if predictions is None:
+        return None
+    first = next(iter(predictions.values()), ()) if isinstance(predictions, Mapping) else predictions
+    try:
+        return len(first)
+    except TypeError:
+        refuse("predictions", "an array, or a mapping of models to arrays", type(predictions).__name__)
+
+
+def check_sources(metric: Metric, context: Context, values: Any, labels: Any) -> Any:
+    """Return who answers, or refuse a source that the metric has no use for."""
+    if values is not None and labels is not None:
+        raise InputError("values and labels exclude each other: give the one that the metric is about.")
+    asks_labels = metric.labels and bool(context.codes)
+    if metric.labels and not context.codes and not (metric.label == "difference" and len(context.models) > 1):
+        raise InputError(f"{metric.label} needs predictions, one per row; labels are asked.")
+    if asks_labels and values is not None:
+        raise InputError(f"{metric.label} of predictions needs labels, not values.")
+    if not asks_labels and labels is not None:
+        raise InputError(f"{metric.label} needs values, which are numbers; labels go with predictions.")
+    if metric.label == "difference" and len(context.models) < 2:
+        raise InputError("difference needs predictions of two models or more, or models= and their values.")
+    source = labels if asks_labels else values
+    if source is None or callable(source) or isinstance(source, (str, Oracle)) or hasattr(source, "__fspath__"):
+        return source
+    return _several(source, context)
+
+
+def _several(source: Any, context: Context) -> Any:
+    """Return a matrix, or a mapping of models to arrays, as a callable; anything else as it is."""
+    if isinstance(source, Mapping):
+        missing = [name for name in context.models if name not in source]
+        if missing:
+            refuse("values", f"a mapping with the models {', '.join(context.models)}", ", ".join(map(str, source)))
+        source = np.stack([np.asarray(source[name]) for name in context.models], axis=1)
+    array = np.asarray(source)
+    if array.ndim != 2:
+        return source
+    if len(array) != context.n:
+        refuse("values", f"one line for each of {context.n} rows", f"{len(array)} lines")
+    return lambda ids: array[ids]
+
+
+def wish_of(within: Any, budget: Any, group_within: Any, population: Population) -> Wish:
+    """Return what is wanted."""
+    if within is None and budget is None and group_within is None:
+        raise InputError("evaluate needs within, the half-width to reach, or budget, the number of answers.")
+    return Wish(
+        None if budget is None else whole("budget", budget),
+        None if within is None else positive("within", within),
+        _group_widths(group_within, population.groups),
+    )
+
+
+def _group_widths(group_within: Any, names: tuple[Any, ...]) -> Floats:
+    if group_within is None:
+        return np.zeros(0)
+    if len(names) < 2:
+        raise InputError("group_within needs groups, one label for every row, at least two different ones.")
+    if not isinstance(group_within, Mapping):
+        return np.full(len(names), positive("group_within", group_within))
+    missing = [name for name in names if name not in group_within]
+    if missing:
+        refuse(
+            "group_within", f"a half-width for every group, also for {missing[0]!r}", ", ".join(map(str, group_within))
+        )
+    return np.array([positive("group_within", group_within[name]) for name in names])

@@ -1,0 +1,286 @@
+"""Metrics of predictions that are known for every row, from the labels of few: accuracy, precision, recall, F1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.checks import InputError
+from coresift.evaluation.intervals import kish
+from coresift.evaluation.metrics import Context, Labels, Linearized, Mean, Smooth, all_pairs
+from coresift.evaluation.questions import CLASS, numbers, question_of_numbers
+from coresift.oracle.questions import Question
+from coresift.types import Bools, Floats, Ints
+
+# The most frequent predicted classes tell a little about who is right.
+CLASSES = 12
+# With fewer effective positives than this an interval of precision, recall or F1 is a hint.
+FEW_POSITIVES = 30.0
+POSITIVE = ("1", "yes", "true", "positive", "pos")
+
+
+class Classification(Smooth):
+    """Base of metrics that hold predictions against labels."""
+
+    labels: ClassVar[bool] = True
+    ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def question(self, context: Context) -> Question:
+        """Ask for the label."""
+        return CLASS
+
+    def pairs(self, context: Context) -> list[tuple[int, int]]:
+        """Compare all models."""
+        return all_pairs(len(context.models))
+
+
+@dataclass(frozen=True)
+class Accuracy(Classification):
+    """The share of rows that a model predicts rightly; of several models, each one's and their differences."""
+
+    label: ClassVar[str] = "accuracy"
+
+    def features(self, context: Context) -> Floats:
+        """Return the most frequent classes that the first model predicts."""
+        counts = np.bincount(context.codes[0], minlength=len(context.classes))
+        frequent = np.argsort(-counts, kind="stable")[: min(CLASSES, counts.size - 1)]
+        same = [(codes == context.codes[0])[:, None] for codes in context.codes[1:]]
+        return np.concatenate([context.codes[0][:, None] == frequent, *same], axis=1).astype(np.float64)
+
+    def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
+        """Return 1 where a model is right, one column per model."""
+        return right(answers, ids, context)
+
+    def of(self, totals: Floats, context: Context) -> list[Linearized]:
+        """Return how many are right, over n."""
+        return Mean().of(totals, context)
+
+    def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:
+        """Return wrong, and right."""
+        gone = np.isnan(columns)
+        return np.where(gone, 0.0, columns), np.where(gone, 1.0, columns)
+
+
+@dataclass(frozen=True)
+class Difference(Classification):
+    """How much more often one model is right than another, or how far means of paid values are apart.
+
+    Where predictions are known, only rows on which models differ are asked: the others add exactly 0.
+    """
+
+    label: ClassVar[str] = "difference"
+    labels: ClassVar[bool] = True
+    ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
+
+    def question(self, context: Context) -> Question:
+        """Ask for the label, or for one number per model."""
+        return CLASS if context.codes else question_of_numbers(len(context.models), context.models)
+
+    def relevant(self, context: Context) -> Bools:
+        """Return the rows on which predictions differ; all rows where they are not known."""
+        if not context.codes:
+            return np.ones(context.n, np.bool_)
+        differs: Bools = np.any([codes != context.codes[0] for codes in context.codes[1:]], axis=0)
+        return differs
+
+    def features(self, context: Context) -> Floats:
+        """Return which pairs of models differ, if there are several."""
+        if len(context.codes) < 3:
+            return np.zeros((context.n, 0))
+        pairs = all_pairs(len(context.codes))
+        return np.stack([context.codes[a] != context.codes[b] for a, b in pairs], axis=1).astype(np.float64)
+
+    def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
+        """Return how much better each model is than the one before, one column per pair."""
+        values = right(answers, ids, context) if context.codes else numbers(answers, len(context.models))
+        pairs = np.array(all_pairs(len(context.models)))
+        return values[:, pairs[:, 0]] - values[:, pairs[:, 1]]
+
+    def of(self, totals: Floats, context: Context) -> list[Linearized]:
+        """Return the mean differences."""
+        pairs, each = all_pairs(len(context.models)), np.eye(totals.size) / context.n
+        names = [f"{context.models[a]} − {context.models[b]}" for a, b in pairs]
+        return [(name, float(totals @ row), row) for name, row in zip(names, each, strict=True)]
+
+    def pairs(self, context: Context) -> list[tuple[int, int]]:
+        """Everything is a difference already."""
+        return []
+
+
+@dataclass(frozen=True)
+class Positives(Classification):
+    """Base of metrics of one class against all others.
+
+    Attributes:
+        positive: The class that counts as positive; by default 1, yes, true or positive if that is one of two classes.
+    """
+
+    positive: Any = None
+
+    def code(self, context: Context) -> int:
+        """Return the number of the positive class."""
+        names = context.classes
+        if self.positive is not None:
+            wanted = key_of(self.positive)
+            if wanted not in names:
+                raise InputError(f"positive must be one of the predicted classes; got {self.positive!r}.")
+            return names.index(wanted)
+        alike = [place for place, name in enumerate(names) if name.lower() in POSITIVE]
+        if len(alike) != 1 or len(names) > 2:
+            told = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+            raise InputError(
+                f"{self.label} needs to know the positive class, as in "
+                f"metric=cs.evaluation.{type(self).__name__}(positive=...); the predicted classes are {told}."
+            )
+        return alike[0]
+
+    def predicted(self, context: Context) -> list[Bools]:
+        """Return, for each model, the rows that it predicts to be positive."""
+        code = self.code(context)
+        return [codes == code for codes in context.codes]
+
+    def features(self, context: Context) -> Floats:
+        """Return who is predicted to be positive."""
+        return np.stack(self.predicted(context), axis=1).astype(np.float64)
+
+    def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
+        """Return the true positives of each model, and the positives."""
+        truth = coded(answers, context)
+        positive = np.where(np.isnan(truth), np.nan, truth == self.code(context))
+        predicted = [positive * claimed[ids] for claimed in self.predicted(context)]
+        return np.stack([*predicted, positive], axis=1)
+
+    def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:
+        """Return the labels that most contradict the first model's predictions, and those that agree."""
+        gone = np.isnan(columns[:, -1])
+        claims = [claimed[ids].astype(np.float64) for claimed in self.predicted(context)]
+        worst, best = columns.copy(), columns.copy()
+        for target, positive in ((worst, 1 - claims[0]), (best, claims[0])):
+            filled = np.stack([*(positive * claim for claim in claims), positive], axis=1)
+            target[gone] = filled[gone]
+        return worst, best
+
+    def remarks(self, columns: Floats, weights: Floats) -> tuple[str, ...]:
+        """Warn where few positives were seen."""
+        seen = kish(weights[columns[:, -1] == 1])
+        if seen >= FEW_POSITIVES:
+            return ()
+        return (f"The labels are worth only {seen:.0f} positives: take the interval of {self.label} as a hint.",)
+
+
+@dataclass(frozen=True)
+class Precision(Positives):
+    """The share of predicted positives that are positive: only those are asked."""
+
+    label: ClassVar[str] = "precision"
+    among_relevant: ClassVar[bool] = True
+
+    def relevant(self, context: Context) -> Bools:
+        """Return the rows that a model predicts to be positive."""
+        claimed: Bools = np.any(self.predicted(context), axis=0)
+        return claimed
+
+    def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
+        """Return the true positives of each model."""
+        return super().columns(answers, ids, context)[:, :-1]
+
+    def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:
+        """Return negative, and positive."""
+        gone = np.isnan(columns)
+        claims = np.stack([claimed[ids] for claimed in self.predicted(context)], axis=1)
+        return np.where(gone, 0.0, columns), np.where(gone, claims, columns)
+
+    def remarks(self, columns: Floats, weights: Floats) -> tuple[str, ...]:
+        """Nothing: it is a rate of known rows."""
+        return ()
+
+    def of(self, totals: Floats, context: Context) -> list[Linearized]:
+        """Return TP/PP."""
+        sizes = [max(int(claimed.sum()), 1) for claimed in self.predicted(context)]
+        each = np.diag([1 / size for size in sizes])
+        return [(name, float(totals @ row), row) for name, row in zip(context.models, each, strict=True)]
+
+
+@dataclass(frozen=True)
+class Recall(Positives):
+    """The share of positives that are predicted: TP/P."""
+
+    label: ClassVar[str] = "recall"
+
+    def of(self, totals: Floats, context: Context) -> list[Linearized]:
+        """Return TP/P."""
+        positives = max(float(totals[-1]), 1e-9)
+        found = []
+        for place, name in enumerate(context.models):
+            value = float(totals[place]) / positives
+            gradient = np.zeros(totals.size)
+            gradient[place], gradient[-1] = 1 / positives, -value / positives
+            found.append((name, value, gradient))
+        return found
+
+
+@dataclass(frozen=True)
+class F1(Positives):
+    """2TP/(PP + P), PP being known; its influence is (2tp − F1·(pp + p))/(PP + P) (Sawade, Landwehr, Scheffer 2010)."""
+
+    label: ClassVar[str] = "F1"
+
+    def of(self, totals: Floats, context: Context) -> list[Linearized]:
+        """Return 2TP/(PP + P)."""
+        found = []
+        for place, (name, claimed) in enumerate(zip(context.models, self.predicted(context), strict=True)):
+            below = max(int(claimed.sum()) + float(totals[-1]), 1e-9)
+            value = 2 * float(totals[place]) / below
+            gradient = np.zeros(totals.size)
+            gradient[place], gradient[-1] = 2 / below, -value / below
+            found.append((name, value, gradient))
+        return found
+
+
+def right(answers: Labels, ids: Ints, context: Context) -> Floats:
+    """Return 1 where a model's prediction is the label, one column per model; NaN where there is none."""
+    truth = coded(answers, context)
+    hits = np.stack([codes[ids] == truth for codes in context.codes], axis=1).astype(np.float64)
+    return np.where(np.isnan(truth)[:, None], np.nan, hits)
+
+
+def coded(answers: Labels, context: Context) -> Floats:
+    """Return labels as numbers of the predicted classes, −1 for another class, NaN for none."""
+    known = {name: float(code) for code, name in enumerate(context.classes)}
+    return np.array([np.nan if answer is None else known.get(key_of(answer), -1.0) for answer in answers])
+
+
+def encode(predictions: list[NDArray[Any]]) -> tuple[tuple[Ints, ...], tuple[str, ...]]:
+    """Return predictions as numbers, and the classes they stand for; 1, 1.0, True and "1" are one class.
+
+    Examples:
+        >>> encode([np.array([1, 0]), np.array(["1", "2"])])
+        ((array([1, 0]), array([1, 2])), ('0', '1', '2'))
+    """
+    found, places = [], []
+    for values in predictions:
+        distinct, place = np.unique(values if values.dtype != object else values.astype(str), return_inverse=True)
+        found.append([key_of(value) for value in distinct.tolist()])
+        places.append(place)
+    classes = sorted({name for names in found for name in names})
+    number = {name: code for code, name in enumerate(classes)}
+    codes = tuple(
+        np.array([number[name] for name in names], np.int64)[place] for names, place in zip(found, places, strict=True)
+    )
+    return codes, tuple(classes)
+
+
+def key_of(label: Any) -> str:
+    """Return a label as text: 1, 1.0, True and "1" are the same one.
+
+    Examples:
+        >>> key_of(True), key_of(1.0), key_of("cat")
+        ('1', '1', 'cat')
+    """
+    label = label.item() if isinstance(label, np.generic) else label
+    if isinstance(label, bool) or (isinstance(label, float) and label.is_integer()):
+        label = int(label)
+    return str(label)

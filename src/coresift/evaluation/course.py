@@ -1,0 +1,111 @@
+"""How far an evaluation has come: the rows drawn so far, their answers, and how to draw the next ones."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.evaluation.densities import Density, next_density
+from coresift.evaluation.estimating import Reading, Setup, evaluation_of, read, read_group
+from coresift.evaluation.intervals import forecast_half_width
+from coresift.evaluation.metrics import Target
+from coresift.evaluation.result import Evaluation
+from coresift.evaluation.sampling import Sample, draw_phase
+from coresift.evaluation.stages import Forecast
+from coresift.inclusion import deal
+from coresift.oracle.asking import MaxCostError
+from coresift.streams import Stream, generator
+from coresift.types import Bools, Floats, Ints, Request
+
+
+class Course:
+    """The state of an evaluation between two stages."""
+
+    def __init__(self, setup: Setup, seed: int) -> None:
+        self.setup, self._seed = setup, seed
+        population = setup.population
+        self.sample = Sample.empty(np.bincount(population.strata, minlength=len(population.groups)))
+        self.answers: NDArray[Any] = np.empty(0, object)
+        self.stopped = False
+
+    def ask(self, counts: Ints, sizes: Floats, reason: str) -> Generator[Request, Any, None]:
+        """Draw and ask one more stage: so many rows of each group."""
+        population, stage = self.setup.population, len(self.sample.counts) + 1
+        rng = generator(self._seed, Stream.EVALUATION, stage)
+        ids, inclusion, strata = draw_phase(sizes, self.left(), population.strata, counts, rng)
+        if not ids.size:
+            return
+        # In random order, the first answers of a stage that is stopped stand for the others.
+        order = rng.permutation(ids.size)
+        ids, inclusion, strata = ids[order], inclusion[order], strata[order]
+        try:
+            answers = yield Request(population.rows[ids], reason, stage)
+        except MaxCostError as error:
+            answers, self.stopped = _partial(population.rows[ids], error), True
+        self.sample = self.sample.grown(ids, inclusion, strata)
+        self.answers = np.concatenate([self.answers, answers])
+
+    def left(self) -> Bools:
+        """Return the rows that were not drawn yet."""
+        left: Bools = np.ones(len(self.setup.population), np.bool_)
+        left[self.sample.ids] = False
+        return left
+
+    def counts(self, more: int, sizes: Floats) -> Ints:
+        """Return how many more rows to draw from each group, in proportion to the sizes of its rows that are left."""
+        strata, groups, left = self.setup.population.strata, self.sample.sizes.size, self.left()
+        limits = np.bincount(strata[left], minlength=groups)
+        if groups == 1:
+            return np.minimum(limits, more)
+        wishes = np.bincount(strata[left], sizes[left], groups)
+        return deal(more * wishes / max(float(wishes.sum()), 1e-300), limits, more)
+
+    def reading(self) -> Reading:
+        """Return the estimates so far."""
+        return read(self.setup, self.sample, self.answers)
+
+    def density(self, reading: Reading) -> Density:
+        """Return how to draw next."""
+        population = self.setup.population
+        squares = np.mean([target.fit.residuals**2 for target in reading.targets], axis=0)
+        return next_density(reading.sample, np.sqrt(squares), population.known, population.sizes)
+
+    def need(self, reading: Reading, density: Density, within: float) -> int:
+        """Return how many answers in all reach a half-width."""
+        return max(self._need(reading, target, density.here, within) for target in reading.targets)
+
+    def group_needs(self, reading: Reading, density: Density, within: Floats) -> Ints:
+        """Return how many answers in all each group needs for its half-width."""
+        needs = self.sample.sizes.copy()
+        for group in range(needs.size):
+            own = reading.sample.strata == group
+            if own.any():
+                _, inside = read_group(self.setup, reading, group)
+                needs[group] = self._need(inside, inside.targets[0], density.here[own], within[group])
+        return needs
+
+    def _need(self, reading: Reading, target: Target, here: Floats, within: float) -> int:
+        sample, confidence = reading.sample, self.setup.confidence
+        forecast = Forecast(sample, target.fit.moments.variance, here, target.fit.residuals**2)
+        return forecast.answers_for(
+            within, lambda variance, total: forecast_half_width(target, sample, variance, total, confidence)
+        )
+
+    def evaluation(self, remarks: tuple[str, ...] = ()) -> Evaluation:
+        """Return what the answers so far say."""
+        if self.stopped:
+            remarks = (*remarks, "The oracle's max_cost was reached: this is what the answers so far say.")
+        return evaluation_of(self.setup, self.sample, self.answers, remarks)
+
+
+def _partial(ids: Ints, error: MaxCostError) -> NDArray[Any]:
+    """Return the answers of a stage that was stopped, None where there is none; raise if there are too few."""
+    if error.ids.size < 2:
+        raise error
+    known = dict(zip(error.ids.tolist(), error.answers.tolist(), strict=True))
+    answers = np.empty(ids.size, object)
+    answers[:] = [known.get(row) for row in ids.tolist()]
+    return answers

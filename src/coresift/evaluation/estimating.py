@@ -1,0 +1,178 @@
+"""From the answers of a sample to figures: overall, by group, with missing answers at their worst and best."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.evaluation.calibration import Calibration
+from coresift.evaluation.intervals import interval_of, max_t
+from coresift.evaluation.metrics import Context, Metric, Target
+from coresift.evaluation.population import Population
+from coresift.evaluation.result import Evaluation, Figure, Missing, figure_of, verdict
+from coresift.evaluation.sampling import Sample
+from coresift.notebook import counted
+from coresift.types import Bools, Floats, Value
+
+# With fewer answers than this a group has no interval.
+FEWEST = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Setup(Value):
+    """What is evaluated, and of which rows.
+
+    Attributes:
+        metric: What is to be known.
+        context: What the metric knows.
+        population: What is known of the rows that matter.
+        confidence: The confidence of the intervals.
+        superpopulation: Whether the number is about rows like these, of which these are a sample.
+    """
+
+    metric: Metric
+    context: Context
+    population: Population
+    confidence: float
+    superpopulation: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Reading(Value):
+    """What the answers of a sample come to; rows without an answer are left out of sample and columns."""
+
+    sample: Sample
+    columns: Floats
+    noise: Floats
+    targets: list[Target]
+
+
+def read(setup: Setup, sample: Sample, answers: NDArray[Any]) -> Reading:
+    """Estimate every number of the metric."""
+    metric, population = setup.metric, setup.population
+    columns = metric.columns(answers, population.rows[sample.ids], setup.context)
+    given: Bools = ~np.isnan(columns.sum(axis=1))
+    told = sample.answered(given)
+    calibration = Calibration(told, population.known[told.ids], population.totals)
+    noise = metric.noise(answers[given], setup.context)
+    return Reading(told, columns[given], noise, metric.targets(columns[given], setup.context, calibration))
+
+
+def read_group(setup: Setup, reading: Reading, group: int) -> tuple[Setup, Reading]:
+    """Estimate the metric in one group alone."""
+    population, own = setup.population, reading.sample.strata == group
+    context = setup.context.within(population.all_strata == group)
+    sample = reading.sample.within(group)
+    totals = population.known[population.strata == group].sum(axis=0)
+    calibration = Calibration(sample, population.known[sample.ids], totals)
+    targets = setup.metric.targets(reading.columns[own], context, calibration)
+    return replace(setup, context=context), Reading(sample, reading.columns[own], reading.noise[own], targets)
+
+
+def evaluation_of(setup: Setup, sample: Sample, answers: NDArray[Any], remarks: tuple[str, ...] = ()) -> Evaluation:
+    """Return what the answers say."""
+    reading = read(setup, sample, answers)
+    compared = [target for target in reading.targets if target.difference]
+    critical = max_t(compared, setup.confidence) if len(compared) > 1 else None
+    figures = {
+        target.name: figure(setup, reading, target, len(sample), critical if target.difference else None)
+        for target in reading.targets
+    }
+    main = next(iter(figures.values()))
+    groups, group_remarks = _groups(setup, reading, sample)
+    verdicts = [
+        verdict(target.name, figures[target.name], points=setup.metric.labels and bool(setup.context.codes))
+        for target in compared
+    ]
+    own = setup.metric.remarks(reading.columns, reading.sample.weights)
+    return Evaluation(
+        **vars(main),
+        metric=setup.metric.label,
+        n=setup.population.n,
+        stages=tuple(sample.counts.sum(axis=1).tolist()),
+        figures=figures,
+        groups=groups,
+        missing=_missing(setup, reading, sample, answers),
+        verdicts=tuple(verdicts),
+        remarks=(*remarks, *own, *_simultaneous(compared, setup), *group_remarks),
+    )
+
+
+def figure(setup: Setup, reading: Reading, target: Target, asked: int, critical: float | None = None) -> Figure:
+    """Return one number with its interval."""
+    sample, n = reading.sample, setup.context.n
+    deviations, beside = _deviations(setup, reading, target)
+    weights = sample.weights
+    spread = n * (float(weights @ deviations**2) + beside)
+    extra = 0.0
+    if target.gradient.size and reading.noise.any():
+        # The noise of random answers is not drawn from a finite population: nothing of it is ever known for sure.
+        extra += float(weights @ (reading.noise[:, : target.gradient.size] @ target.gradient**2))
+    if setup.superpopulation:
+        extra += _between_units(setup, sample, deviations) + beside
+    ends = (-math.inf, math.inf) if target.difference else setup.metric.ends
+    interval = interval_of(target, sample, setup.confidence, extra=extra, critical=critical, ends=ends)
+    return figure_of(interval, setup.confidence, sample.population, asked, spread, n)
+
+
+def _deviations(setup: Setup, reading: Reading, target: Target) -> tuple[Floats, float]:
+    """Return how far each answered row's z is from the mean, and the sum of squares of rows that need no answer."""
+    sample = reading.sample
+    counted_rows = sample.population if setup.metric.among_relevant else setup.context.n
+    middle = float(sample.weights @ target.linear) / counted_rows
+    return target.linear - middle, (counted_rows - sample.population) * middle**2
+
+
+def _between_units(setup: Setup, sample: Sample, deviations: Floats) -> float:
+    """Return Σ (Σ of a unit's deviations)² over all units, as estimated from the rows that were asked.
+
+    The product of two rows of a unit stands for as many pairs as the product of their weights.
+    """
+    weights, units = sample.weights, setup.population.units
+    alone = float(weights @ deviations**2)
+    if not units.size:
+        return alone
+    moved = weights * deviations
+    together = np.bincount(units[sample.ids], moved)
+    return max(float(together @ together - moved @ moved) + alone, 0.0)
+
+
+def _groups(setup: Setup, reading: Reading, sample: Sample) -> tuple[dict[Any, Figure], tuple[str, ...]]:
+    names = setup.population.groups
+    if len(names) == 1:
+        return {}, ()
+    found, thin = {}, []
+    for group, name in enumerate(names):
+        asked = int(np.count_nonzero(sample.strata == group))
+        told = int(np.count_nonzero(reading.sample.strata == group))
+        if told < min(FEWEST, int(sample.sizes[group])) or told == 0:
+            found[name] = Figure(math.nan, -math.inf, math.inf, math.inf, setup.confidence, 0, asked, float(told))
+            thin.append(str(name))
+            continue
+        own, inside = read_group(setup, reading, group)
+        found[name] = figure(own, inside, inside.targets[0], asked)
+    if not thin:
+        return found, ()
+    return found, (f"Too few answers for an interval in {counted(len(thin), 'group')}: {', '.join(thin[:6])}.",)
+
+
+def _missing(setup: Setup, reading: Reading, sample: Sample, answers: NDArray[Any]) -> Missing | None:
+    gone = len(sample) - len(reading.sample)
+    if not gone:
+        return None
+    metric, population = setup.metric, setup.population
+    ids = population.rows[sample.ids]
+    both = metric.extremes(metric.columns(answers, ids, setup.context), ids, setup.context)
+    calibration = Calibration(sample, population.known[sample.ids], population.totals)
+    worst, best = (metric.targets(columns, setup.context, calibration)[0].value for columns in both)
+    return Missing(gone, worst, best)
+
+
+def _simultaneous(compared: list[Target], setup: Setup) -> tuple[str, ...]:
+    if len(compared) < 2:
+        return ()
+    return (f"The {len(compared)} intervals of differences hold together, with {100 * setup.confidence:g}%.",)

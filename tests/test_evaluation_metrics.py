@@ -1,0 +1,175 @@
+"""Metrics of evaluations: exact on whole populations, near the truth from few answers, and honest about doubt."""
+
+import numpy as np
+import pytest
+
+import coresift as cs
+from coresift.evaluation.metrics import all_pairs
+
+N = 3_000
+RNG = np.random.default_rng(1)
+P = RNG.beta(0.6, 1.4, size=N)
+TRUTH = (RNG.random(N) < P).astype(int)
+GUESS = (P > 0.5).astype(int)
+RIVAL = np.where(RNG.random(N) < 0.1, 1 - GUESS, GUESS)
+LOSS = RNG.lognormal(0, 1, N) * (0.5 + P)
+SIGNALS = cs.signals.from_probabilities(P)
+LANGUAGE = RNG.choice(["de", "en", "fr"], size=N, p=[0.2, 0.7, 0.1])
+
+
+def positives(guess, truth):
+    true = ((guess == 1) & (truth == 1)).sum()
+    return true / (guess == 1).sum(), true / (truth == 1).sum(), 2 * true / ((guess == 1).sum() + (truth == 1).sum())
+
+
+BRUTE = {
+    "accuracy": (GUESS == TRUTH).mean(),
+    "precision": positives(GUESS, TRUTH)[0],
+    "recall": positives(GUESS, TRUTH)[1],
+    "f1": positives(GUESS, TRUTH)[2],
+}
+
+
+@pytest.mark.parametrize(("metric", "truth"), BRUTE.items())
+def test_metrics_of_labels_are_exact_on_all_rows_and_near_from_few(metric, truth):
+    everything = cs.evaluate(labels=TRUTH, predictions=GUESS, metric=metric, budget=N).complete()
+    assert everything.value == pytest.approx(truth)
+    assert everything.half_width == pytest.approx(0, abs=1e-12)
+    few = cs.evaluate(labels=TRUTH, predictions=GUESS, signals=SIGNALS, metric=metric, budget=400, seed=2).complete()
+    assert few.value == pytest.approx(truth, abs=5 * few.standard_error)
+    assert few.asked == min(400, few.rows)
+
+
+def test_precision_asks_only_predicted_positives():
+    run = cs.evaluate(labels=TRUTH, predictions=GUESS, metric="precision", budget=200)
+    run.complete()
+    assert np.all(GUESS[run.asked] == 1)
+
+
+@pytest.mark.parametrize(("metric", "part"), [("median", 0.5), ("p95", 0.95), (cs.evaluation.Quantile(0.1), 0.1)])
+def test_quantiles(metric, part):
+    everything = cs.evaluate(values=LOSS, n=N, metric=metric, budget=N).complete()
+    assert everything.value == pytest.approx(np.quantile(LOSS, part, method="inverted_cdf"))
+    few = cs.evaluate(values=LOSS, n=N, metric=metric, budget=600).complete()
+    assert few.low < np.quantile(LOSS, part) < few.high
+    assert few.low < few.value < few.high
+
+
+def test_a_ratio_of_totals():
+    pairs = np.stack([LOSS, 1 + P], axis=1)
+    truth = LOSS.sum() / (1 + P).sum()
+    assert cs.evaluate(values=pairs, n=N, metric="ratio", budget=N).complete().value == pytest.approx(truth)
+    few = cs.evaluate(values=pairs, n=N, metric="ratio", budget=500).complete()
+    assert few.low < truth < few.high
+
+
+def test_differences_ask_only_where_models_differ():
+    models = {"A": GUESS, "B": RIVAL}
+    truth = (GUESS == TRUTH).mean() - (RIVAL == TRUTH).mean()
+    run = cs.evaluate(labels=TRUTH, predictions=models, metric="difference", budget=100)
+    found = run.complete()
+    assert np.all(GUESS[run.asked] != RIVAL[run.asked])
+    assert found.rows == (GUESS != RIVAL).sum()
+    assert found.low < truth < found.high
+    both = cs.evaluate(labels=TRUTH, predictions=models, metric="accuracy", budget=100).complete()
+    assert found.half_width < 0.5 * both.figures["A − B"].half_width
+    whole = cs.evaluate(labels=TRUTH, predictions=models, metric="difference", budget=N).complete()
+    assert whole.value == pytest.approx(truth)
+    assert whole.verdicts[0].startswith("A is better than B by ")
+
+
+def test_paid_models_are_paired_on_the_same_rows():
+    values = {"A": LOSS, "B": LOSS + 0.1 + 0.05 * RNG.normal(size=N)}
+    found = cs.evaluate(values=values, models=["A", "B"], n=N, budget=300).complete()
+    assert set(found.figures) == {"A", "B", "A − B"}
+    assert found.figures["A − B"].half_width < 0.1 * found.figures["A"].half_width
+    assert found.verdicts[0].startswith("B is higher than A by 0.1")
+    aimed = cs.evaluate(values=values, models=["A", "B"], n=N, budget=300, metric="difference").complete()
+    assert aimed.value == pytest.approx(-0.1, abs=0.02)
+
+
+def test_several_models_have_intervals_that_hold_together():
+    third = np.where(RNG.random(N) < 0.1, 1 - GUESS, GUESS)
+    models = {"A": GUESS, "B": RIVAL, "C": third}
+    three = cs.evaluate(labels=TRUTH, predictions=models, metric="difference", budget=250).complete()
+    assert list(three.figures) == ["A − B", "A − C", "B − C"]
+    one = three.figures["A − B"]
+    assert one.half_width / one.standard_error > 2.2  # 1.96 alone; 2.39 by Bonferroni for three
+    assert one.half_width / one.standard_error < 2.6
+    assert "hold together" in three.remarks[0]
+    assert len(all_pairs(9)) == 8
+
+
+def test_groups_have_figures_of_their_own_and_widths_of_their_own():
+    wrong = (GUESS != TRUTH).astype(float)
+    found = cs.evaluate(values=wrong, signals=SIGNALS, groups=LANGUAGE, budget=600, metric="rate").complete()
+    assert list(found.groups) == ["de", "en", "fr"]
+    for name, figure in found.groups.items():
+        assert figure.value == pytest.approx(wrong[name == LANGUAGE].mean(), abs=5 * figure.standard_error)
+    each = cs.evaluate(values=wrong, groups=LANGUAGE, group_within=0.05, metric="rate").complete()
+    assert all(figure.half_width < 0.056 for figure in each.groups.values())
+    everyone = cs.evaluate(values=wrong, n=N, groups=LANGUAGE, budget=N).complete()
+    assert everyone.groups["fr"].value == pytest.approx(wrong[LANGUAGE == "fr"].mean())
+
+
+def test_a_group_of_one_row_is_told_in_one_sentence():
+    lonely = np.where(np.arange(N) == 7, "xx", LANGUAGE)
+    found = cs.evaluate(values=LOSS, groups=lonely, n=N, budget=300).complete()
+    asked = found.groups["xx"].asked
+    assert asked == 1
+    assert found.groups["xx"].value == pytest.approx(LOSS[7])
+    sparse = np.where(np.arange(N) < 40, "xx", LANGUAGE)
+    thin = cs.evaluate(values=LOSS, groups=sparse, n=N, budget=20).complete()
+    assert "Too few answers for an interval in" in thin.remarks[0]
+    assert np.isinf(thin.groups["xx"].high)
+
+
+def test_missing_answers_are_told_with_their_worst_and_best():
+    wrong = (GUESS != TRUTH).astype(float)
+    gaps = [None if row % 10 == 0 else float(value) for row, value in enumerate(wrong)]
+    found = cs.evaluate(values=lambda ids: [gaps[row] for row in ids], n=N, budget=500, metric="rate").complete()
+    assert 20 < found.missing.rows < 80
+    assert found.missing.worst < found.value < found.missing.best
+    assert found.missing.best - found.missing.worst == pytest.approx(found.missing.rows / 500, rel=0.05)
+    assert found.low < wrong.mean() < found.high
+    labels = [None if row % 10 == 0 else int(label) for row, label in enumerate(TRUTH)]
+    score = cs.evaluate(labels=lambda ids: [labels[row] for row in ids], predictions=GUESS, metric="f1", budget=500)
+    assert score.complete().missing.worst < score.result.value < score.result.missing.best
+
+
+def test_rows_like_these_are_less_certain_and_units_still_less():
+    document = np.arange(N) // 10
+    level = RNG.normal(size=N // 10)[document]
+    values = level + 0.3 * RNG.normal(size=N)
+    options = {"values": values, "n": N, "budget": N}
+    like = cs.evaluate(**options, target="rows like these").complete()
+    assert like.standard_error == pytest.approx(values.std() / np.sqrt(N), rel=0.01)
+    by_unit = cs.evaluate(**options, target="rows like these", units=document).complete()
+    totals = np.bincount(document, values - values.mean())
+    assert by_unit.standard_error == pytest.approx(np.sqrt((totals**2).sum()) / N, rel=0.01)
+    part = cs.evaluate(values=values, n=N, budget=900, target="rows like these", units=document).complete()
+    assert part.standard_error == pytest.approx(by_unit.standard_error, rel=0.25)
+
+
+def test_repeated_answers_keep_their_noise_when_all_rows_are_asked():
+    answers = LOSS[:, None] + RNG.normal(size=(N, 4))
+    found = cs.evaluate(values=answers, n=N, repeats=4, budget=N).complete()
+    assert found.value == pytest.approx(answers.mean())
+    assert found.standard_error == pytest.approx(0.5 / np.sqrt(N), rel=0.05)
+
+
+def test_what_metrics_refuse():
+    with pytest.raises(cs.InputError, match="accuracy needs predictions"):
+        cs.evaluate(values=LOSS, n=N, metric="accuracy", budget=5)
+    with pytest.raises(cs.InputError, match=r"needs to know the positive class.*F1\(positive"):
+        cs.evaluate(labels=LANGUAGE, predictions=LANGUAGE, metric="f1", budget=5)
+    with pytest.raises(cs.InputError, match="difference needs predictions of two models"):
+        cs.evaluate(labels=TRUTH, predictions=GUESS, metric="difference", budget=5)
+    with pytest.raises(cs.InputError, match="There is nothing to ask"):
+        cs.evaluate(labels=TRUTH, predictions={"A": GUESS, "B": GUESS}, metric="difference", budget=5)
+    with pytest.raises(cs.InputError, match="group_within needs groups"):
+        cs.evaluate(values=LOSS, n=N, group_within=0.1)
+    with pytest.raises(cs.InputError, match="units count only with"):
+        cs.evaluate(values=LOSS, n=N, budget=9, units=LANGUAGE)
+    with pytest.raises(cs.InputError, match="'these rows' or 'rows like these'"):
+        cs.evaluate(values=LOSS, n=N, budget=9, target="all")
