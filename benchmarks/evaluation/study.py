@@ -1,22 +1,26 @@
-"""Runs of all methods on all populations at the same number of answers, kept so that a study can be continued."""
+"""Runs of all methods on all populations at the same number of answers, kept so that a study can be continued.
+
+Every population has a file in `benchmarks/results/evaluation/`: what the report needs to know of it, and one line per
+seed (estimate, low, high) for each method and number of answers.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import coresift as cs
 from benchmarks.evaluation.peers import Peer, peers
-from benchmarks.evaluation.populations import Population, names, population
-from benchmarks.features import cache_folder
+from benchmarks.evaluation.populations import Population, population
 
 Floats = NDArray[np.float64]
-OURS = "coresift"
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "evaluation"
+OURS, OURS_UNIFORM = "coresift", "coresift, uniform rows"
 BUDGETS = (300, 1_000)
 SEEDS = 1_000
 # So many seeds are run before they are kept and the next case has its turn.
@@ -25,22 +29,60 @@ CHUNK = 100
 VERSION = 1
 
 
+@dataclass(frozen=True)
+class Runs:
+    """All runs on one population, by number of answers and method; one line per seed."""
+
+    name: str
+    role: str
+    rows: int
+    truth: float
+    digest: str
+    lines: dict[tuple[int, str], Floats]
+
+    @classmethod
+    def of(cls, given: Population) -> Runs:
+        """The runs that are kept of this population; none if its answers have changed since."""
+        digest = hashlib.sha256(given.values.tobytes()).hexdigest()[:16]
+        path = path_of(given.name)
+        kept = read(path) if path.exists() else None
+        if kept is not None and kept.digest == digest:
+            return kept
+        return cls(given.name, given.role, given.values.size, given.truth, digest, {})
+
+    def write(self) -> None:
+        """Keep the runs in the repository, as single-precision numbers."""
+        path = path_of(self.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_suffix(".part.npz")
+        facts = {"name": self.name, "role": self.role, "digest": self.digest}
+        known = {"rows": np.array(self.rows), "truth": np.array(self.truth)}
+        known |= {key: np.array(text) for key, text in facts.items()}
+        runs = {_label(budget, method): kept.astype(np.float32) for (budget, method), kept in self.lines.items()}
+        np.savez_compressed(aside, allow_pickle=False, **known, **runs)
+        aside.replace(path)
+
+
 def ours(given: Population, budget: int, seeds: Iterable[int]) -> Floats:
     """The library's own evaluation, as a user would call it."""
-    found = []
-    for seed in seeds:
-        metric = "rate" if given.binary else "mean"
-        result = cs.evaluate(
-            values=given.values, signals=given.signals, budget=budget, metric=metric, seed=seed
-        ).complete()
-        assert result.asked <= budget
-        found.append((result.value, result.low, result.high))
-    return np.array(found)
+    return np.array([_evaluated(given, budget, seed, signals=given.signals) for seed in seeds])
+
+
+def ours_uniform(given: Population, budget: int, seeds: Iterable[int]) -> Floats:
+    """The same without anything known of the rows, which are then equally likely: the same interval's plain width."""
+    return np.array([_evaluated(given, budget, seed, n=given.values.size) for seed in seeds])
+
+
+def _evaluated(given: Population, budget: int, seed: int, **known: object) -> tuple[float, float, float]:
+    metric = "rate" if given.binary else "mean"
+    result = cs.evaluate(values=given.values, budget=budget, metric=metric, seed=seed, **known).complete()
+    assert result.asked <= budget
+    return result.value, result.low, result.high
 
 
 def methods() -> dict[str, Peer]:
     """All methods by name, ours first."""
-    return {OURS: ours, **peers()}
+    return {OURS: ours, OURS_UNIFORM: ours_uniform, **peers()}
 
 
 def run(seeds: int, some: list[str], which: list[str]) -> Iterator[str]:
@@ -48,40 +90,40 @@ def run(seeds: int, some: list[str], which: list[str]) -> Iterator[str]:
     known = methods()
     for end in range(CHUNK, seeds + CHUNK, CHUNK):
         for name in some:
-            for budget in budgets(population(name)):
+            given = population(name)
+            for budget in budgets(given):
                 for method in which:
-                    if extend(path_of(name, budget, method), min(end, seeds), _call(known[method], name, budget)):
+                    if extend(given, budget, method, known[method], min(end, seeds)):
                         yield f"{name} {budget} {method}: {min(end, seeds)} seeds"
 
 
-def extend(path: Path, seeds: int, call: Callable[[range], Floats]) -> bool:
-    """Add runs to a file until it has one line per seed; returns whether any were missing."""
-    done = read(path)
+def extend(given: Population, budget: int, method: str, call: Peer, seeds: int) -> bool:
+    """Run a method until it has one line per seed; returns whether any were missing."""
+    kept = Runs.of(given)
+    done = kept.lines.get((budget, method), np.zeros((0, 3)))
     if len(done) >= seeds:
         return False
-    more = call(range(len(done), seeds))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".part.npy")
-    np.save(aside, np.concatenate([done, more]) if len(done) else more, allow_pickle=False)
-    aside.replace(path)
+    more = np.concatenate([done, call(given, budget, range(len(done), seeds))])
+    replace(kept, lines=kept.lines | {(budget, method): more}).write()
     return True
 
 
-def read(path: Path) -> Floats:
-    """Read the runs so far, one line per seed."""
-    return np.load(path, allow_pickle=False) if path.exists() else np.zeros((0, 3))
+def read(path: Path) -> Runs:
+    """Read the runs of one population."""
+    with np.load(path, allow_pickle=False) as file:
+        facts = {key: str(file[key]) for key in ("name", "role", "digest")}
+        found = {}
+        for label in file.files:
+            budget, _, method = label.partition("/")
+            name, _, version = method.partition(" v")
+            if method and (not version or int(version) == VERSION):
+                found[int(budget), name] = file[label].astype(np.float64)
+        return Runs(**facts, rows=int(file["rows"]), truth=float(file["truth"]), lines=found)
 
 
-def path_of(name: str, budget: int, method: str) -> Path:
-    """Where one method's runs on one population are kept; a population that changed is another one."""
-    print_of = hashlib.sha256(population(name).values.tobytes()).hexdigest()[:8]
-    version = f"-{VERSION}" if method == OURS else ""
-    return runs_folder() / "means" / f"{name}-{print_of}-{budget}-{method}{version}.npy".replace(" ", "_")
-
-
-def runs_folder() -> Path:
-    """Where single runs are kept: never in the repository."""
-    return cache_folder() / "evaluation" / "runs"
+def path_of(name: str) -> Path:
+    """Where the runs on a population are kept."""
+    return RESULTS / f"runs-{name.replace(' ', '-')}.npz"
 
 
 def budgets(given: Population) -> list[int]:
@@ -89,41 +131,5 @@ def budgets(given: Population) -> list[int]:
     return [budget for budget in BUDGETS if budget <= given.values.size / 2]
 
 
-def summary() -> list[dict[str, Any]]:
-    """All measures of all cases that every method has runs of."""
-    found = []
-    for name in names():
-        given = population(name)
-        for budget in budgets(given):
-            runs = {method: read(path_of(name, budget, method)) for method in methods()}
-            least = min(map(len, runs.values()))
-            if least:
-                found.append(_case(given, budget, {method: kept[:least] for method, kept in runs.items()}))
-    return found
-
-
-def _case(given: Population, budget: int, runs: dict[str, Floats]) -> dict[str, Any]:
-    case = {"population": given.name, "role": given.role, "rows": given.values.size, "answers": budget}
-    case |= {"truth": given.truth, "seeds": len(next(iter(runs.values()))), "methods": {}}
-    flat = measures(runs["uniform"], given.truth)
-    for method, kept in runs.items():
-        own = measures(kept, given.truth)
-        own["effective_sample_size"] = (flat["rmse"] / own["rmse"]) ** 2
-        own["width_over_uniform"] = own["width"] / flat["width"]
-        case["methods"][method] = own
-    return case
-
-
-def measures(runs: Floats, truth: float) -> dict[str, float]:
-    """RMSE, mean width and coverage."""
-    value, low, high = runs.T
-    return {
-        "rmse": float(np.sqrt(np.mean((value - truth) ** 2))),
-        "bias": float(np.mean(value) - truth),
-        "width": float(np.mean(high - low)),
-        "coverage": float(np.mean((low <= truth) & (truth <= high))),
-    }
-
-
-def _call(method: Peer, name: str, budget: int) -> Callable[[range], Floats]:
-    return lambda seeds: method(population(name), budget, seeds)
+def _label(budget: int, method: str) -> str:
+    return f"{budget}/{method}" + (f" v{VERSION}" if method in (OURS, OURS_UNIFORM) else "")

@@ -1,0 +1,146 @@
+"""The evaluation benchmark's figures as tables and a plot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.evaluation.study import OURS, OURS_UNIFORM, RESULTS, Runs, methods, read
+
+Facts = dict[str, Any]
+Floats = NDArray[np.float64]
+# A coverage that holds.
+LEAST, MOST = 0.93, 0.97
+WIDEST = 1.05
+
+
+def write_report(folder: Path) -> str:
+    """Write `evaluation.md`, `.json` and `.svg` from the runs that are kept."""
+    found = cases()
+    text = f"# How few answers tell a model's accuracy?\n\n{ABOUT}\n"
+    for role, title in (("reported", "Populations that nothing was tuned on"), ("tuning", "Tuning populations")):
+        some = [case for case in found if case["role"] == role]
+        if some:
+            text += f"## {title}\n\n{verdict(some)}\n\n" + "".join(map(table, some))
+    text += "![error and width by method](evaluation.svg)\n"
+    (folder / "evaluation.md").write_text(text)
+    (folder / "evaluation.json").write_text(json.dumps({"cases": found}, indent=1) + "\n")
+    plot(found, folder / "evaluation.svg")
+    return verdict([case for case in found if case["role"] == "reported"])
+
+
+ABOUT = """Every method gets the same number of answers on the same population (active inference and glide's active
+sampler get it on average), and the truth is known. RMSE and width are in points (hundredths); coverage is that of 95 %
+intervals; the effective sample size (ESS) is relative to uniform rows: how many times as many uniform rows would have
+had the same RMSE. *Coresift, uniform rows* is our interval without anything known of the rows. The best RMSE among
+intervals that cover the truth in 93–97 % of the runs is bold. `python -m benchmarks.evaluation` runs what is missing
+and writes this page; single runs are in `evaluation/`.
+"""
+
+
+def cases() -> list[Facts]:
+    """All measures of all cases that uniform rows and at least one other method have runs of."""
+    found = []
+    for path in sorted(RESULTS.glob("runs-*.npz")):
+        runs = read(path)
+        for budget in sorted({budget for budget, _ in runs.lines}):
+            kept = {name: runs.lines[budget, name] for name in methods() if (budget, name) in runs.lines}
+            if "uniform" in kept and len(kept) > 1:
+                found.append(_case(runs, budget, kept))
+    return found
+
+
+def _case(runs: Runs, budget: int, kept: dict[str, Floats]) -> Facts:
+    case: Facts = {"population": runs.name, "role": runs.role, "rows": runs.rows, "answers": budget}
+    case |= {"truth": runs.truth, "methods": {}}
+    flat = measures(kept["uniform"], runs.truth)
+    for method, lines in kept.items():
+        own: Facts = measures(lines, runs.truth)
+        own["effective_sample_size"] = (flat["rmse"] / own["rmse"]) ** 2
+        case["methods"][method] = own
+    return case
+
+
+def measures(lines: Floats, truth: float) -> dict[str, float]:
+    """RMSE, bias, mean width, coverage, and the number of seeds."""
+    value, low, high = lines.T
+    return {
+        "seeds": len(lines),
+        "rmse": float(np.sqrt(np.mean((value - truth) ** 2))),
+        "bias": float(np.mean(value) - truth),
+        "width": float(np.mean(high - low)),
+        "coverage": float(np.mean((low <= truth) & (truth <= high))),
+    }
+
+
+def best(case: Facts) -> str | None:
+    """The method of the smallest RMSE among those whose coverage holds."""
+    holding = {name: own for name, own in case["methods"].items() if LEAST <= own["coverage"] <= MOST}
+    return min(holding, key=lambda name: holding[name]["rmse"]) if holding else None
+
+
+def verdict(some: list[Facts]) -> str:
+    """In how many cases ours is best, and its largest width over that on uniform rows."""
+    own = [case for case in some if OURS in case["methods"]]
+    if not own:
+        return "No runs of ours yet."
+    won = [case for case in own if best(case) == OURS]
+    text = f"Ours has the smallest RMSE with a coverage of .93–.97 in {len(won)} of {len(own)} cases"
+    lost = [f"{case['population']} at {case['answers']:,} ({best(case)})" for case in own if best(case) != OURS]
+    text += f" (not in: {'; '.join(lost)})." if lost else "."
+    plain = [case for case in own if OURS_UNIFORM in case["methods"]]
+    if plain:
+        ratios = {_title(case): _wider(case) for case in plain}
+        worst = max(ratios, key=lambda name: ratios[name])
+        text += f" Its width is at most {ratios[worst]:.3f} times that of the same interval on uniform rows ({worst})."
+    return text
+
+
+def _wider(case: Facts) -> float:
+    return float(case["methods"][OURS]["width"] / case["methods"][OURS_UNIFORM]["width"])
+
+
+def _title(case: Facts) -> str:
+    return f"{case['population']}, {case['answers']:,} of {case['rows']:,}"
+
+
+def table(case: Facts) -> str:
+    """One case as a table."""
+    winner = best(case)
+    lines = ["| method | RMSE | width | coverage | ESS | seeds |", "|---|---|---|---|---|---|"]
+    for name, own in case["methods"].items():
+        error = f"{100 * own['rmse']:.3f}"
+        error = f"**{error}**" if name == winner else error
+        lines.append(
+            f"| {name} | {error} | {100 * own['width']:.2f} | {own['coverage']:.3f} "
+            f"| {own['effective_sample_size']:.2f} | {own['seeds']:,} |"
+        )
+    return f"### {_title(case)} (truth {case['truth']:.4f})\n\n" + "\n".join(lines) + "\n\n"
+
+
+def plot(found: list[Facts], path: Path) -> None:
+    """RMSE over that of uniform rows, one line of dots per case."""
+    import matplotlib  # noqa: PLC0415
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "coresift"  # the same figures give the same file
+    from matplotlib import pyplot  # noqa: PLC0415
+
+    names = [name for name in methods() if name not in ("uniform", OURS_UNIFORM)]
+    figure, panel = pyplot.subplots(figsize=(8, 1.2 + 0.28 * len(found)), layout="constrained")
+    for number, name in enumerate(names):
+        at = [place for place, case in enumerate(found) if name in case["methods"]]
+        over = [found[place]["methods"][name]["rmse"] / found[place]["methods"]["uniform"]["rmse"] for place in at]
+        front = {"s": 60, "color": "tab:blue", "zorder": 3} if name == OURS else {"s": 25, "color": f"C{number}"}
+        panel.scatter(over, at, label=name, **front)
+    panel.axvline(1.0, color="0.5", linewidth=0.8)
+    panel.set_yticks(range(len(found)), [f"{case['population']}, {case['answers']:,}" for case in found])
+    panel.set_ylim(len(found) - 0.5, -0.5)
+    panel.set_xlabel("RMSE over that of uniform rows")
+    panel.grid(alpha=0.25)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.savefig(path, metadata={"Date": None})
