@@ -148,14 +148,25 @@ class Rows(ABC):
 
         return standardized(self)
 
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """The names of the dimensions where each is a column of a table; None where one column has the whole vector.
+
+        >>> from coresift.rows import open_rows
+        >>> open_rows({"cents": [1, 900], "share": [0.2, 0.1]}).features
+        ('cents', 'share')
+        """
+        return self.columns if self.columns is not None and len(self.columns) == self.d else None
+
     def scale_hint(self) -> str | None:
         """Return a sentence if the columns of a table are on very different scales, as seen in up to 1,024 rows.
 
         >>> from coresift.rows import open_rows
         >>> open_rows({"cents": [1, 900, 500], "share": [0.2, 0.1, 0.2]}).scale_hint()[:60]
-        "The values of column 'cents' vary 7,807 times as much as tho"
+        "The values of column 'cents' vary 7,801 times as much as tho"
         """
-        if self.columns is None or len(self.columns) != self.d or self.d < 2:
+        names = self.features
+        if names is None or self.d < 2:
             return None
         with np.errstate(all="ignore"):  # what cannot be used is told elsewhere
             spread = self._spread_rows().std(axis=0, dtype=np.float64)
@@ -167,8 +178,8 @@ class Rows(ABC):
         if ratio <= UNEVEN or not np.isfinite(ratio):
             return None
         return (
-            f"The values of column {self.columns[most]!r} vary {ratio:,.0f} times as much as those of "
-            f"{self.columns[least]!r}, so distances are almost its alone; "
+            f"The values of column {names[most]!r} vary {ratio:,.0f} times as much as those of "
+            f"{names[least]!r}, so distances are almost its alone; "
             "open the rows with standardize=True to give both the same say."
         )
 
@@ -329,7 +340,7 @@ def refuse_bad_row(rows: Rows) -> NoReturn:
     if np.all(np.isfinite(values)):
         raise InputError(f"rows must have a length of at most {LONGEST:g}; row {row} is longer.")
     position = int(np.flatnonzero(~np.isfinite(values))[0])
-    names = rows.columns
-    where = f"at position {position}" if names is None or len(names) != rows.d else f"in column {names[position]!r}"
+    names = rows.features
+    where = f"at position {position}" if names is None else f"in column {names[position]!r}"
     what = "NaN" if np.isnan(values[position]) else "a number that is infinite or too large for float32"
     raise InputError(f"rows must be finite numbers; row {row} has {what} {where}.")
