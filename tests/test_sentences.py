@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,7 +21,9 @@ def test_a_number_that_is_not_finite_is_told_with_its_column(standardize):
 
 
 def test_a_column_is_no_source_of_losses_and_the_sentence_says_what_is():
-    with pytest.raises(InputError, match=r"got 'loss', which is not a file; of a column, give the values, and rows wi"):
+    with pytest.raises(
+        InputError, match=r"'loss', which is not a file; if it is a column, give its values, and leave it out of"
+    ):
         cs.select(FRAME, "loss", 5)
     rows = cs.open_rows(FRAME, exclude_columns=["loss"])
     assert cs.select(rows, FRAME["loss"], 12).ledger.asked
@@ -50,3 +53,64 @@ def test_one_is_not_many():
 
 def test_recipes_are_what_users_need():
     assert cs.recipes.__all__ == ["by_distance", "by_proxy", "default", "mixture", "paper", "paper_training"]
+
+
+MISUSES = {
+    "select has no option bugdet; did you mean budget?": lambda: cs.select(FRAME, bugdet=5),
+    "open_rows has no option standardise; did you mean standardize?": lambda: cs.open_rows(FRAME, standardise=True),
+    "save has no option tabel; did you mean table?": lambda: cs.save(cs.cover(FRAME, 3), "x.csv", tabel=FRAME),
+    "save needs path.": lambda: cs.save(cs.cover(FRAME, 3)),
+    "load has no option pth; did you mean path?": lambda: cs.load(pth="x.csv"),
+    "Oracle has no option max_costs; did you mean max_cost?": lambda: cs.Oracle(len, max_costs=1.0),
+    "uniform has no option sed; did you mean seed?": lambda: cs.baselines.uniform(FRAME, 5, sed=1),
+    "estimate needs values.": lambda: cs.estimate(cs.select(FRAME, budget=5)),
+    "values must be 5 numbers, one per selected row; got 40, one for every row; give values[selection.ids].": lambda: (
+        cs.estimate(cs.select(FRAME, budget=5), FRAME["loss"])
+    ),
+    "exclude must be a list of row numbers; got an array of bool with shape (40,); "
+    "np.flatnonzero gives the row numbers of a mask.": lambda: cs.cover(FRAME, 3, exclude=FRAME["age"] > 0),
+}
+
+
+@pytest.mark.parametrize("sentence", MISUSES)
+def test_misuse_is_one_sentence(sentence):
+    with pytest.raises(InputError) as told:
+        MISUSES[sentence]()
+    assert str(told.value) == sentence
+
+
+def test_what_is_nearly_a_table_is_told_how_to_become_one():
+    with pytest.raises(InputError, match=r"got a LazyFrame; collect\(\) it first\."):
+        cs.select(pl.from_pandas(FRAME).lazy(), budget=5)
+    for series in (FRAME["age"], pl.Series([1.0, 2.0])):
+        with pytest.raises(InputError, match=r"got a Series, one column without others; use its to_frame\(\)\."):
+            cs.select(series, budget=5)
+
+
+def test_a_number_in_the_place_of_losses_is_the_budget():
+    with pytest.raises(InputError, match=r"got 5; the number of rows to select is budget=5\."):
+        cs.select(FRAME, 5)
+
+
+def test_a_column_as_the_labels_of_a_regression():
+    with pytest.raises(InputError, match=r"leave out b: cs\.open_rows\(table, target='loss'\)\."):
+        cs.regression.select(FRAME, "loss", 12)
+
+
+def test_a_misspelled_name_is_found_by_python_itself():
+    with pytest.raises(AttributeError, match="no attribute 'selct'") as told:
+        _ = cs.selct
+    assert (told.value.name, told.value.obj) == ("selct", cs)
+
+
+@pytest.mark.parametrize("other", [pd.DataFrame, pl.DataFrame, lambda columns: pd.DataFrame(columns).to_numpy()])
+def test_a_fit_finds_its_columns_by_their_names(other):
+    chosen = cs.regression.select(cs.open_rows(FRAME, target="loss"), budget=12)
+    fit = chosen.fit(ridge=0.1)
+    assert fit.columns == ("age", "height")
+    straight = fit.predict(FRAME[["age", "height"]].to_numpy())
+    names = ["age", "height"] if "lambda" in repr(other) else ["height", "loss", "age"]
+    np.testing.assert_allclose(fit.predict(other(dict(FRAME[names]))), straight, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(fit.predict(cs.open_rows(FRAME, target="loss")), straight, rtol=1e-6, atol=1e-7)
+    with pytest.raises(InputError, match="height"):
+        fit.predict(FRAME[["age"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -122,7 +123,7 @@ def __getattr__(name: str) -> Any:
         return value
     if not name.startswith("_") and find_spec(f"coresift.{name}") is not None:
         return import_module(f"coresift.{name}")
-    raise AttributeError(f"module 'coresift' has no attribute {name!r}")
+    raise AttributeError(f"module 'coresift' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

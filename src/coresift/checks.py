@@ -43,14 +43,20 @@ def refuse(argument: str, allowed: str, came: object) -> NoReturn:
 
 
 def named_options(function: Callable[P, T]) -> Callable[P, T]:
-    """Let a public function answer a misspelled option with one sentence that names the nearest right one."""
-    known = list(inspect.signature(function).parameters)
+    """Let a public function, or a class's `__init__`, say in one sentence which option is misspelled or missing."""
+    parameters = list(inspect.signature(function).parameters.values())
+    called = function.__qualname__.removesuffix(".__init__")
+    known = [part.name for part in parameters if part.name != "self"]
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         for name in kwargs:
             if name not in known:
-                unknown_option(function.__name__, name, known)
+                unknown_option(called, name, known)
+        required = [part.name for part in parameters[len(args) :] if part.default is part.empty]
+        missing = [name for name in required if name not in kwargs]
+        if missing:
+            raise InputError(f"{called} needs {' and '.join(missing)}.")
         return function(*args, **kwargs)
 
     return checked
@@ -108,7 +114,8 @@ def row_numbers(argument: str, value: Any, count: int) -> NDArray[np.int64]:
     if ids.size == 0:
         return np.zeros(0, np.int64)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
-        refuse(argument, "a list of row numbers", f"an array of {ids.dtype} with shape {ids.shape}")
+        mask = "; np.flatnonzero gives the row numbers of a mask" if ids.dtype == np.bool_ else ""
+        refuse(argument, "a list of row numbers", f"an array of {ids.dtype} with shape {ids.shape}{mask}")
     unique, first = np.unique(ids, return_index=True)
     if unique.size < ids.size:
         again = np.setdiff1d(np.arange(ids.size), first)[0]

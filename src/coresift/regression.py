@@ -10,8 +10,9 @@ from typing import Any, Unpack
 import numpy as np
 
 from coresift.checks import CoresiftWarning, InputError, positive, real_vector, refuse
-from coresift.engine import SINGLE_THREADED, Engine
-from coresift.leverage import leverage_scores, orthonormal
+from coresift.engine import Engine
+from coresift.fitting import Fit, least_squares
+from coresift.leverage import leverage_scores
 from coresift.notebook import card
 from coresift.oracle import LABEL, LossesLike, as_oracle
 from coresift.oracle.driving import Prepared
@@ -29,36 +30,6 @@ class RegressionOptions(Options, total=False):
     """What `cs.regression.select` takes besides A, b, budget and seed: the options of `select`, and an intercept."""
 
     intercept: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Fit(Value):
-    """A linear prediction ⟨a, x⟩ + c.
-
-    Attributes:
-        coefficients: x, one number per column.
-        intercept: c.
-        rank: The rank of the matrix that it was fitted to.
-
-    Examples:
-        >>> Fit(coefficients=np.array([2.0, 0.0]), intercept=1.0, rank=1).predict(np.array([[3.0, 5.0]]))
-        array([7.])
-    """
-
-    coefficients: Floats
-    intercept: float
-    rank: int
-
-    def __post_init__(self) -> None:
-        freeze(self, coefficients=np.float64)
-
-    def predict(self, A: Any) -> Floats:
-        """Return the prediction for every row of A."""
-        rows = np.asarray(A, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] != self.coefficients.size:
-            refuse("A", f"a matrix with {self.coefficients.size} columns", f"shape {rows.shape}")
-        predicted: Floats = rows @ self.coefficients + self.intercept
-        return predicted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,6 +79,7 @@ class RegressionSelection(Value):
         if not len(self.selection):
             raise InputError("A fit needs a selection with at least one row.")
         found = least_squares(self.features, self._labels(labels), weights, ridge, self.intercept)
+        found = replace(found, columns=self._columns())
         if found.rank < self.features.shape[1]:
             message = (
                 f"The {len(self.selection)} selected rows determine {found.rank} of {self.features.shape[1]} "
@@ -126,6 +98,10 @@ class RegressionSelection(Value):
         spread = float(weights @ (labels - np.average(labels, weights=weights)) ** 2)
         left = float(weights @ (fit.predict(self.features) - labels) ** 2)
         return 1 - left / spread if spread > 0 else float("nan")
+
+    def _columns(self) -> tuple[str, ...] | None:
+        used = self.selection.provenance.columns
+        return used if used is not None and len(used) == self.features.shape[1] else None
 
     def _labels(self, labels: Any) -> Floats:
         if labels is not None:
@@ -323,20 +299,3 @@ def _medoids(n: int, budget: Any, free: bool) -> int:
     if isinstance(budget, (int, np.integer)):
         most = min(most, int(budget) // (3 if free else 10))
     return max(1, most)
-
-
-def least_squares(features: Any, labels: Floats, weights: Any, ridge: float, intercept: bool) -> Fit:
-    """Return the x and c that minimize Σ w(⟨a,x⟩ + c − b)² + ridge·‖x‖²; c = 0 without an intercept."""
-    A, total = np.asarray(features, np.float64), float(np.sum(weights))
-    root = np.sqrt(weights)[:, np.newaxis]
-    with SINGLE_THREADED:
-        before = np.linalg.norm(root * A, axis=0)
-        middle = weights @ A / total if intercept else np.zeros(A.shape[1])
-        level = float(weights @ labels / total) if intercept else 0.0
-        A, wanted = root * (A - middle), root[:, 0] * (labels - level)
-        if ridge > 0:
-            A = np.concatenate([A, np.sqrt(ridge) * np.eye(A.shape[1])])
-            wanted = np.concatenate([wanted, np.zeros(A.shape[1])])
-        basis, transform = orthonormal(A, before)
-        found = transform @ (basis.T @ wanted)
-    return Fit(found, level - float(middle @ found), transform.shape[1])

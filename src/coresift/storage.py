@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from coresift.checks import InputError, refuse
+from coresift.checks import InputError, named_options, refuse
 from coresift.registry import restore
 from coresift.rows.taking import take
 from coresift.tables.npy import read_npz
@@ -48,6 +48,7 @@ KINDS: dict[str, type[Selection]] = {"cover": CoverSelection, "active learning":
 LABEL_TYPES = {bool: "bool", int: "int64", float: "double", str: "string"}
 
 
+@named_options
 def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) -> Path:
     """Write a selection to `.parquet`, `.csv` or `.jsonl`, or a clustering to `.npz`: the whole file or nothing.
 
@@ -92,6 +93,7 @@ def _rows_of(selection: Selection, table: Any) -> Any:
     return take(table, selection.ids, selection.n, selection.names, selection.provenance.id_column)
 
 
+@named_options
 def load(path: str | Path) -> Selection | Clustering:
     """Read what `save` wrote.
 

@@ -8,12 +8,14 @@ import numpy as np
 
 from coresift.baselines.making import Task, Watch, begin, by_block
 from coresift.baselines.probabilities import REASON, ask_probabilities
+from coresift.checks import named_options
 from coresift.engine import Engine, Workers
 from coresift.progress import stage
 from coresift.rows import Rows, RowsLike, refuse_bad_row
 from coresift.types import Floats, Ints, Ledger, Selection, Singles
 
 
+@named_options
 def badge(
     rows: RowsLike,
     budget: int,

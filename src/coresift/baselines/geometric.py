@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from coresift.baselines.making import Watch, begin, by_block, flag
+from coresift.checks import named_options
 from coresift.clustering import cluster
 from coresift.clustering.nearest import squared_distances
 from coresift.engine import Engine, Workers
@@ -19,6 +20,7 @@ AT_HAND = 1024
 TILE = 64
 
 
+@named_options
 def k_center(
     rows: RowsLike,
     budget: int,
@@ -78,6 +80,7 @@ def k_center(
     return task.choose(ids[np.array(chosen, np.int64)])
 
 
+@named_options
 def diversity(
     rows: RowsLike,
     budget: int,

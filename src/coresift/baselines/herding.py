@@ -9,7 +9,7 @@ import numpy as np
 
 from coresift.baselines.geometric import lengths_about, mean_of, squared_lengths
 from coresift.baselines.making import Watch, begin, by_block, flag
-from coresift.checks import positive, whole
+from coresift.checks import named_options, positive, whole
 from coresift.clustering.nearest import squared_distances
 from coresift.engine import Engine, Workers
 from coresift.progress import stage
@@ -21,6 +21,7 @@ TYPICAL_FROM = 1000
 TILE = 64
 
 
+@named_options
 def kernel_herding(
     rows: RowsLike,
     budget: int,

@@ -9,13 +9,14 @@ import numpy as np
 from coresift.baselines.lewis import lewis_weights
 from coresift.baselines.making import Task, Watch, begin
 from coresift.baselines.sketching import sketched_scores
-from coresift.checks import positive, refuse, whole
+from coresift.checks import named_options, positive, refuse, whole
 from coresift.engine import Engine
 from coresift.leverage import leverage_scores
 from coresift.rows import RowsLike, refuse_bad_row
 from coresift.types import Design, Floats, Selection, Singles
 
 
+@named_options
 def leverage(
     rows: RowsLike,
     budget: int,
@@ -56,6 +57,7 @@ def leverage(
     return _draw(task, scores, design)
 
 
+@named_options
 def leverage_sketched(
     rows: RowsLike,
     budget: int,
@@ -106,6 +108,7 @@ def leverage_sketched(
     return _draw(task, scores, design)
 
 
+@named_options
 def ridge_leverage(
     rows: RowsLike,
     budget: int,
@@ -151,6 +154,7 @@ def ridge_leverage(
     return _draw(task, scores, design)
 
 
+@named_options
 def lewis(
     rows: RowsLike,
     budget: int,

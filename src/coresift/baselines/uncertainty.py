@@ -9,11 +9,13 @@ import numpy as np
 
 from coresift.baselines.making import Task, Watch, begin
 from coresift.baselines.probabilities import REASON, ask_probabilities
+from coresift.checks import named_options
 from coresift.engine import Engine
 from coresift.rows import RowsLike
 from coresift.types import Floats, Ledger, Selection
 
 
+@named_options
 def margin(
     rows: RowsLike,
     budget: int,
@@ -55,6 +57,7 @@ def margin(
     return _least_sure(task, probabilities, batch, margin_of)
 
 
+@named_options
 def least_confidence(
     rows: RowsLike,
     budget: int,
@@ -94,6 +97,7 @@ def least_confidence(
     return _least_sure(task, probabilities, batch, confidence_of)
 
 
+@named_options
 def entropy(
     rows: RowsLike,
     budget: int,

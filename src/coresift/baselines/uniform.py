@@ -9,7 +9,16 @@ import numpy as np
 
 from coresift.baselines.duplicates import group_duplicates
 from coresift.baselines.making import Task, Watch, begin, flag
-from coresift.checks import CoresiftWarning, InputError, positive, real_vector, refuse, row_numbers, whole
+from coresift.checks import (
+    CoresiftWarning,
+    InputError,
+    named_options,
+    positive,
+    real_vector,
+    refuse,
+    row_numbers,
+    whole,
+)
 from coresift.clustering import cluster
 from coresift.engine import Engine
 from coresift.inclusion import deal
@@ -19,6 +28,7 @@ from coresift.types import Clustering, Floats, Ints, Selection
 BINS = 10
 
 
+@named_options
 def uniform(
     rows: RowsLike,
     budget: int,
@@ -54,6 +64,7 @@ def uniform(
     return task.draw(order, np.ones(order.size))
 
 
+@named_options
 def deduplicated(
     rows: RowsLike,
     budget: int,
@@ -112,6 +123,7 @@ def deduplicated(
     return task.weighted(ids[drawn], drawn.size / one_each.size / members[groups[drawn]])
 
 
+@named_options
 def cluster_stratified(
     rows: RowsLike,
     budget: int,
@@ -159,6 +171,7 @@ def cluster_stratified(
     return task.draw(order, sizes, clustering=clustering)
 
 
+@named_options
 def length_matched(
     rows: RowsLike,
     budget: int,

@@ -65,6 +65,9 @@ def estimate(
     if isinstance(values, Mapping):
         options: dict[str, Any] = {"groups": groups, "confidence": confidence, "method": method, "ends": ends}
         return {name: estimate(selection, vector, **options) for name, vector in values.items()}
+    if len(selection) < selection.n == np.size(values) and np.ndim(values) == 1:
+        came = f"{selection.n}, one for every row; give values[selection.ids]"
+        refuse("values", f"{len(selection)} numbers, one per selected row", came)
     vector = real_vector("values", values, len(selection))
     known = Values.of(vector, ends)
     if groups is None:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import ArrayLike
 
-from coresift.checks import InputError, positive, refuse, whole
+from coresift.checks import InputError, named_options, positive, refuse, whole
 from coresift.oracle.asking import MaxCostError, Meter, Pace
 from coresift.oracle.journal import Journal
 from coresift.oracle.questions import CLASS, LABEL, LOSS, Question
@@ -83,6 +83,7 @@ class Oracle:
         (2, 0.04, 2)
     """
 
+    @named_options
     def __init__(
         self,
         source: Source,

@@ -47,6 +47,12 @@ class Question:
             f"a callable of row numbers, an array of {self.plural}, or a .parquet, .csv or .jsonl file of {self.plural}"
         )
 
+    def of_column(self, name: object) -> str:
+        """Say how a column of the rows' own table answers it."""
+        if self.column == "label" and self.numeric:
+            return f"open the table with it and leave out b: cs.open_rows(table, target={str(name)!r})"
+        return "give its values, and leave it out of the rows: cs.open_rows(table, exclude_columns=[...])"
+
     def read(self, values: Any, ids: Ints) -> tuple[NDArray[Any], Bools]:
         """Return one answer per row, and which of them can be used.
 

@@ -20,7 +20,6 @@ from coresift.types import Ints
 
 __all__ = ["LOSS", "CallError", "Called", "Filed", "Listed", "Names", "Opening", "Reader", "source_of"]
 
-_COLUMN = "cs.open_rows(table, exclude_columns=[...])"
 Names: TypeAlias = Callable[[Ints], Sequence[Any] | None]
 
 
@@ -68,7 +67,7 @@ def source_of(source: Any, question: Question = LOSS) -> Opening:
         return Called(source)
     if isinstance(source, (str, Path)):
         if not Path(source).is_file():
-            hint = "" if Path(source).suffix else f"; of a column, give the values, and rows without it: {_COLUMN}"
+            hint = "" if Path(source).suffix else f"; if it is a column, {question.of_column(source)}"
             refuse(question.argument, question.allowed, f"{str(source)!r}, which is not a file{hint}")
         return Filed(Path(source))
     if unusable(source):
@@ -79,6 +78,8 @@ def source_of(source: Any, question: Question = LOSS) -> Opening:
         refuse(question.argument, question.allowed, type(source).__name__)
     if array.ndim != 1:
         came = f"{type(source).__name__} with shape {array.shape}" if array.ndim else repr(source)
+        if isinstance(source, int):
+            came += f"; the number of rows to select is budget={source}"
         refuse(question.argument, question.allowed, came)
     return Listed(array)
 

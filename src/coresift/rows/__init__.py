@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from coresift.checks import refuse
+from coresift.checks import named_options, refuse
 from coresift.rows.arrays import PlacedArray, rows_of_array, rows_of_arrays, rows_of_npy
 from coresift.rows.base import Block, Rows, Stretch, checksum, first_bad_row, refuse_bad_row
 from coresift.rows.checking import check_clustered
@@ -17,7 +17,7 @@ from coresift.rows.matrices import SparseRows, as_array, is_sparse
 from coresift.rows.tables import Choice, rows_of_table
 from coresift.tables.finding import SUFFIXES as TABLES
 from coresift.tables.finding import find_files
-from coresift.tables.opening import is_tabular, open_part, open_table
+from coresift.tables.opening import described, is_tabular, open_part, open_table
 from coresift.tables.places import Place, find_places, hide_secrets, is_uri
 from coresift.tables.table import Table
 
@@ -36,6 +36,7 @@ __all__ = [
 SUFFIXES = (".npy", *TABLES)
 
 
+@named_options
 def open_rows(
     source: RowsLike,
     *,
@@ -129,7 +130,7 @@ def _rows_of_matrix(source: Any) -> Rows:
     array = as_array(source)
     if array is None:
         allowed = "a 2-D array or tensor, lists of numbers, a table, a path or a list of paths"
-        refuse("rows", allowed, type(source).__name__)
+        refuse("rows", allowed, described(source))
     return rows_of_array(array)
 
 

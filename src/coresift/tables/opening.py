@@ -47,7 +47,7 @@ def open_table(
         return Table([open_part(path, texts, argument) for path in paths], argument, id_column)
     part = part_in_memory(source, argument)
     if part is None:
-        refuse(argument, ALLOWED, type(source).__name__)
+        refuse(argument, ALLOWED, described(source))
     return Table([part], argument, id_column)
 
 
@@ -59,6 +59,12 @@ def is_tabular(source: Any) -> bool:
     (True, True, False)
     """
     return isinstance(source, Table | dict) or hasattr(source, "__arrow_c_stream__") or _is_dataset(source)
+
+
+def described(source: Any) -> str:
+    """Return what an object is that cannot be opened, and what to do about it if that is known."""
+    name = type(source).__name__
+    return f"a {name}; collect() it first" if hasattr(source, "collect") else name
 
 
 def open_part(path: Path | Place, texts: Collection[str] | None, argument: str) -> Part:
@@ -82,6 +88,8 @@ def part_in_memory(source: Any, argument: str) -> Part | None:
         return DatasetPart(source)
     if not is_tabular(source):
         return None
+    if hasattr(source, "to_frame") and not hasattr(source, "columns"):
+        refuse(argument, ALLOWED, f"a {type(source).__name__}, one column without others; use its to_frame()")
     try:
         # With its index as a column and a note that says so; through the capsule the note would be lost.
         return MemoryPart(_from_pandas(source) if _is_pandas(source) else pa.table(source))

@@ -1,0 +1,79 @@
+"""A weighted least squares fit, and what it predicts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from coresift.checks import refuse
+from coresift.engine import SINGLE_THREADED
+from coresift.leverage import orthonormal
+from coresift.rows import Rows, RowsLike, open_rows
+from coresift.tables.opening import is_tabular
+from coresift.types import Floats, Value, freeze
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Value):
+    """A linear prediction ⟨a, x⟩ + c.
+
+    Attributes:
+        coefficients: x, one number per column.
+        intercept: c.
+        rank: The rank of the matrix that it was fitted to.
+        columns: The names of the columns, if they are columns of a table.
+
+    Examples:
+        >>> Fit(coefficients=np.array([2.0, 0.0]), intercept=1.0, rank=1).predict(np.array([[3.0, 5.0]]))
+        array([7.])
+    """
+
+    coefficients: Floats
+    intercept: float
+    rank: int
+    columns: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        freeze(self, coefficients=np.float64)
+
+    def predict(self, A: RowsLike) -> Floats:
+        """Return the prediction for every row of A.
+
+        Args:
+            A: Anything that `open_rows` takes. If the fit is of columns of a table and A is a table, they are found by
+                their names, whatever their order.
+
+        Returns:
+            One number per row.
+        """
+        rows = self._matrix(A)
+        if rows.ndim != 2 or rows.shape[1] != self.coefficients.size:
+            refuse("A", f"a matrix with {self.coefficients.size} columns", f"shape {rows.shape}")
+        predicted: Floats = rows @ self.coefficients + self.intercept
+        return predicted
+
+    def _matrix(self, A: Any) -> Floats:
+        if not isinstance(A, Rows | str | os.PathLike) and not is_tabular(A):
+            return np.asarray(A, dtype=np.float64)
+        rows = A if isinstance(A, Rows) else open_rows(A, columns=self.columns)
+        return rows.take(np.arange(rows.n)).astype(np.float64)
+
+
+def least_squares(features: Any, labels: Floats, weights: Any, ridge: float, intercept: bool) -> Fit:
+    """Return the x and c that minimize Σ w(⟨a,x⟩ + c − b)² + ridge·‖x‖²; c = 0 without an intercept."""
+    A, total = np.asarray(features, np.float64), float(np.sum(weights))
+    root = np.sqrt(weights)[:, np.newaxis]
+    with SINGLE_THREADED:
+        before = np.linalg.norm(root * A, axis=0)
+        middle = weights @ A / total if intercept else np.zeros(A.shape[1])
+        level = float(weights @ labels / total) if intercept else 0.0
+        A, wanted = root * (A - middle), root[:, 0] * (labels - level)
+        if ridge > 0:
+            A = np.concatenate([A, np.sqrt(ridge) * np.eye(A.shape[1])])
+            wanted = np.concatenate([wanted, np.zeros(A.shape[1])])
+        basis, transform = orthonormal(A, before)
+        found = transform @ (basis.T @ wanted)
+    return Fit(found, level - float(middle @ found), transform.shape[1])
