@@ -71,6 +71,8 @@ def faults(name, thing):
         returned = inspect.signature(thing).return_annotation
         if returned not in (None, "None") and "Returns:" not in parts and "Yields:" not in parts:
             yield "no Returns"
+        if re.match(r"Returns:\n    [A-Za-z][\w ,]*:\s", parts.get("Returns:", "")):
+            yield "what comes before the colon in Returns looks like a type"
 
 
 @pytest.mark.parametrize("name", sorted(public()))

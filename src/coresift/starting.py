@@ -48,7 +48,7 @@ def start(
         **options: The other options of that function, but for the losses or labels.
 
     Returns:
-        A run: `ask()` returns the rows to answer next, `tell(ids, answers)` takes answers, `result` is what the
+        A run. `ask()` returns the rows to answer next, `tell(ids, answers)` takes answers, `result` is what the
         function would have returned.
 
     Examples:

@@ -56,7 +56,7 @@ def kernel_herding(
         progress: Whether to show a progress bar.
 
     Returns:
-        The chosen rows, without weights: they count equally.
+        The chosen rows, without weights; they count equally.
 
     Examples:
         >>> kernel_herding(np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]]), 2, bandwidth=1.0).ids

@@ -204,7 +204,7 @@ def length_matched(
         progress: Whether to show a progress bar.
 
     Returns:
-        The drawn rows: with weights by default, without weights if `like` is given.
+        The drawn rows, with weights by default, without weights if `like` is given.
 
     Examples:
         >>> length_matched(np.zeros((6, 1)), 3, lengths=["a", "b", "cc", "dd", "eeeee", "fffff"]).ids.size

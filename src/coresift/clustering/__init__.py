@@ -70,7 +70,7 @@ def cluster(
         progress: Whether to show a progress bar.
 
     Returns:
-        The clustering: centers, labels and distances.
+        The clustering, with centers, labels and distances.
 
     Examples:
         >>> import numpy as np

@@ -129,7 +129,7 @@ def compare_methods(
         progress: Whether to show a progress bar.
 
     Returns:
-        The comparison: one line per budget and method.
+        The comparison, with one line per budget and method.
 
     Examples:
         >>> import numpy as np

@@ -101,7 +101,7 @@ def evaluate(
         arguments: What the command line can begin the run again with; kept in a new state file.
 
     Returns:
-        A run: `complete()` returns the `Evaluation`; or `ask()` for rows and `tell` their answers until `finished`.
+        A run. `complete()` returns the `Evaluation`; or `ask()` for rows and `tell` their answers until `finished`.
 
     Examples:
         >>> import numpy as np

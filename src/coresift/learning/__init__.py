@@ -77,7 +77,7 @@ def active_learning(
         arguments: What the command line can begin the run again with; kept in a new state file.
 
     Returns:
-        A run: `ask()` returns the rows to label next, `tell(ids, labels)` takes labels (None for "cannot tell"),
+        A run. `ask()` returns the rows to label next, `tell(ids, labels)` takes labels (None for "cannot tell"),
         `complete()` does all rounds with `labels`, `result` is the selection, `model` the head so far, and `audits` say
         how good it was on these rows.
 

@@ -105,7 +105,7 @@ def weighing(collate: Callable[[list[Any]], Any] | None = None) -> Callable[[lis
         collate: How a list of items without weights becomes a batch, by default torch's own way.
 
     Returns:
-        A function that returns the batch with its weights: a dict gets the key "weight", a tuple one more entry.
+        A function that returns the batch with its weights; a dict gets the key "weight", a tuple one more entry.
 
     Examples:
         >>> batch, weights = weighing()([(torch.tensor(3), torch.tensor(0.5)), (torch.tensor(4), torch.tensor(2.0))])
