@@ -101,7 +101,11 @@ def test_row_numbers():
         ([0.0, 1.0], "given must be a list of row numbers; got an array of float64 with shape (2,)."),
         ([[0], [1]], "given must be a list of row numbers; got an array of int64 with shape (2, 1)."),
         (3, "given must be a list of row numbers; got an array of int64 with shape ()."),
-        ([True, False], "given must be a list of row numbers; got an array of bool with shape (2,)."),
+        (
+            [True, False],
+            "given must be a list of row numbers; got an array of bool with shape (2,); "
+            "np.flatnonzero gives the row numbers of a mask.",
+        ),
         (["a"], "given must be a list of row numbers; got an array of <U1 with shape (1,)."),
     ],
 )
