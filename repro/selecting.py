@@ -134,11 +134,11 @@ METHODS = {
     "sensitivity": Method("sensitivity (λ = 0.1)", True, sensitivity),
     "diversity": Method("diversity", True, diversity),
     "ours": Method("coresift's default", True, default),
-    "random-deduplicated": Method("random, deduplicated", True, deduplicated),
-    "length-matched": Method("random, lengths as sensitivity's", True, length_matched),
     "sensitivity-lemma": Method(
         "sensitivity (Λ from the lemma)", True, lambda candidates, seed: sensitivity(candidates, seed, "estimate")
     ),
     "cover": Method("cover, by the center's loss", True, cover),
     "nearness": Method("nearest to other sentences of newstest2014", True, nearness),
+    "random-deduplicated": Method("random, deduplicated", True, deduplicated),
+    "length-matched": Method("random, lengths as sensitivity's", True, length_matched),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,17 @@ import coresift as cs
 from coresift.models import embed, text_loss
 from repro import flan_t5
 from repro.data import europarl, newstest
+from repro.finetuning import Kind, keep_memory, precision, train
 from repro.plans import FLAN, TINY, Ints, Plan, Table, taken
 from repro.results import Entry, Floats, Setting
 from repro.selecting import METHODS, Candidates, sensitivity
-from repro.t5 import batched, judge, load_model, make_tiny, train
+from repro.t5 import T5, counted, judge, load_model, make_tiny
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 WMT = ("wmt/wmt_t2t", "de-en")
-ROWS_KEPT_AT_ONCE = 500  # losses that a stopped run can lose
+LOSSES_AT_ONCE = 32
+ROWS_KEPT_AT_ONCE = 512  # losses that a stopped run can lose
 
 
 class Study:
@@ -32,19 +34,25 @@ class Study:
         from transformers.utils import logging  # noqa: PLC0415
 
         logging.disable_progress_bar()  # there is a bar of ours; a second one would tear it
+        keep_memory()
         self.setting, self.plan = setting, plan
-        self.work = setting.out / ".work" / plan.name
-        self.work.mkdir(parents=True, exist_ok=True)
+        self.work = setting.work(plan.name)
+        self.kept = KeptSelections(setting.out / f"selected-{plan.name}.npz")
         self._candidates: dict[str, Candidates] = {}
+
+    @property
+    def kind(self) -> Kind:
+        """How the model is given texts."""
+        return T5
 
     # -------------------------------------------------------------- the model
 
     @cached_property
     def base(self) -> str:
         """The model to fine-tune: a folder, or the name of one on the hub."""
-        folder = self.work / "base"
         if self.plan.model == FLAN:
-            return str(flan_t5.convert(self.setting.where, folder))
+            return str(flan_t5.convert(self.setting.where, self.setting.work("models") / FLAN))
+        folder = self.work / "base"
         if self.plan.model == TINY:
             if not folder.exists():
                 make_tiny(folder, distinct(*europarl(self.setting.where, self.plan.read)), self.plan.shape)
@@ -65,7 +73,7 @@ class Study:
         pairs = distinct(*europarl(self.setting.where, self.plan.read))
         order = np.random.default_rng(5).permutation(len(pairs["en"]))
         most = 2 * (self.plan.held + self.plan.pool) if self.plan.pool is not None else len(order)
-        whole = self.whole(taken(pairs, order[:most]))
+        whole = self.whole(taken(pairs, order[:most]), self.work / f"whole-{self.plan.tokens}.npy")
         held, pool = np.split(np.arange(len(whole["en"])), [self.plan.held])
         return taken(whole, pool[: self.plan.pool]), taken(whole, held)
 
@@ -91,13 +99,18 @@ class Study:
         """English sentences of the news that no model is judged on."""
         return self.news["en"][self.plan.held : self.plan.held + self.plan.domain]
 
-    def whole(self, table: Table) -> Table:
-        """Return the pairs that are not cut: both sides have at most as many tokens as the model is given."""
-        _, tokenizer = self.load()
-        sides = ([self.plan.prefix + text for text in table["en"]], table["de"])
-        sizes = [np.array([len(tokens) for tokens in tokenizer(side)["input_ids"]]) for side in sides]
+    def whole(self, table: Table, path: Path | None = None) -> Table:
+        """Return the pairs that are not cut: both sides have at most as many tokens as the model is given.
+
+        path: where to keep which they are.
+        """
+        if path is not None and path.exists():
+            return taken(table, np.load(path))
         most = self.plan.tokens if self.plan.model != TINY else np.inf  # its tokens are hardly more than letters
-        return taken(table, np.flatnonzero(np.maximum(*sizes) <= most))
+        ids = np.flatnonzero(counted(self.load()[1], table, self.plan).max(1) <= most)
+        if path is not None:
+            write_array(path, ids)
+        return taken(table, ids)
 
     # -------------------------------------------------------------- what methods look at
 
@@ -122,16 +135,28 @@ class Study:
         source = {"minilm": minilm, "own": lambda: self.base}.get(self.plan.encoders[encoder])
         model = source() if source is not None else self.plan.encoders[encoder]
         options = {"max_length": self.plan.tokens, "normalize": True}
-        if folder is None:
-            return embed(texts, model, **options)
-        return cs.open_rows(folder) if folder.exists() else embed(texts, model, folder, **options)
+        if folder is not None and folder.exists():
+            return cs.open_rows(folder)
+        with precision(self.plan):
+            return embed(texts, model, folder, **options)
 
     @cached_property
     def losses(self) -> KeptLosses:
         """The loss of pairs under the model before it is fine-tuned; each is computed once."""
         options = {"text": "en", "target": "de", "prefix": self.plan.prefix, "max_length": self.plan.tokens}
         count = len(self.pool["en"])
-        return KeptLosses(self.work / "losses.npy", count, lambda: text_loss(self.base, self.pool, **options))
+        return KeptLosses(self.work / "losses.npy", count, lambda: self.loss_of(options))
+
+    def loss_of(self, options: dict[str, Any]) -> Callable[[Ints], Floats]:
+        """Return the loss of rows of the pool under the model before it is fine-tuned, with these columns."""
+        model, tokenizer = self.load()
+        loss = text_loss(model, self.pool, tokenizer=tokenizer, batch=LOSSES_AT_ONCE, **options)
+
+        def compute(ids: Ints) -> Floats:
+            with precision(self.plan):
+                return loss(ids)
+
+        return compute
 
     # -------------------------------------------------------------- runs
 
@@ -142,20 +167,21 @@ class Study:
             return sensitivity(candidates, seed, holder)
         return METHODS[method].select(candidates, seed)
 
+    def selected(self, method: str, encoder: str, seed: int, holder: float | None = None) -> Ints:
+        """Return the pairs that a method selects, in the order of the pool; each selection is made once and kept."""
+        name = " | ".join([method if holder is None else f"λ = {holder:g}", encoder, str(seed)])
+        return self.kept(name, lambda: self.select(method, encoder, seed, holder))
+
     def one_run(self, method: str, encoder: str, seed: int, holder: float | None = None) -> Entry:
         """Select, fine-tune and judge."""
-        ids = None if method == "nothing" else self.select(method, encoder, seed, holder)
+        ids = None if method == "nothing" else self.selected(method, encoder, seed, holder)
         model, tokenizer = self.load()
         entry: Entry = {"model": self.plan.model}
         if ids is not None:
             table = taken(self.pool, ids)
-            self.fine_tune(model, tokenizer, table, seed)
+            train(model, tokenizer, table, self.kind, self.plan, seed, self.setting)
             entry["letters"] = float(np.mean([len(text) for text in table["en"]]))
         return entry | {name: self.judge(model, tokenizer, test) for name, test in self.tests.items()}
-
-    def fine_tune(self, model: Any, tokenizer: Any, table: Table, seed: int) -> None:
-        """Train on pairs."""
-        train(model, table, partial(batched, tokenizer, plan=self.plan), self.plan, seed, self.setting)
 
     def judge(self, model: Any, tokenizer: Any, table: Table) -> dict[str, float]:
         """Return next-token accuracy, loss and BLEU."""
@@ -177,11 +203,36 @@ class KeptLosses:
             some = missing[start : start + ROWS_KEPT_AT_ONCE]
             self._compute = self._compute or self._load()
             self._known[some] = self._compute(some)
-            aside = self._path.with_suffix(".part.npy")
-            np.save(aside, self._known)
-            aside.replace(self._path)
+            write_array(self._path, self._known)
         found: Floats = self._known[ids]
         return found
+
+
+class KeptSelections:
+    """Selected rows by name, in one small file: who has it needs no embeddings to fine-tune again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, name: str, select: Callable[[], Ints]) -> Ints:
+        """Return the rows of this name, sorted; if there are none, select and keep them."""
+        known: dict[str, Ints] = {}
+        if self._path.exists():
+            with np.load(self._path, allow_pickle=False) as file:
+                known = {one: file[one] for one in file.files}
+        if name not in known:
+            known[name] = np.diff(np.sort(select()), prepend=0).astype(np.int32)  # gaps pack better than numbers
+            aside = self._path.with_suffix(".part.npz")
+            np.savez_compressed(aside, **known)  # type: ignore[arg-type]
+            aside.replace(self._path)
+        return np.cumsum(known[name], dtype=np.int64)
+
+
+def write_array(path: Path, array: Any) -> None:
+    """Write an array, aside and then renamed."""
+    aside = path.with_suffix(".part.npy")
+    np.save(aside, array)
+    aside.replace(path)
 
 
 # ------------------------------------------------------------------ pairs

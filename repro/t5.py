@@ -1,21 +1,17 @@
-"""A T5: made, loaded, trained on pairs and judged."""
+"""A T5: made, loaded, given pairs, and judged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from coresift.progress import stage
-from repro.plans import Ints, Plan, Table, taken
-from repro.results import Setting
+from repro.finetuning import IGNORED, Batch, Kind, by_length, chunks, device, judge_tokens, precision
+from repro.plans import Ints, Plan, Table
 
-IGNORED = -100
-BATCHES_SORTED = 32  # so many batches' worth of pairs are sorted by length at a time
-JUDGED_AT_ONCE, TRANSLATED_AT_ONCE = 32, 75
+TRANSLATED_AT_ONCE = 75
 WORDS = 300  # of the tiny model's vocabulary
 
 
@@ -26,14 +22,20 @@ def load_model(name: str, dropout: float) -> tuple[Any, Any]:
 
     level = logging.get_verbosity()
     logging.set_verbosity_error()  # it warns that flan-t5's output layer is not its embedding, which is as it should be
-    model = AutoModelForSeq2SeqLM.from_pretrained(name, dropout_rate=dropout, use_safetensors=True)
+    options = {"attn_implementation": "eager", "use_safetensors": True}  # for short texts a fifth of the time of "sdpa"
+    model = AutoModelForSeq2SeqLM.from_pretrained(name, dropout_rate=dropout, **options)
     logging.set_verbosity(level)
+    fuse_activations(model)
     return model.to(device()), AutoTokenizer.from_pretrained(name)
 
 
-def device() -> str:
-    """Return where a model runs."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def fuse_activations(model: Any) -> None:
+    """Replace the activation, which transformers computes in eight steps, by torch's own of the same formula."""
+    from transformers.activations import NewGELUActivation  # noqa: PLC0415
+
+    for layer in list(model.modules()):
+        if isinstance(getattr(layer, "act", None), NewGELUActivation):
+            layer.act = torch.nn.GELU(approximate="tanh")
 
 
 def make_tiny(folder: Path, table: Table, shape: dict[str, int]) -> None:
@@ -68,48 +70,13 @@ def made_tokenizer(table: Table) -> Any:
 # ------------------------------------------------------------------ training and judging
 
 
-Batched = Callable[[Table], dict[str, Any]]
+def counted(tokenizer: Any, table: Table, plan: Plan) -> Ints:
+    """Return how many tokens both sides of every pair have."""
+    sides = ([plan.prefix + text for text in table["en"]], table["de"])
+    return np.array([[len(tokens) for tokens in tokenizer(side)["input_ids"]] for side in sides]).T
 
 
-def train(
-    model: Any, table: Table, batch_of: Batched, plan: Plan, seed: int, setting: Setting, *, side: str = "de"
-) -> None:
-    """Fine-tune on all pairs of a table, without weights; those whose `side` is of like length share batches."""
-    from transformers.optimization import Adafactor  # noqa: PLC0415
-
-    optimizer = Adafactor(model.parameters(), lr=plan.rate, scale_parameter=True, relative_step=False)
-    sizes = np.array([len(text) for text in table[side]])
-    model.train()
-    with stage(setting.progress, "fine-tuning", plan.epochs * len(table["en"])):
-        for epoch in range(plan.epochs):
-            rng = np.random.default_rng([seed, 3, epoch])
-            torch.manual_seed(int(rng.integers(2**62)))
-            for ids in batches_of_like_length(sizes, plan.batch, rng):
-                model.zero_grad()
-                model(**batch_of(taken(table, ids))).loss.backward()
-                optimizer.step()
-                setting.progress.advance(len(ids))
-    model.eval()
-
-
-def batches_of_like_length(sizes: Ints, batch: int, rng: np.random.Generator) -> list[Ints]:
-    """Return every pair once, in batches in a random order; random groups of pairs are sorted, to pad little.
-
-    Example:
-        >>> made = batches_of_like_length(np.array([5, 1, 1, 5]), 2, np.random.default_rng(0))
-        >>> sorted(sorted(ids.tolist()) for ids in made)
-        [[0, 3], [1, 2]]
-    """
-    order = rng.permutation(len(sizes))
-    batches: list[Ints] = []
-    for start in range(0, len(order), batch * BATCHES_SORTED):
-        group = order[start : start + batch * BATCHES_SORTED]
-        group = group[np.argsort(sizes[group], kind="stable")]
-        batches += [group[place : place + batch] for place in range(0, len(group), batch)]
-    return [batches[place] for place in rng.permutation(len(batches))]
-
-
-def batched(tokenizer: Any, table: Table, plan: Plan) -> dict[str, Any]:
+def batched(tokenizer: Any, table: Table, plan: Plan) -> Batch:
     """Return a padded batch with labels, whose padding does not count."""
     options = {"padding": True, "truncation": True, "max_length": plan.tokens, "return_tensors": "pt"}
     inputs = tokenizer([plan.prefix + text for text in table["en"]], **options)
@@ -119,44 +86,36 @@ def batched(tokenizer: Any, table: Table, plan: Plan) -> dict[str, Any]:
     return {name: values.to(device()) for name, values in batch.items()}
 
 
+def states_of(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return what the output layer is given at every position that has a label, and these labels."""
+    labels, mask = batch["labels"], batch["attention_mask"]
+    encoded = model.encoder(input_ids=batch["input_ids"], attention_mask=mask)[0]
+    before = model.prepare_decoder_input_ids_from_labels(labels)
+    options = {"encoder_hidden_states": encoded, "encoder_attention_mask": mask, "use_cache": False}
+    hidden = model.decoder(input_ids=before, **options)[0]
+    if model.config.scale_decoder_outputs:
+        hidden = hidden * model.model_dim**-0.5
+    return hidden[labels != IGNORED], labels[labels != IGNORED]
+
+
+T5 = Kind(counted, batched, states_of)
+
+
 def judge(model: Any, tokenizer: Any, table: Table, plan: Plan) -> dict[str, float]:
-    """Return next-token accuracy with the right tokens before it, the loss per token, and sacreBLEU."""
-    scores = Scores()
-    with torch.no_grad():
-        for some in chunks(by_length(table, "de"), JUDGED_AT_ONCE):
-            batch = batched(tokenizer, some, plan)
-            scores.add(model(**batch).logits, batch["labels"])
-    return {**scores.means(), "bleu": bleu(model, tokenizer, table, plan)}
-
-
-class Scores:
-    """How many tokens were predicted rightly, and their losses."""
-
-    def __init__(self) -> None:
-        self.right = self.total = 0
-        self.loss = 0.0
-
-    def add(self, logits: Any, labels: Any) -> None:
-        """Count a batch, without its padding."""
-        counts = labels != IGNORED
-        self.right += int((logits.argmax(2) == labels)[counts].sum())
-        self.loss += float(torch.nn.functional.cross_entropy(logits[counts], labels[counts], reduction="sum"))
-        self.total += int(counts.sum())
-
-    def means(self) -> dict[str, float]:
-        """Return the accuracy and the loss per token."""
-        return {"accuracy": self.right / self.total, "loss": self.loss / self.total}
+    """Return next-token accuracy, the loss per token, and sacreBLEU."""
+    return {**judge_tokens(model, tokenizer, table, T5, plan), "bleu": bleu(model, tokenizer, table, plan)}
 
 
 def bleu(model: Any, tokenizer: Any, table: Table, plan: Plan) -> float:
     """Return sacreBLEU of greedy translations of the first pairs."""
     from sacrebleu import corpus_bleu  # noqa: PLC0415
 
-    table = by_length({name: texts[: plan.translated] for name, texts in table.items()}, "en")
+    table = {name: texts[: plan.translated] for name, texts in table.items()}
+    table = by_length(table, counted(tokenizer, table, plan)[:, :1])
     found: list[str] = []
     for some in chunks(table, TRANSLATED_AT_ONCE):
         batch = batched(tokenizer, some, plan)
-        with torch.no_grad():
+        with torch.no_grad(), precision(plan):
             made = model.generate(
                 input_ids=batch["input_ids"],
                 attention_mask=batch["attention_mask"],
@@ -166,14 +125,3 @@ def bleu(model: Any, tokenizer: Any, table: Table, plan: Plan) -> float:
             )
         found += tokenizer.batch_decode(made, skip_special_tokens=True)
     return float(corpus_bleu([text.strip() for text in found], [table["de"]]).score)
-
-
-def by_length(table: Table, side: str) -> Table:
-    """Return the pairs from short to long, so that those of like length share a batch."""
-    return taken(table, np.argsort([len(text) for text in table[side]], kind="stable"))
-
-
-def chunks(table: Table, size: int) -> Iterator[Table]:
-    """Yield a table's pairs, so many at a time."""
-    for start in range(0, len(table["en"]), size):
-        yield {name: texts[start : start + size] for name, texts in table.items()}

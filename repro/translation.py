@@ -65,11 +65,11 @@ def fill(setting: Setting, plan: Plan, name: str) -> None:
 
 
 def wanted(plan: Plan, seeds: int) -> list[Key]:
-    """Return the runs of a study in their order: what needs no embedding first, then each seed in turn."""
-    first = next(iter(plan.encoders))
+    """Return the runs of a study in an order that is useful if stopped: all methods of a seed, then the next seed."""
+    first, *others = plan.encoders
     keys: list[Key] = [("nothing", first, 0)]
-    keys += [(name, first, seed) for seed in range(seeds) for name in METHODS if not METHODS[name].embeds]
-    for encoder in plan.encoders:
+    keys += [(name, first, seed) for seed in range(seeds) for name in METHODS]
+    for encoder in others:
         keys += [(name, encoder, seed) for seed in range(seeds) for name in METHODS if METHODS[name].embeds]
     return keys
 

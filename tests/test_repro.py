@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import hashlib
 import http.server
@@ -24,15 +25,27 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from repro import __main__ as command
-from repro import data, flan_t5, language_model, regression_causes, results, selecting, t5, translation_holder
+from repro import (
+    adafactor,
+    data,
+    finetuning,
+    flan_t5,
+    output_layer,
+    regression_causes,
+    results,
+    selecting,
+    t5,
+    translation_holder,
+)
+from repro.finetuning import batches_of_like_length
 from repro.images import METHODS, Split, Task
 from repro.language_model import QUICKER, LanguageStudy
 from repro.networks import BATCH, RATE, TINY, Images, conv_network, dense_network, orders, train, train_dense
 from repro.onnx_weights import dequantized, read_graph
 from repro.plans import QUICK
 from repro.results import RESULTS, Experiment, Journal, Line, Report, Setting, paired, write_readme, write_report
-from repro.seq2seq import KeptLosses, Study
-from repro.t5 import batches_of_like_length, load_model
+from repro.seq2seq import KeptLosses, KeptSelections, Study
+from repro.t5 import load_model
 
 torch.set_num_threads(1)
 
@@ -420,12 +433,77 @@ def test_the_real_model_translates_where_it_is_installed(tmp_path):
 
 
 def test_batches_hold_every_pair_once_and_pad_little():
-    sizes = np.random.default_rng(7).integers(1, 200, size=1_001)
+    rng = np.random.default_rng(7)
+    german = rng.integers(8, 45, size=2_001)
+    sizes = np.stack([np.clip(german + rng.normal(scale=4, size=german.size).astype(int), 8, 44), german], axis=1)
     batches = batches_of_like_length(sizes, 16, np.random.default_rng(8))
-    assert sorted(np.concatenate(batches)) == list(range(1_001))
-    assert sum(len(ids) == 16 for ids in batches) >= 1_001 // 16 - 1
-    padded = sum(sizes[ids].max() * len(ids) for ids in batches)
-    assert padded < 1.1 * sizes.sum()
+    assert sorted(np.concatenate(batches)) == list(range(2_001))
+    assert sum(len(ids) == 16 for ids in batches) == 2_001 // 16
+    padded = sum(sizes[ids].max(0).sum() * len(ids) for ids in batches)
+    assert padded < 1.06 * sizes.sum()
+
+
+def test_steps_are_those_of_the_usual_adafactor():
+    from transformers.optimization import Adafactor as Usual
+
+    torch.manual_seed(2)
+    shapes = [(7, 5), (600, 3), (4,)]
+    ours = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+    theirs = [torch.nn.Parameter(one.detach().clone()) for one in ours]
+    mine = adafactor.Adafactor(ours, 0.01)
+    usual = Usual(theirs, lr=0.01, scale_parameter=True, relative_step=False)
+    for size in (1.0, 30.0, 0.01, 1.0):  # a sudden large gradient is clipped
+        for one, other in zip(ours, theirs, strict=True):
+            one.grad = size * torch.randn(one.shape)
+            other.grad = one.grad.clone()
+        mine.step()
+        usual.step()
+        assert all(one.grad is None for one in ours)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_the_output_layer_has_the_gradients_of_autograd(tied):
+    torch.manual_seed(3)
+    words, labels = torch.randint(50, (70,)), torch.randint(50, (70,))
+
+    def gradients(compute):
+        torch.manual_seed(4)
+        embedding, layer = torch.nn.Embedding(50, 8), torch.nn.Linear(8, 50, bias=False)
+        if tied:
+            layer.weight = embedding.weight
+        loss = compute(layer, embedding(words).tanh())
+        return loss, embedding.weight.grad, layer.weight.grad
+
+    def usual(layer, hidden):
+        loss = torch.nn.functional.cross_entropy(layer(hidden), labels)
+        loss.backward()
+        return float(loss.detach())
+
+    loss, *expected = gradients(usual)
+    found, *slopes = gradients(lambda layer, hidden: output_layer.backward(layer, hidden, labels, torch.float32))
+    assert found == pytest.approx(loss, rel=1e-6)
+    torch.testing.assert_close(slopes, expected, rtol=1e-4, atol=1e-7)
+    rough, *slopes = gradients(lambda layer, hidden: output_layer.backward(layer, hidden, labels, torch.bfloat16))
+    assert rough == pytest.approx(loss, rel=0.01)
+    for one, other in zip(slopes, expected, strict=True):
+        assert torch.linalg.vector_norm(one - other) < 0.02 * torch.linalg.vector_norm(other)
+
+
+def test_a_fused_activation_is_the_same_function(gated):
+    from transformers.activations import NewGELUActivation
+
+    model, _ = gated
+    values = torch.linspace(-6, 6, 101)
+    layers = [layer for layer in model.modules() if isinstance(getattr(layer, "act", None), NewGELUActivation)]
+    assert layers
+    before = layers[0].act(values)
+    fused = copy.deepcopy(model)
+    t5.fuse_activations(fused)
+    layers = [layer for layer in fused.modules() if isinstance(getattr(layer, "act", None), torch.nn.GELU)]
+    torch.testing.assert_close(layers[0].act(values), before)
+    assert not any(isinstance(layer, NewGELUActivation) for layer in fused.modules())
 
 
 def test_sentences_in_turn_take_the_nearest_that_is_left():
@@ -456,13 +534,34 @@ def test_every_method_selects_so_many_pairs_and_the_same_again(study, method):
 def test_tokens_are_judged_as_the_model_judges_them(study):
     """One batch of each kind of model: our sums come to the loss that transformers gives."""
     language = LanguageStudy(study.setting, QUICKER, QUICK)
-    for some, batch_of, side in ((study, t5.batched, "de"), (language, language_model.batched, "en")):
-        table = t5.by_length({name: texts[:9] for name, texts in study.pool.items()}, side)
+    for some in (study, language):
+        table = {name: texts[:9] for name, texts in study.pool.items()}
         model, tokenizer = some.load()
-        expected = float(model(**batch_of(tokenizer, table, some.plan)).loss.detach())
-        found = some.judge(model, tokenizer, table)
+        exact = replace(some.plan, bfloat16=False)
+        expected = float(model(**some.kind.batch(tokenizer, table, exact)).loss.detach())
+        found = finetuning.judge_tokens(model, tokenizer, table, some.kind, exact)
         assert found["loss"] == pytest.approx(expected, rel=1e-5)
         assert 0 <= found["accuracy"] <= 1
+        assert some.judge(model, tokenizer, table)["loss"] == pytest.approx(expected, rel=1e-2)  # in bfloat16
+
+
+def test_a_pool_is_read_again_as_it_was(study):
+    again = Study(study.setting, QUICK)
+    assert again.pool == study.pool
+    study.whole(study.pool, study.work / "some.npy")
+    assert study.whole(study.pool, study.work / "some.npy") == study.whole(study.pool)
+
+
+def test_a_selection_is_made_once_and_kept_small(tmp_path):
+    rng = np.random.default_rng(12)
+    kept = KeptSelections(tmp_path / "selected.npz")
+    made = {name: rng.permutation(100_000)[:2_000] for name in ("one", "two")}
+    for name, ids in made.items():
+        np.testing.assert_array_equal(kept(name, lambda ids=ids: ids), np.sort(ids))
+    again = KeptSelections(tmp_path / "selected.npz")
+    for name, ids in made.items():
+        np.testing.assert_array_equal(again(name, lambda: pytest.fail("it was selected again")), np.sort(ids))
+    assert (tmp_path / "selected.npz").stat().st_size < 8_000
 
 
 def test_no_pair_is_both_selected_from_and_judged_on(study):
