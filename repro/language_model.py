@@ -70,7 +70,8 @@ class LanguageStudy(Study):
         """Return a fresh copy of the model to fine-tune, and its tokenizer."""
         from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
 
-        model = AutoModelForCausalLM.from_pretrained(self.base, use_safetensors=True)
+        options = {"attn_implementation": "eager", "use_safetensors": True}
+        model = AutoModelForCausalLM.from_pretrained(self.base, **options)
         return model.to(device()), AutoTokenizer.from_pretrained(self.base)
 
     @cached_property

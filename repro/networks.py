@@ -22,8 +22,15 @@ Ints = NDArray[np.int64]
 
 EPOCHS, BATCH, RATE, TINY = 10, 32, 1e-3, 1e-7
 HIDDEN, CLASSES = 128, 10
-CHANNELS, WIDTHS = (16, 32, 64), (128, 64)
 AT_ONCE = 128
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The layers of the network for colored images: channels of the convolutions, widths of the dense layers."""
+
+    channels: tuple[int, ...] = (16, 32, 64)
+    widths: tuple[int, ...] = (128, 64)
 
 
 @dataclass(frozen=True)
@@ -45,11 +52,23 @@ class Images:
         return len(self.pixels)
 
 
-def train(images: Images, sets: Sequence[Ints], seed: int, epochs: int = EPOCHS) -> list[nn.Module]:
-    """Return a network for each training set, all from the same start and with the same order of places."""
+def train(
+    images: Images,
+    sets: Sequence[Ints],
+    seed: int,
+    epochs: int = EPOCHS,
+    *,
+    shape: Shape | None = None,
+    mirrored: bool = False,
+) -> list[nn.Module]:
+    """Return a network for each training set, all from the same start and with the same order of places.
+
+    shape: the layers, for colored images.
+    mirrored: whether colored images are mirrored at random.
+    """
     if images.pixels.ndim == 2:
         return train_dense(images, sets, [seed] * len(sets), epochs)
-    return [train_alone(conv_network(seed), images, ids, seed, epochs) for ids in sets]
+    return [train_alone(conv_network(seed, shape), images, ids, seed, epochs, mirrored=mirrored) for ids in sets]
 
 
 def train_dense(images: Images, sets: Sequence[Ints], seeds: Sequence[int], epochs: int = EPOCHS) -> list[nn.Module]:
@@ -75,14 +94,21 @@ def train_dense(images: Images, sets: Sequence[Ints], seeds: Sequence[int], epoc
     return starts
 
 
-def train_alone(network: nn.Module, images: Images, ids: Ints, seed: int, epochs: int = EPOCHS) -> nn.Module:
+def train_alone(
+    network: nn.Module, images: Images, ids: Ints, seed: int, epochs: int = EPOCHS, *, mirrored: bool = False
+) -> nn.Module:
     """Train one network of any kind."""
     adam = torch.optim.Adam(network.parameters(), lr=RATE, eps=TINY, fused=True)
     rows = torch.from_numpy(ids)
+    coin = np.random.default_rng([seed, 4])
     for batch in orders(len(ids), seed, epochs):
         some = rows[torch.from_numpy(batch)]
+        pixels = images.pixels[some]
+        if mirrored:
+            turned = torch.from_numpy(coin.random(len(batch)) < 0.5)[:, None, None, None]
+            pixels = torch.where(turned, pixels.flip(3), pixels)
         adam.zero_grad()
-        cross_entropy(network(images.pixels[some]), images.classes[some]).backward()
+        cross_entropy(network(pixels), images.classes[some]).backward()
         adam.step()
     return network
 
@@ -102,11 +128,11 @@ def dense_network(inputs: int, seed: int) -> nn.Module:
 class ConvNetwork(nn.Module):
     """Three convolutions, halved after each, and three dense layers."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        sizes = (3, *CHANNELS)
+        sizes = (3, *shape.channels)
         self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(sizes))
-        widths = (CHANNELS[-1] * 4 * 4, *WIDTHS, CLASSES)
+        widths = (shape.channels[-1] * 4 * 4, *shape.widths, CLASSES)
         self.dense = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def forward(self, images: Any) -> Any:
@@ -120,9 +146,9 @@ class ConvNetwork(nn.Module):
         return self.dense[-1](values)
 
 
-def conv_network(seed: int) -> nn.Module:
+def conv_network(seed: int, shape: Shape | None = None) -> nn.Module:
     """Return the network for colored images."""
-    return begin(ConvNetwork(), seed).to(memory_format=torch.channels_last)
+    return begin(ConvNetwork(shape or Shape()), seed).to(memory_format=torch.channels_last)
 
 
 def begin(network: nn.Module, seed: int) -> nn.Module:

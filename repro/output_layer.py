@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
-ROWS_AT_ONCE = 32
+ROWS_AT_ONCE, JUDGED_AT_ONCE = 32, 128
 
 
 def backward(layer: torch.nn.Linear, hidden: torch.Tensor, labels: torch.Tensor, dtype: torch.dtype) -> float:
@@ -28,7 +28,7 @@ def backward(layer: torch.nn.Linear, hidden: torch.Tensor, labels: torch.Tensor,
     with torch.no_grad():
         weight, states = layer.weight.to(dtype), hidden.to(dtype)
         slopes = states @ weight.T
-        loss = sum(_to_slopes(some, words, len(labels)) for some, words in _parts(slopes, labels))
+        loss = sum(_to_slopes(some, words, len(labels)) for some, words in _parts(slopes, labels, ROWS_AT_ONCE))
         by_state, by_weight = (slopes @ weight).to(hidden.dtype), (slopes.T @ states).to(layer.weight.dtype)
     hidden.backward(by_state)
     layer.weight.grad = by_weight if layer.weight.grad is None else layer.weight.grad.add_(by_weight)
@@ -49,11 +49,11 @@ def _to_slopes(logits: torch.Tensor, labels: torch.Tensor, count: int) -> float:
 
 def judged(layer: torch.nn.Linear, hidden: torch.Tensor, labels: torch.Tensor) -> Iterator[tuple[int, float]]:
     """Yield how many labels have the largest logit, and the sum of the cross-entropies, of some rows at a time."""
-    for states, words in _parts(hidden, labels):
+    for states, words in _parts(hidden, labels, JUDGED_AT_ONCE):
         logits = layer(states)
         right = int((logits.argmax(1) == words).sum())
         yield right, float(torch.nn.functional.cross_entropy(logits, words, reduction="sum"))
 
 
-def _parts(values: torch.Tensor, labels: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    return zip(values.split(ROWS_AT_ONCE), labels.split(ROWS_AT_ONCE), strict=True)
+def _parts(values: torch.Tensor, labels: torch.Tensor, size: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    return zip(values.split(size), labels.split(size), strict=True)

@@ -11,7 +11,7 @@ import torch
 from repro.finetuning import IGNORED, Batch, Kind, by_length, chunks, device, judge_tokens, precision
 from repro.plans import Ints, Plan, Table
 
-TRANSLATED_AT_ONCE = 75
+TRANSLATED_AT_ONCE = 150
 WORDS = 300  # of the tiny model's vocabulary
 
 

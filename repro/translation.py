@@ -9,9 +9,9 @@ million parameters), on 2,000 of 100,000 Europarl pairs (2 %), seen once; MiniLM
 BERT and Sentence-T5; 5 seeds; judged on 500 held-out pairs and 500 of newstest2014. `translation-paper` is the paper's
 own configuration.
 
-Cost: 13 CPU minutes per fine-tuning (measured on a busy machine), of which there are 86, those that need no embedding
-first, then those with MiniLM; and about an hour of CPU time for each of the two embeddings. Every fine-tuning is kept,
-so it goes on where it was.
+There are 86 fine-tunings: all methods of a seed with MiniLM, seed by seed, then those with the model's own encoder.
+Every one is kept in `translation.jsonl`, and every selection in `selected-*.npz`, so it goes on where it was, and needs
+no embeddings where only fine-tunings are missing.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ def verdict(found: dict[Key, Entry], tests: list[str]) -> tuple[str, str, str]:
 
 NOTES = """Differences are to random, paired by seed, ± one standard error. Accuracy is that of the next token with the
 right ones before it; BLEU is sacreBLEU of greedy translations of the first 300 pairs of each set. Pairs with a side of
-more than 64 tokens are left out everywhere, so that no sentence is cut. flan-t5-small comes in eight-bit integers from
+more than 44 tokens are left out everywhere, so that no sentence is cut. Products are computed in bfloat16; weights,
+their updates and the logits that are judged are in float32. flan-t5-small comes in eight-bit integers from
 a package whose authors had trained it further, to write short titles: its German is weaker than the original's, which
 is the same for every method. "Nearest to other sentences of newstest2014" is the only method that knows what one of the
 tests is about."""

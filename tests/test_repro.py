@@ -30,6 +30,7 @@ from repro import (
     data,
     finetuning,
     flan_t5,
+    images_causes,
     output_layer,
     regression_causes,
     results,
@@ -40,7 +41,18 @@ from repro import (
 from repro.finetuning import batches_of_like_length
 from repro.images import METHODS, Split, Task
 from repro.language_model import QUICKER, LanguageStudy
-from repro.networks import BATCH, RATE, TINY, Images, conv_network, dense_network, orders, train, train_dense
+from repro.networks import (
+    BATCH,
+    RATE,
+    TINY,
+    Images,
+    conv_network,
+    dense_network,
+    orders,
+    train,
+    train_alone,
+    train_dense,
+)
 from repro.onnx_weights import dequantized, read_graph
 from repro.plans import QUICK
 from repro.results import RESULTS, Experiment, Journal, Line, Report, Setting, paired, write_readme, write_report
@@ -277,6 +289,45 @@ def test_algorithm_1_keeps_its_centers(digits):
     task = Task(digits, 100, 3)
     assert set(task.clustering.centers.tolist()) <= set(METHODS["loss"](task).tolist())
     assert task.clustering.k == 20
+
+
+def test_a_variant_without_changes_is_the_protocol(digits):
+    plain = images_causes.Variant("as the others", "digits", 100)
+    other = replace(plain, scored_by=150)
+    task, twin, taught = Task(digits, 100, 3), *(images_causes.VariantTask(digits, one, 3) for one in (plain, other))
+    for name in images_causes.COMPARED:
+        np.testing.assert_array_equal(METHODS[name](twin), METHODS[name](task))
+    assert set(METHODS["loss"](taught).tolist()) != set(METHODS["loss"](task).tolist())
+    np.testing.assert_array_equal(taught.begun, task.begun)
+    found = images_causes.one_run(digits, plain, 3)
+    assert set(found["accuracy"]) == set(images_causes.COMPARED)
+    table = images_causes.markdown({("fashion, seen 500", 3): found}, "fashion_mnist")
+    assert f"| 1 | {found['first']:.3f} | {found['accuracy']['uniform']:.4f} |" in table
+    assert images_causes.markdown({("fashion, seen 500", 3): found}, "cifar10") == ""
+
+
+def test_mirrored_images_are_the_same_or_turned():
+    pixels = torch.rand(8, 3, 8, 8)
+    seen = []
+
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 10)
+
+        def forward(self, images):
+            seen.append(images.detach())
+            return self.layer(images.mean((2, 3)))
+
+    images = Images(pixels, torch.zeros(8, dtype=torch.int64))
+    train_alone(Network(), images, np.arange(8), seed=5, epochs=40, mirrored=True)
+    turned = 0
+    for batch, order in zip(seen, orders(8, 5, 40), strict=True):
+        for image, place in zip(batch, order, strict=True):
+            as_it_is, mirrored = torch.equal(image, pixels[place]), torch.equal(image, pixels[place].flip(2))
+            assert as_it_is != mirrored
+            turned += mirrored
+    assert 100 < turned < 220  # of 320; a false alarm in ten billion
 
 
 # Weights from a package
