@@ -214,7 +214,7 @@ EXPERIMENT = Experiment(
     "Fine-tuning a T5 of 77 million parameters on selected translation pairs",
     "flan-t5-small, 2,000 of 100,000 Europarl pairs, one epoch in batches of 16, without dropout; MiniLM embeddings "
     "and those of the model's own encoder; five seeds. "
-    "Cost: 86 fine-tunings of 13 CPU minutes. The weights: "
+    "Cost: 86 fine-tunings of 5 CPU minutes. The weights: "
     "`pip install --no-deps traceforge-title-model==0.2.0`.",
     run,
     report,
