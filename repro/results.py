@@ -171,13 +171,13 @@ def paired(values: Floats, base: Floats) -> tuple[float, float]:
 
 
 def write_table(path: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
-    """Write a CSV file, aside and then renamed."""
+    """Write a CSV file, aside and then renamed; processors differ in the last digits of numbers, which are left out."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_suffix(".part")
     with aside.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(head)
-        writer.writerows(lines)
+        writer.writerows([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in line] for line in lines)
     aside.replace(path)
 
 
