@@ -240,7 +240,7 @@ def test_numbers_have_a_ridge_and_an_audit_of_their_squared_error():
 )
 def test_bad_arguments_are_refused(options, sentence):
     with pytest.raises(cs.InputError, match=sentence):
-        steps(np.random.default_rng(0).normal(size=(40, 2)), **{"budget": 100, **options})
+        steps(np.random.default_rng(0).normal(size=(40, 2)), **{"budget": 30, **options})
 
 
 def test_bad_answers_are_refused():

@@ -235,7 +235,8 @@ class TestCover:
 
     def test_the_budget_may_be_all_rows(self):
         assert cover(blobs(20), 20).ids.tolist() == list(range(20))
-        assert cover(blobs(20), 25, given=[0]).ids.tolist() == list(range(20))
+        with pytest.warns(cs.CoresiftWarning, match="only 20 rows to choose from: all of them come out"):
+            assert cover(blobs(20), 25, given=[0]).ids.tolist() == list(range(20))
 
     @pytest.mark.parametrize(
         ("importance", "sentence"),

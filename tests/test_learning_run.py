@@ -278,7 +278,7 @@ def test_what_cannot_be_told_is_one_sentence_each():
     assert str(error.value) == f"Row {ids[0]} has the answer 'a' already; with correct=True it gets 'b' instead."
     run.tell(ids[:1], ["b"], correct=True)
     assert run.labels == {int(ids[0]): "b"}
-    with pytest.raises(AnswerError, match=r"^The run has no result yet: 3 rows have to be answered first\.$"):
+    with pytest.raises(AnswerError, match=r"^The run has no result yet: 3 answers must come first\.$"):
         run.result  # noqa: B018
     with pytest.raises(cs.InputError, match="complete needs a callable of row numbers, an array of labels"):
         run.complete()

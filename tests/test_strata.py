@@ -513,7 +513,7 @@ def test_classes_from_a_column_of_the_rows(run):
 @pytest.mark.slow
 def test_bad_classes_on_the_command_line_are_one_sentence(run, tmp_path):
     assert run("select", "rows.parquet", "--budget", 60, "--strata", "absent") == (
-        "strata must be one label per row, or one of the columns 'id', 'embedding', 'kind'; got 'absent'."
+        "--strata must be one label per row, or one of the columns 'id', 'embedding', 'kind'; got 'absent'."
     )
     assert "no columns to choose from" in run("plan", "rows.npy", "--budget", 60, "--strata", "kind")
     assert run("plan", "rows.npy", "--budget", 60, "--strata", "none.csv") == "There is no file none.csv."

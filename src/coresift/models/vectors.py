@@ -32,7 +32,7 @@ class VectorLog:
         >>> log = VectorLog(path, "float16")
         >>> log.append(np.ones((2, 3), np.float16))
         >>> log.close()
-        >>> VectorLog(path, "float16").read().shape
+        >>> log.read().shape
         (2, 3)
     """
 
