@@ -74,5 +74,6 @@ def tour(points: Singles) -> Ints:
         for array in (centered, norms, left):
             array[here] = array[last]
         if last:
-            here = int((norms[:last] - 2 * (centered[:last] @ at)).argmin())
+            with np.errstate(invalid="ignore"):  # BLAS may raise the flag for lanes that it does not use
+                here = int((norms[:last] - 2 * (centered[:last] @ at)).argmin())
     return place
