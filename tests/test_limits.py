@@ -131,16 +131,10 @@ def coverage(rate, budget, where, draws, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["equal", "unequal", "lowest"])
-@pytest.mark.parametrize(("rate", "budget"), [(0.002, 200), (0.02, 1000)])
-def test_rates_are_covered(where, rate, budget):
-    """300 draws: at 95 %, fewer than 90.5 % has a probability of 1 in 2,000."""
-    assert coverage(rate, budget, where, 300, seed=[6, budget]) >= 0.905
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ["equal", "unequal", "lowest"])
-@pytest.mark.parametrize("rate", [0.001, 0.002, 0.005, 0.01, 0.02])
 @pytest.mark.parametrize("budget", [200, 600, 2000])
-def test_rare_events_are_covered(where, rate, budget):
-    """1,000 draws: below 93 % is 2.9 standard errors away from 95 %."""
-    assert coverage(rate, budget, where, 1000, seed=[7, budget, round(rate * 1000)]) >= 0.93
+def test_rare_events_are_covered(where, budget):
+    """300 draws per rate: at 95 %, fewer than 90.5 % has a probability of 1 in 2,000, and 93 % of 1,500 the same."""
+    rates = (0.001, 0.002, 0.005, 0.01, 0.02)
+    found = [coverage(rate, budget, where, 300, seed=[7, budget, round(rate * 1000)]) for rate in rates]
+    assert min(found) >= 0.905
+    assert np.mean(found) >= 0.93
