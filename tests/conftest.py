@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+# Several workers share the cores; threads of BLAS and OpenMP that wait for each other would spin in the others' way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 pytest.register_assert_rewrite("command_line")
 from command_line import Outcome  # noqa: E402 (its assertions are to be rewritten too)
 

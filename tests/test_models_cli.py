@@ -94,7 +94,7 @@ def test_embed_takes_its_options(run, corpus, folders):
         (("--text", "en", "--out", "no/rows"), "no folder no"),
         (("--text", "en", "--device", "abacus"), "device must be"),
         (("--text", "en", "--batch", "0"), "batch must be"),
-        (("--text", "en", "--id-column", "x"), "id_column must be"),
+        (("--text", "en", "--id-column", "x"), "--id-column must be"),
     ],
 )
 def test_what_embed_cannot_do_is_one_sentence(run, corpus, folders, words, said):
