@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nodes import MARK, Nodes
-from tables import without_columns
 
 import coresift as cs
 from coresift.baselines import METHODS
@@ -104,7 +103,7 @@ def expected(files, tmp_path_factory):
 @pytest.mark.parametrize("kind", ["npy", "parquet"])
 def test_rows_in_shards_give_the_same_bytes_as_threads(kind, files, engine, expected, many_blocks, tmp_path):
     picked = cs.select(files / kind, loss, 900, seed=4, engine=engine)
-    assert cs.save(without_columns(picked), tmp_path / "picked.parquet").read_bytes() == expected
+    assert cs.save(picked, tmp_path / "picked.parquet").read_bytes() == expected
 
 
 class Pause(Progress):
@@ -153,12 +152,12 @@ def test_nodes_that_are_killed_change_nothing_and_nobody_is_asked_twice(
                 pause.go_on.set()
             nodes.add()
             picked = running.result(timeout=300)
-        assert cs.save(without_columns(picked), tmp_path / "picked.parquet").read_bytes() == expected
+        assert cs.save(picked, tmp_path / "picked.parquet").read_bytes() == expected
         assert len(asked) == len(set(asked)) == picked.ledger.asked
     # A run that finds the last journal asks nobody.
     asked.clear()
     again = select("npy", tmp_path / "2.jsonl", Progress())
-    assert cs.save(without_columns(again), tmp_path / "picked.parquet").read_bytes() == expected
+    assert cs.save(again, tmp_path / "picked.parquet").read_bytes() == expected
     assert asked == []
 
 
