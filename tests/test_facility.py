@@ -10,7 +10,7 @@ import coresift as cs
 from coresift.covering import cover
 from coresift.engine import Alone, Local
 from coresift.facility import Groupings, Nearest, cover_rows
-from coresift.facility.groups import form_groups
+from coresift.facility.groups import _without_negligible, form_groups
 from coresift.facility.kernel import Computed, Stored, neighbor_distance
 from coresift.facility.pool import Pool
 from coresift.progress import Progress
@@ -95,6 +95,17 @@ def test_groups_lose_little_and_say_what_they_did(monkeypatch):
     assert close - random > 0.93 * (full - random)
     assert len(set(grouped.ids)) == 150
     assert "groups of neighbors, in 3 stages" in grouped.method
+
+
+def test_only_rows_that_matter_least_are_passed_over():
+    left = np.array([0.01, 0.02, 1.0, 1.0, 1.0, 0.03, 0.0], np.float32)
+    free, groups = np.ones(7, np.bool_), [np.array([0, 1, 2]), np.array([3, 4]), np.array([5, 6])]
+    kept = [group.tolist() for group in _without_negligible(groups, left, free, 2)]
+    assert kept == [[2], [3, 4]]  # 0.06 of 3.06 is below a twentieth
+    assert _without_negligible(groups, left, free, 4) is groups  # too few candidates would remain
+    alike = _without_negligible(groups, np.ones(7, np.float32), free, 1)
+    assert [group.tolist() for group in alike] == [[0, 1, 2], [3, 4], [5, 6]]
+    assert np.concatenate(_without_negligible(groups, np.zeros(7, np.float32), free, 1)).size == 7
 
 
 def test_groups_have_every_row_once_and_none_is_too_large(monkeypatch):

@@ -219,6 +219,12 @@ class _Pool:
             yield from self._in_order(((1, partial(function, item)) for item in items), progress)
 
     def _in_order(self, tasks: Iterable[tuple[int, Callable[[], T]]], progress: Progress) -> Iterator[T]:
+        if self._count == 1:  # handing over to a thread that is alone only costs time
+            for size, task in tasks:
+                result = task()
+                progress.advance(size)
+                yield result
+            return
         waiting: deque[tuple[int, Future[T]]] = deque()
         try:
             for size, task in tasks:

@@ -31,6 +31,9 @@ STAGES = 3
 LEARNED_FROM, FEWEST_LEARNED, STEPS = 32, 16_384, 5
 # A group may choose so many times its share of the rows, and a few more.
 SLACK, FEW = 3, 4
+# Rows that make up this part of what is left to cover, those that matter least, are passed over. Where a model is sure
+# of most rows, they are half of all.
+NEGLIGIBLE = 0.05
 
 
 class Groupings:
@@ -112,6 +115,7 @@ def _choose(
     scale = pool.importance.max()
     importance = (pool.importance / scale).astype(np.float32)
     left = importance * (1 - covered)
+    groups = _without_negligible(groups, left, free, SLACK * room)
     shares = np.array([left[group].sum(dtype=np.float64) for group in groups])
     limits = np.ceil(SLACK * room * shares / (shares.sum() or 1.0)).astype(np.int64) + FEW
 
@@ -132,3 +136,14 @@ def _choose(
     ids, added = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.argsort(-added, kind="stable")[:room]
     return ids[order], added[order] * scale
+
+
+def _without_negligible(groups: list[Ints], left: Singles, free: Bools, fewest: int) -> list[Ints]:
+    """Pass over rows that are covered well or matter little, as long as so many candidates remain."""
+    ascending = np.sort(left)
+    sums = np.cumsum(ascending, dtype=np.float64)
+    kept = left >= ascending[np.searchsorted(sums, NEGLIGIBLE * sums[-1])]  # rows that matter as much all stay
+    if np.count_nonzero(kept & free) < fewest:
+        return groups
+    parts = (group[kept[group]] for group in groups)
+    return [part for part in parts if part.size]

@@ -8,9 +8,38 @@ import numpy as np
 
 from coresift.audits import FEWEST
 from coresift.checks import InputError, refuse, share, whole
+from coresift.types import Floats
 
-# Which part of the labels that teach comes first, by coverage alone.
-FIRST = 0.2
+
+@dataclass(frozen=True)
+class Schedule:
+    """How rounds differ: what `benchmarks/active_learning_tuning.py` decided.
+
+    Attributes:
+        first: Which part of the labels that teach comes first, by coverage alone.
+        widest: The bandwidth's factor in the first round; see `facility.choose_rows`.
+        narrowest: The factor in the last round; between them it falls by the same amount per round.
+        power: To which power one minus the margin is importance.
+        floor: Every row keeps this much importance, however sure the model is.
+    """
+
+    first: float = 0.2
+    widest: float = 0.7
+    narrowest: float = 0.7
+    power: float = 1.0
+    floor: float = 0.01
+
+    def factor(self, number: int, rounds: int) -> float:
+        """Return the bandwidth's factor in a round."""
+        past = (number - 1) / max(rounds - 1, 1)
+        return self.widest + past * (self.narrowest - self.widest)
+
+    def importance(self, unsure: Floats) -> Floats:
+        """Return a row's importance, given how unsure the model is of it."""
+        return self.floor + (1 - self.floor) * unsure**self.power
+
+
+SCHEDULE = Schedule()
 
 
 @dataclass(frozen=True)
@@ -21,7 +50,9 @@ class Plan:
     audits: tuple[int, ...]
 
     @classmethod
-    def of(cls, budget: int, rounds: int, audit: float | int | None, available: int) -> Plan:
+    def of(
+        cls, budget: int, rounds: int, audit: float | int | None, available: int, first: float = SCHEDULE.first
+    ) -> Plan:
         """Share out the budget: audits of 50 rows at least, the last one at the end."""
         if available < 1:
             raise InputError("exclude and given leave no row to ask.")
@@ -29,9 +60,9 @@ class Plan:
         total = _audit_rows(audit, budget)
         teaching = budget - total
         rounds = min(rounds, teaching)
-        first = teaching if rounds == 1 else max(1, round(FIRST * teaching))
-        rest = np.diff(np.round(np.linspace(0, teaching - first, rounds)).astype(np.int64))
-        sizes = np.array([first, *rest.tolist()])
+        start = teaching if rounds == 1 else max(1, round(first * teaching))
+        rest = np.diff(np.round(np.linspace(0, teaching - start, rounds)).astype(np.int64))
+        sizes = np.array([start, *rest.tolist()])
         audits = np.zeros(rounds, np.int64)
         count = min(total // FEWEST, rounds) or int(total > 0)
         places = np.round(np.linspace(0, rounds - 1, count + 1)[1:]).astype(np.int64) if rounds > 1 else [0]

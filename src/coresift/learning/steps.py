@@ -15,7 +15,7 @@ from coresift.facility import Groupings, Nearest, choose_rows
 from coresift.learning.auditing import AuditRecord
 from coresift.learning.journal import Journal, Learned
 from coresift.learning.judging import Model, Probabilities
-from coresift.learning.plan import Plan
+from coresift.learning.plan import SCHEDULE, Plan, Schedule
 from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows
 from coresift.rows.numbering import numbers_of, warn_of_budget
@@ -25,8 +25,6 @@ from coresift.types import Floats, Ints, Request
 ROUNDS = 8
 # Which part of the budget is for audits, where that is at least 50 rows.
 AUDIT = 0.1
-# Every row keeps this much importance, however sure the model is.
-SURE = 0.01
 
 # The labels of rows that were asked, as they were when the last of these rows was answered.
 LabelsThen = Callable[[Ints], Mapping[int, Any]]
@@ -44,6 +42,7 @@ class Task:
     seed: int
     engine: Engine
     progress: Progress
+    schedule: Schedule
 
     @classmethod
     def of(
@@ -62,18 +61,19 @@ class Task:
         seed: int,
         engine: Engine | None,
         progress: bool | Progress | None,
+        schedule: Schedule = SCHEDULE,
     ) -> Task:
         """Check the arguments."""
         opened = open_rows(rows)
         excluded = numbers_of("exclude", exclude, opened)
         Journal(opened.n, excluded, given)
         available = opened.n - excluded.size - len(given)
-        plan = Plan.of(whole("budget", budget), whole("rounds", rounds), audit, available)
-        warn_of_budget(budget, available)
-        opened.warn_of_scales()
+        plan = Plan.of(whole("budget", budget), whole("rounds", rounds), audit, available, schedule.first)
         model = Model(head, probabilities, numeric, classes)
         seed = whole("seed", seed, least=0)
-        return cls(opened, plan, model, given, excluded, seed, engine or Local(), choose(progress))
+        warn_of_budget(budget, available)
+        opened.warn_of_scales()
+        return cls(opened, plan, model, given, excluded, seed, engine or Local(), choose(progress), schedule)
 
     def begin(self, labels_then: LabelsThen | None = None) -> Course:
         """Return the course of a run from its start."""
@@ -136,6 +136,7 @@ class Course:
                 distances=self._labeled.distances(journal.labeled(), rng, workers),
                 importance=importance,
                 free=free,
+                factor=task.schedule.factor(number, task.plan.rounds),
                 groupings=self._groupings,
                 progress=task.progress,
             ).ids
@@ -149,7 +150,7 @@ class Course:
         if not task.model.ready(self.journal, number):
             return importance, "coverage"
         unsure = task.model.judge(task.rows, self.journal, number, workers).unsure
-        return importance * (SURE + (1 - SURE) * unsure), "uncertainty"
+        return importance * task.schedule.importance(unsure), "uncertainty"
 
     def _prepare_audit(self, count: int, number: int) -> AuditRecord:
         """Draw the rows of an audit, and note what the model says about them before anyone labels them."""
@@ -175,11 +176,12 @@ def steps(
     seed: int = 0,
     engine: Engine | None = None,
     progress: bool | Progress | None = None,
+    schedule: Schedule = SCHEDULE,
 ) -> Generator[Request, Any, Learned]:
     """Yield requests for labels, take an array of labels for each, and return what was learned.
 
-    The arguments are those of `active_learning`. Everything follows from them and from the answers, so a run can be
-    resumed by giving the same answers again.
+    The arguments are those of `active_learning`, and how rounds differ. Everything follows from them and from the
+    answers, so a run can be resumed by giving the same answers again.
 
     Examples:
         >>> values = np.random.default_rng(0).normal(size=(200, 2))
@@ -203,6 +205,7 @@ def steps(
         seed=seed,
         engine=engine,
         progress=progress,
+        schedule=schedule,
     )
     return _learn(task)
 
