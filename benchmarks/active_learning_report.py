@@ -51,7 +51,7 @@ def _pair(data: str, budget: int, found: dict[str, dict[int, Facts]], table: Any
             "accuracy": float(np.mean([by_seed[seed]["accuracy"] for seed in seeds])),
             "gain": float(gains.mean()),
             "error": float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else float("nan"),
-            "seconds": float(np.median([by_seed[seed]["seconds"] for seed in seeds])),
+            "cpu": float(np.median([by_seed[seed]["cpu"] for seed in seeds])),
         }
     others = {name: one["accuracy"] for name, one in methods.items() if name not in (OURS, BASE, *VARIANTS)}
     best = max(others, key=others.__getitem__, default=BASE)
@@ -138,11 +138,11 @@ def to_markdown(facts: list[Facts]) -> str:
         more = "at least " if labels["value"] >= 0.99 * labels["most"] else ""
         value = f"{more}{labels['value']:,.0f} ({labels['low']:,.0f} to {labels['high']:,.0f})"
         lines.append(f"| {pair['data']} | {pair['budget']:,} | {value} | {seeds} |")
-    lines += ["", *_verdicts(facts), "", "## Seconds to choose the rows (median)", ""]
+    lines += ["", *_verdicts(facts), "", "## CPU seconds to choose the rows (median)", ""]
     lines += ["| " + " | ".join(["data, budget", OURS, *names]) + " |", "|" + "---|" * (len(names) + 2)]
     for pair in facts:
         times = [pair["methods"].get(name) for name in (OURS, *names)]
-        shown = [f"{one['seconds']:.1f}" if one else "" for one in times]
+        shown = [f"{one['cpu']:.1f}" if one else "" for one in times]
         lines.append("| " + " | ".join([f"{pair['data']}, {pair['budget']:,}", *shown]) + " |")
     return "\n".join(lines) + "\n"
 

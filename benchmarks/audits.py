@@ -1,12 +1,13 @@
 """Do the intervals of audits hold? Whole runs of active learning on two data sets, each with three audits.
 
-    python -m benchmarks.audits               1,000 runs, about a quarter of an hour on two cores
+    python -m benchmarks.audits               1,000 runs that are missing, about ten minutes of CPU time
     python -m benchmarks.audits --runs 50     fewer
 
 A run labels 300 of 2,000 rows, drawn anew for every run, in four rounds; half of the labels are for three audits. Each
 audit is compared with the audited model's true accuracy on all of the run's rows. Also shown: the mean width of the
 interval beside that of a uniform sample of the same size (the same audit without the model's confidence), and the bias.
-Writes `results/audits.json` and `results/audits.md`.
+Single runs are kept in `results/audits.jsonl`; what is there is not run again. Writes `results/audits.json` and
+`results/audits.md`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,15 @@ import numpy as np
 from scipy.stats import binomtest
 
 from benchmarks.features import Features, load
+from benchmarks.keeping import append, read
+from benchmarks.teaching import ONE_THREAD
 from coresift.audits import audit_accuracy
 from coresift.heads import LogisticHead
 from coresift.learning import steps
 
 RESULTS = Path(__file__).resolve().parent / "results"
 DATA = ("banking77", "fashion-mnist")
+KEPT = RESULTS / "audits.jsonl"
 RUNS, POOL, BUDGET, ROUNDS, AUDIT = 1000, 2000, 300, 4, 0.5
 
 Facts = dict[str, Any]
@@ -47,10 +52,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=RUNS)
     runs = parser.parse_args().runs
+    features = {name: load(name) for name in DATA}
+    kept = read(KEPT)
+    done = {(run["data"], run["seed"]) for run in kept}
+    for seed, name in product(range(runs // len(DATA)), DATA):
+        if (name, seed) not in done:
+            kept.append({"data": name, "seed": seed, "audits": list(audits_of(features[name], seed))})
+            append(KEPT, kept[-1])
     facts: list[Facts] = []
     for name in DATA:
-        features = load(name)
-        found = [one for seed in range(runs // len(DATA)) for one in audits_of(features, seed)]
+        found = [audit for run in kept if run["data"] == name for audit in run["audits"]]
         rounds = sorted({one["round"] for one in found})
         facts += [summary(name, number, [one for one in found if one["round"] == number]) for number in rounds]
         print(f"{name}: {coverage(facts, name):.4f}", flush=True)
@@ -62,7 +73,7 @@ def audits_of(features: Features, seed: int) -> Iterator[Facts]:
     """Do one run, and compare each of its audits with the truth about the model that it was made for."""
     ids = np.sort(np.random.default_rng([seed, 1]).choice(len(features.x), POOL, replace=False))
     x, y = features.x[ids], features.y[ids]
-    run = steps(x, BUDGET, rounds=ROUNDS, audit=AUDIT, head=KeptHead(), seed=seed, progress=False)
+    run = steps(x, BUDGET, rounds=ROUNDS, audit=AUDIT, head=KeptHead(), seed=seed, engine=ONE_THREAD, progress=False)
     taught, truths, plain = np.zeros(POOL, np.bool_), [], []
     try:
         request = next(run)
@@ -78,8 +89,16 @@ def audits_of(features: Features, seed: int) -> Iterator[Facts]:
     for audit, truth, width in zip(audits, truths, plain, strict=True):
         covers = audit.low <= truth <= audit.high
         always = audit.low_always <= truth <= audit.high_always
-        facts = {"round": audit.round, "rows": audit.rows, "truth": truth, "value": audit.value, "covers": covers}
-        yield {**facts, "always": always, "width": audit.high - audit.low, "plain": width}
+        yield {
+            "round": audit.round,
+            "rows": audit.rows,
+            "truth": round(float(truth), 5),
+            "value": round(audit.value, 5),
+            "covers": int(covers),
+            "always": int(always),
+            "width": round(audit.high - audit.low, 5),
+            "plain": round(width, 5),
+        }
 
 
 def _plain_width(right: np.ndarray, taught: np.ndarray, drawn: np.ndarray, number: int) -> float:

@@ -24,6 +24,8 @@ Ints = NDArray[np.int64]
 Answer = Callable[[Ints], Ints]
 Method = Callable[[Matrix, Answer, int, int], Ints]
 
+# CPU time is what counts here, and a single thread does not wait for others.
+ONE_THREAD = cs.engines.Local(threads=1)
 # scikit-activeml compares all rows with all rows; of more rows than this it gets a uniform part, another one per seed.
 MOST_ROWS = 10_000
 
@@ -35,7 +37,7 @@ def active_learning(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
 
 def learn(x: Matrix, answer: Answer, budget: int, seed: int) -> Learned:
     """Do all rounds of a run."""
-    return complete(steps(x, budget, seed=seed, progress=False), answer)
+    return complete(steps(x, budget, seed=seed, engine=ONE_THREAD, progress=False), answer)
 
 
 def uniform(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
@@ -45,17 +47,17 @@ def uniform(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
 
 def coverage(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
     """Ours without any model: one coverage."""
-    return cover(x, budget, seed=seed, progress=False).ids
+    return cover(x, budget, seed=seed, engine=ONE_THREAD, progress=False).ids
 
 
 def medoids(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
     """One row for each of as many clusters."""
-    return cs.baselines.diversity(x, budget, seed=seed, progress=False).ids
+    return cs.baselines.diversity(x, budget, seed=seed, engine=ONE_THREAD, progress=False).ids
 
 
 def k_center(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
     """Each row as far as possible from those before."""
-    return cs.baselines.k_center(x, budget, seed=seed, progress=False).ids
+    return cs.baselines.k_center(x, budget, seed=seed, engine=ONE_THREAD, progress=False).ids
 
 
 def paper(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
@@ -69,14 +71,14 @@ def paper(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
         chances = head.predict_proba(x[ids])[np.arange(len(ids)), places]
         return -np.log(np.maximum(np.where(known, chances, 0), 1e-6))
 
-    clustering = cs.cluster(x, budget // 5, seed=seed, progress=False)
+    clustering = cs.cluster(x, budget // 5, seed=seed, engine=ONE_THREAD, progress=False)
     options: Any = {
         "clusters": clustering,
         "pilot": cs.pilots.Centers(),
         "score": cs.scores.Sensitivity(holder="free"),
         "given": first,
     }
-    return cs.select(x, losses, budget, seed, progress=False, **options).ids
+    return cs.select(x, losses, budget, seed, engine=ONE_THREAD, progress=False, **options).ids
 
 
 def in_rounds(choose: Callable[[Matrix, LogisticHead, Ints, int, int], Ints]) -> Method:
@@ -105,7 +107,13 @@ def _margin(x: Matrix, head: LogisticHead, ids: Ints, count: int, seed: int) -> 
 def _badge(x: Matrix, head: LogisticHead, ids: Ints, count: int, seed: int) -> Ints:
     given = np.sort(ids)
     chosen = cs.baselines.badge(
-        x, ids.size + count, given=given, probabilities=head.predict_proba(x), seed=seed, progress=False
+        x,
+        ids.size + count,
+        given=given,
+        probabilities=head.predict_proba(x),
+        seed=seed,
+        engine=ONE_THREAD,
+        progress=False,
     )
     return np.setdiff1d(chosen.ids, given)
 

@@ -1,0 +1,27 @@
+"""Single runs of a study, kept in the repository line by line, so that a later process goes on where one ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+Facts = dict[str, Any]
+
+
+def read(path: Path) -> list[Facts]:
+    """Return the runs so far; a last line that was cut off does not count."""
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def append(path: Path, facts: Facts) -> None:
+    """Add a run in one write, after what a process that was killed left whole."""
+    path.parent.mkdir(exist_ok=True)
+    whole = path.read_bytes() if path.exists() else b""
+    if whole and not whole.endswith(b"\n"):
+        path.write_bytes(whole[: whole.rfind(b"\n") + 1])
+    with path.open("a") as file:
+        file.write(json.dumps(facts, separators=(",", ":")) + "\n")
