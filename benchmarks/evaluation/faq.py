@@ -87,9 +87,6 @@ def _update(mean: Floats, covariance: Floats, item: Floats, missed: Floats, vari
     return mean + np.einsum("rjk,rk->rj", covariance, missed[:, None] * item), covariance
 
 
-def horvitz_thompson_width(answers: Floats, budget: int) -> float:
+def horvitz_thompson_width(mean: float, n: int, budget: int) -> float:
     """Return the width of the paper's uniform baseline: independent draws and no prediction, so Σz², not Σ(z − z̄)²."""
-    n = answers.size
-    rate = budget / n
-    mean = float(answers.mean())
-    return float(2 * NORMAL * np.sqrt((mean / rate - mean**2) / n))
+    return float(2 * NORMAL * np.sqrt((mean * n / budget - mean**2) / n))

@@ -2,8 +2,8 @@
 
 `alpaca()` is real: the order of a judge's annotations in the wheel `alpaca-eval` shows which answers came from one
 model, since models were judged one after another. That gives about sixty models on 805 instructions, with gaps.
-`simulated()` draws answers from published factors (Wu, Nair and Candès 2026, MMLU-Pro): factors are then learned again
-from other models' answers, and the generator's own are never used.
+`simulated()` draws answers from factors. Factors are then learned again from other models' answers, and the generator's
+own are never used.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.evaluation.populations import annotations
-from benchmarks.features import cache_folder
 
 Floats = NDArray[np.float64]
 JUDGES = ("claude", "chatgpt_fn")
 ITEMS = 805
 # Blocks of annotations below this are not one model's; a model without wins or losses is a test of the judge.
 SMALLEST_BLOCK = 540
-PUBLISHED = "efficiently-evaluating-llms"
 STEPS = 25
 
 
@@ -83,30 +81,24 @@ def _blocks(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return [block for block in blocks if len(block) >= SMALLEST_BLOCK]
 
 
-def published_factors() -> Factors:
-    """Read the published factors of MMLU-Pro with full history."""
-    import torch  # noqa: PLC0415
-
-    folder = cache_folder() / "evaluation" / PUBLISHED / "factor_models" / "final" / "mmlu-pro"
-    if not folder.exists():
-        raise FileNotFoundError(
-            f"The published factors are not in {folder}: clone https://github.com/skbwu/{PUBLISHED} there."
-        )
-    models, items = (
-        torch.load(folder / f"{part}_nfobs=None_p=1.0.pt", map_location="cpu", weights_only=True).detach().numpy()
-        for part in ("U", "V")
-    )
-    return Factors(items.astype(np.float64), models.astype(np.float64))
-
-
 @cache
-def simulated(items: int = 3_000, models: int = 200) -> Table:
-    """Draw models and items from the published factors, and an answer for each pair."""
-    known, rng = published_factors(), np.random.default_rng(18)
-    some = rng.choice(len(known.items), items, replace=False)
-    which = rng.choice(len(known.models), models, replace=False)
-    chances = sigmoid(known.items[some] @ known.models[which].T)
-    return Table("MMLU-Pro, drawn from published factors", (rng.random(chances.shape) < chances).astype(np.float64))
+def simulated(spread: float, items: int = 12_032, models: int = 200, rank: int = 4) -> Table:
+    """Draw items, models and an answer for each pair.
+
+    Args:
+        spread: The standard deviation of the items' ease, in log odds; all else is the same for every spread.
+        items: How many items.
+        models: How many models.
+        rank: How many factors there are, the items' ease among them.
+    """
+    rng = np.random.default_rng(18)
+    ease = spread * rng.standard_normal((items, 1))
+    tastes = 0.5 * rng.standard_normal((items, rank - 1))
+    ability = rng.standard_normal((models, 1)) - 1.5
+    likes = rng.standard_normal((models, rank - 1))
+    chances = sigmoid(ease + ability.T + tastes @ likes.T)
+    results = (rng.random(chances.shape) < chances).astype(np.float64)
+    return Table(f"simulated, spread {spread:g}", results)
 
 
 def fit(results: Floats, rank: int, penalty: float) -> Factors:
