@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo quick test docs lint types imports unit fast benchmarks release-check clean
+.PHONY: demo quick test docs lint types imports unit fast benchmarks faults release-check clean
 
 demo: .venv/core.stamp
 	$(BIN)/coresift demo
@@ -49,6 +49,12 @@ benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.models
 	$(BIN)/python -m benchmarks.plan
 	$(BIN)/python -m benchmarks.report
+
+# Kills, damaged files and hostile input for SECONDS by the clock; what fails is kept in tests/faults/ (faults/README.md).
+SECONDS ?= 600
+SEED ?= 0
+faults: .venv/dev.stamp
+	$(BIN)/python -m faults --seconds $(SECONDS) --seed $(SEED)
 
 # What a release needs: sdist and wheel with valid metadata, and the demo in an environment that has the wheel alone.
 release-check: .venv/python.stamp

@@ -120,6 +120,27 @@ def test_groups_add_up_and_their_means_are_ratios(problem):
     assert np.mean(covered) >= 0.88
 
 
+def test_nan_is_a_missing_group_and_labels_that_cannot_be_sorted_are_refused(problem):
+    rows, losses = problem[:2]
+    picked = cs.select(rows, losses, 100)
+    values = losses[picked.ids]
+    labels = [np.nan, None, "a", float("nan")] * 25
+    assert list(cs.estimate(picked, values, groups=labels)) == [None, "a"]
+    for odd in ({"a": 1}, 1j, [1]):
+        mixed = np.empty(len(picked), object)
+        mixed[:] = [odd, 2j] * (len(picked) // 2)
+        with pytest.raises(cs.InputError, match="groups must be labels that can be sorted"):
+            cs.estimate(picked, values, groups=mixed)
+
+
+def test_a_total_beyond_the_largest_number_is_refused(problem):
+    rows, losses = problem[:2]
+    picked = cs.select(rows, losses, 100)
+    for function in (cs.estimate, cs.certify):
+        with pytest.raises(cs.InputError, match="values must be small enough for their weighted total to be a number"):
+            function(picked, np.full(100, 1.7e308))
+
+
 def test_groups_may_be_texts_numbers_or_missing(problem):
     rows, losses, clustering = problem
     picked = cs.select(rows, losses, 100, clusters=clustering)

@@ -574,3 +574,11 @@ def test_images_come_from_a_column_an_array_or_a_file(picked, tmp_path):
     assert len(by_array) == 120
     assert facts_of(picked, image=str(tmp_path / "pixels.npy")).images == by_array
     assert facts_of(picked, table=column, image="image").images == by_array
+
+
+@pytest.mark.parametrize("verdict", ["", None, 5, []])
+def test_a_diagnosis_without_a_verdict_is_refused(picked, tmp_path, verdict):
+    path = tmp_path / "diagnosis.json"
+    path.write_text(json.dumps({"verdict": verdict, "reason": "x"}))
+    with pytest.raises(InputError, match="wrote; it has no verdict"):
+        cs.report(picked, tmp_path / "page.html", diagnosis=path)

@@ -556,3 +556,9 @@ def test_a_bad_proxy_is_one_sentence(run, tmp_path):
         write(tmp_path / "bad.csv", {"row": list(range(N)), "loss": [bad if row == 9 else 1.0 for row in range(N)]})
         assert "bad.csv must be finite and at least 0; row 9 has" in run(*common, "bad.csv")
     assert not (tmp_path / "picked.parquet").exists()
+
+
+def test_more_clusters_than_any_number_type_holds_are_as_many_as_rows():
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.warns(cs.CoresiftWarning, match="only 30 rows are distinct"):
+        assert cs.cluster(rows, 2**64, strata=np.arange(30) % 3).k == 30

@@ -7,11 +7,8 @@ import datetime
 import decimal
 import json
 import os
-import subprocess
-import sys
 import uuid
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -422,13 +419,6 @@ def test_a_name_that_two_columns_of_a_corpus_have_is_told(suffix, tmp_path):
 
 
 # Damage
-
-
-@pytest.mark.slow
-def test_damaged_binary_files_never_kill_the_process():
-    script = Path(__file__).with_name("damage.py")
-    run = subprocess.run([sys.executable, script, "150", "7"], check=False, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_an_offset_outside_of_its_buffer_is_one_sentence(tmp_path):

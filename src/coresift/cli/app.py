@@ -107,8 +107,11 @@ def main() -> None:
     except BrokenPipeError:
         _let_go_of_output()
         raise SystemExit(1) from None
-    except (CoresiftError, OSError) as error:
+    except CoresiftError as error:
         message = str(error)
+        _let_go_of_output()
+    except OSError as error:
+        message = _system(error)
         _let_go_of_output()
     except MemoryError as error:
         message = f"There is not enough memory: {error or 'nothing more is known'}."
@@ -131,6 +134,12 @@ def _usage(error: Any) -> str:
         return f"{error.message.rstrip('.')}; the nearest is {nearest[0]}."
     message: str = error.format_message().strip()
     return message.replace(". Did you mean ", "; the nearest is ").rstrip("?.") + "."
+
+
+def _system(error: OSError) -> str:
+    """Return what the system says as a sentence, with the file that it is about."""
+    where = "" if error.filename is None else f"{error.filename}: "
+    return f"{where}{error.strerror or error}.".replace("..", ".")
 
 
 def _let_go_of_output() -> None:

@@ -92,7 +92,7 @@ def cluster(
         if strata is None:
             found, classes = find(view, k, workers, progress), np.zeros(0, np.int64)
         else:
-            found, classes = find_within(view, encode(strata, rows), k, find, workers, progress)
+            found, classes = find_within(view, encode(strata, rows), min(k, view.n), find, workers, progress)
     if len(found.chosen) < k:
         where = "" if strata is None else " within their classes"
         message = f"Asked for {k} clusters, but only {len(found.chosen)} rows are distinct{where}: that many centers."

@@ -41,8 +41,8 @@ def estimate(
     Args:
         selection: What `select` or another method that draws returned.
         values: One real number for each of `selection.ids`, in that order, or a mapping of names to such vectors.
-        groups: One label per selected row. A group's mean is a ratio of two totals, since nobody knows how many rows
-            the group has.
+        groups: One label per selected row; None and NaN are one group. A group's mean is a ratio of two totals, since
+            nobody knows how many rows the group has.
         confidence: The probability that an interval should cover.
         method: `HorvitzThompson()` unless said, `Difference(predictions)` or `GeneralizedRegression(columns)`.
         ends: The smallest and largest value that any row can have, if known. By default values that are all 0 or 1 are
@@ -79,7 +79,11 @@ def estimate(
         raise InputError(
             f"groups must be one label for each of {len(selection)} selected rows; got shape {labels.shape}."
         )
-    found = sorted(set(labels.tolist()), key=lambda label: (type(label).__name__, label is not None and label))
+    labels = _without_nan(labels)
+    try:
+        found = sorted(set(labels.tolist()), key=lambda label: (type(label).__name__, label is not None and label))
+    except TypeError:
+        refuse("groups", "labels that can be sorted, such as texts or numbers", repr(labels[0]))
     return {label: _group(selection, method, known, _equal(labels, label), confidence) for label in found}
 
 
@@ -101,6 +105,13 @@ def scaled(interval: Interval, factor: float) -> Interval:
     return Interval(
         interval.value * factor, interval.low * factor, interval.high * factor, interval.standard_error * factor
     )
+
+
+def _without_nan(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels with None in place of NaN: both mean that there is none, and NaN does not equal itself."""
+    kept = labels.copy()
+    kept[[isinstance(one, (float, np.floating)) and bool(np.isnan(one)) for one in labels]] = None
+    return kept
 
 
 def _equal(labels: NDArray[Any], label: Any) -> Bools:

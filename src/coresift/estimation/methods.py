@@ -32,7 +32,11 @@ class Adjusted(Value):
 
     def total(self, selection: WeightedSelection) -> float:
         """Return the estimated total."""
-        return self.known + float(selection.weights @ self.residuals)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = self.known + float(selection.weights @ self.residuals)
+        if not np.isfinite(total):
+            refuse("values", "small enough for their weighted total to be a number", f"a total of {total}")
+        return total
 
 
 class Method(Protocol):

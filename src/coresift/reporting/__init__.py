@@ -249,16 +249,23 @@ def _verdict(diagnosis: Any) -> tuple[str, str] | None:
     if diagnosis is None:
         return None
     if isinstance(diagnosis, Diagnosis):
-        return diagnosis.verdict, diagnosis.reason
+        return _text(diagnosis.verdict), _text(diagnosis.reason)
     if not isinstance(diagnosis, str | os.PathLike):
         refuse("diagnosis", "a Diagnosis, or a file that diagnose --json wrote", type(diagnosis).__name__)
     if not Path(diagnosis).is_file():
         raise InputError(f"There is no file {diagnosis}.")
     try:
         content = json.loads(Path(diagnosis).read_bytes())
-        return str(content["verdict"]), str(content["reason"])
-    except (ValueError, KeyError, TypeError) as error:
+        return _text(content["verdict"]), _text(content["reason"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(f"{diagnosis} must be a file that diagnose --json wrote; it has no verdict.") from error
+
+
+def _text(part: Any) -> str:
+    """Return a part of a verdict, which is a text that says something."""
+    if not isinstance(part, str) or not part:
+        refuse("diagnosis", "one with a verdict and a reason", repr(part))
+    return part
 
 
 def _texts(cells: list[Any], ids: Ints) -> dict[int, str]:

@@ -83,7 +83,8 @@ def _short(value: float) -> float | None:
 
 
 def _packed(values: Any, kind: str) -> str:
-    return base64.b64encode(np.asarray(values, kind).tobytes()).decode()
+    with np.errstate(over="ignore"):  # larger than a float32 is off the picture, too
+        return base64.b64encode(np.asarray(values, kind).tobytes()).decode()
 
 
 def fitting_words(facts: Facts, room: int) -> tuple[dict[str, str], dict[str, str], bool]:

@@ -1,0 +1,60 @@
+"""`python -m faults --seconds 3600 --seed 0`: the campaign, its table, and exit status 1 if anything failed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from faults.campaign import KEPT, KINDS, campaign, replay, table
+from faults.kind import Bench
+from faults.processes import warm
+
+
+def main() -> int:
+    """Run the campaign, or cases that were kept."""
+    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600, help="how long, by the clock (default 600)")
+    parser.add_argument("--seed", type=int, default=0, help="of all random cases (default 0)")
+    parser.add_argument("--only", default=",".join(KINDS), help=f"kinds, with commas: {', '.join(KINDS)}")
+    parser.add_argument("--most", type=int, help="at most so many cases of each kind")
+    parser.add_argument("--keep", type=Path, default=KEPT, help="folder for cases that fail (default tests/faults)")
+    parser.add_argument("--stop", action="store_true", help="stop at the first failure")
+    parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="run cases that were kept instead")
+    parser.add_argument("--out", type=Path, help="write the table to this file, too")
+    options = parser.parse_args()
+    warm()
+    if options.replay:
+        return _replay(options.replay)
+    began, names = time.monotonic(), options.only.split(",")
+    tallies = campaign(
+        options.seconds,
+        options.seed,
+        names,
+        most=options.most,
+        keep=options.keep,
+        stop_at_failure=options.stop,
+        tell=lambda line: print(line, flush=True),
+    )
+    text = f"Seed {options.seed}, {time.monotonic() - began:,.0f} s by the clock.\n\n{table(tallies)}\n"
+    print(text)
+    if options.out is not None:
+        options.out.write_text(text)
+    return int(any(tally.failures for tally in tallies.values()))
+
+
+def _replay(paths: list[Path]) -> int:
+    bench, wrong = Bench(), 0
+    try:
+        for path in paths:
+            problem = replay(path, bench)
+            wrong += problem is not None
+            print(f"{path.name}: {problem or 'all is well'}", flush=True)
+    finally:
+        bench.close()
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""Whole jobs, each of which can be stopped at any point and run again: what is killed, flipped and compared."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import coresift as cs
+from coresift.tables.writing import write_bytes
+from faults.processes import command
+
+BATCH = 4
+ASKED = "asked.log"  # the rows that were asked, one per line, whatever process asked them
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that writes files.
+
+    Attributes:
+        run: Does it, in the current folder.
+        outs: The files that it writes whole: the old one or the new one is there, never anything else.
+        state: The file that it adds to, if there is one.
+    """
+
+    run: Callable[[], object]
+    outs: tuple[str, ...]
+    state: str | None = None
+
+
+def losses_of(ids: Any) -> Any:
+    """Answer, and note what was asked; the note goes past Python's files, so that it is no point to die at."""
+    descriptor = os.open(ASKED, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.write(descriptor, "".join(f"{row}\n" for row in ids.tolist()).encode())
+    os.close(descriptor)
+    rows = np.load("rows.npy")
+    return np.abs(rows[ids, 0]) + ids % 7
+
+
+def labels_of(ids: Any) -> Any:
+    """Answer with classes."""
+    losses_of(ids)
+    return np.array([f"c{row % 3}" for row in ids.tolist()])
+
+
+def _oracle() -> None:
+    oracle = cs.Oracle(losses_of, journal="work.state", batch=BATCH)
+    cs.save(cs.select(np.load("rows.npy"), oracle, 20, clusters=4), "out.csv")
+
+
+def _start(function: Any, answer: Any, out: str, budget: int = 20, **options: Any) -> Callable[[], None]:
+    def run() -> None:
+        with cs.start(function(), np.load("rows.npy"), budget, state="work.state", **options) as run:
+            result = run.complete(cs.Oracle(answer, batch=BATCH))
+        if isinstance(result, cs.Selection):
+            cs.save(result, out)
+        elif hasattr(result, "selection"):
+            cs.save(result.selection, out)
+        else:
+            write_bytes(json.dumps([result.verdict, result.reason]).encode(), out)
+
+    return run
+
+
+def _learning() -> None:
+    run = cs.active_learning("rows.npy", 20, rounds=2, audit=0, state="work.state")
+    cs.save(run.complete(cs.Oracle(labels_of, batch=BATCH)), "out.parquet")
+
+
+def _vectors() -> None:
+    """Write vectors as `embed` does, without the model."""
+    place = Path(cs.__file__).parent / "models" / "vectors.py"
+    spec = importlib.util.spec_from_file_location("vectors", place)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    wanted = np.arange(24, dtype=np.float32).reshape(8, 3)
+    log = module.VectorLog(Path("work.state"), "float32")
+    for row in range(log.rows, 8, 2):
+        log.append(wanted[row : row + 2])
+    write_bytes(log.read().tobytes(), "out.bin")
+    log.close()
+
+
+def _compare() -> None:
+    cs.compare_methods(
+        np.load("rows.npy"),
+        np.arange(60.0),
+        ["uniform"],
+        [10],
+        2,
+        out="compared",
+        plot=False,
+        processes=1,
+        progress=False,
+    )
+
+
+def _verb(words: str, *outs: str) -> Job:
+    return Job(command(words.split()), outs)
+
+
+def _tell() -> None:
+    """Start a run and answer it by files until it has finished."""
+    from faults.known import cli
+
+    cli("start", "select", "rows.npy", "--budget", 12, "--state", "work.state", "--out", "out.csv", status=0)
+    for _ in range(3):
+        cli("tell", "work.state", "loss.csv", status=0)
+    assert "finished" in cli("status", "work.state", status=0).out
+
+
+SUFFIXES = (".parquet", ".csv", ".jsonl")
+STATEFUL = {
+    "oracle": Job(_oracle, ("out.csv",), "work.state"),
+    "start select": Job(_start(lambda: cs.select, losses_of, "out.jsonl", clusters=4), ("out.jsonl",), "work.state"),
+    "start regression": Job(
+        _start(lambda: cs.regression.select, losses_of, "out.csv", clusters=4), ("out.csv",), "work.state"
+    ),
+    "start diagnose": Job(_start(lambda: cs.diagnose, losses_of, "out.json", probes=20), ("out.json",), "work.state"),
+    "active learning": Job(_learning, ("out.parquet",), "work.state"),
+    "embed": Job(_vectors, ("out.bin",), "work.state"),
+}
+if hasattr(cs, "evaluate"):  # pragma: no branch
+    from faults.evaluating import evaluation
+
+    STATEFUL["evaluate"] = Job(evaluation, ("out.json",), "work.state")
+
+WRITING = {
+    **{
+        f"select {suffix}": _verb(f"select rows.npy --losses loss.csv --budget 20 --out out{suffix}", f"out{suffix}")
+        for suffix in SUFFIXES
+    },
+    **{
+        f"select, with a table, {suffix}": _verb(
+            f"select rows.parquet --column emb --budget 20 --clusters 3 --out out{suffix}", f"out{suffix}"
+        )
+        for suffix in SUFFIXES
+    },
+    **{f"cover {suffix}": _verb(f"cover rows.npy --budget 6 --out out{suffix}", f"out{suffix}") for suffix in SUFFIXES},
+    "cluster": _verb("cluster rows.npy --clusters 4 --out out.npz", "out.npz"),
+    "regression": _verb(
+        "regression rows.npy --labels labels.csv --budget 20 --fit fit.csv --out out.csv", "out.csv", "fit.csv"
+    ),
+    "report": _verb("report picked.csv --rows rows.npy --facts facts.json --out out.html", "out.html", "facts.json"),
+    **{f"ask {suffix}": _verb(f"ask active-learning.state --out out{suffix}", f"out{suffix}") for suffix in SUFFIXES},
+    "ask label-studio": _verb("ask active-learning.state --format label-studio --out out.json", "out.json"),
+    "ask argilla": _verb("ask active-learning.state --format argilla --out out.json", "out.json"),
+    "tell": Job(_tell, ("out.csv",)),
+    "start": _verb("start select rows.npy --budget 12 --state new.state --out out.csv"),
+}
+JOBS: dict[str, Job] = {**STATEFUL, **WRITING}
+SLOW_JOBS = {"compare": Job(_compare, ("compared/summary.md",))}
+
+
+def contents(names: Sequence[str], folder: Path) -> dict[str, bytes | None]:
+    """Return the bytes of files, None for those that are not there."""
+    return {name: (folder / name).read_bytes() if (folder / name).exists() else None for name in names}
+
+
+def asked_in(folder: Path) -> list[int]:
+    """Return the rows that were asked so far, in order."""
+    log = folder / ASKED
+    return [int(line) for line in log.read_text().split()] if log.exists() else []
