@@ -14,56 +14,134 @@ from coresift.cli.flags import (
     Seed,
 )
 from coresift.cli.showing import show, show_facts, speaking, tell
+from coresift.demo import DemoData, load_demo
+from coresift.heads import LogisticHead
 from coresift.reporting import SUFFIXES
 from coresift.tables.writing import check_target
+from coresift.types import Ints
+
+# How many questions are labeled, and how often random ones are labeled for comparison.
+LABELED, RANDOM_DRAWS = 300, 3
+WITHIN = 0.02
+
+LABEL_CODE = """\
+    run = cs.active_learning(embeddings, 300)
+    while not run.finished:
+        ids = run.ask()
+        run.tell(ids, labels_from_people(ids))
+    model = run.model"""
+EVALUATE_CODE = """\
+    run = cs.evaluate(
+        predictions=model.predict(embeddings),
+        signals=cs.signals.from_probabilities(model.predict_proba(embeddings)),
+        labels=labels_from_people,
+        within=0.02,
+    )
+    print(run.complete())"""
+SUMMARIZE_CODE = """\
+    selection = cs.select(embeddings, losses=loss_of, budget=500)
+    print(cs.estimate(selection, loss_of(selection.ids)))
+    cs.report(selection, "report.html", rows=embeddings)"""
 
 
 @verb()
 @speaking
 def demo(
     seed: Seed = 0,
-    budget: Annotated[int, typer.Option(help="How many questions to select.")] = 500,
+    budget: Annotated[int, typer.Option(help="How many questions to select for the summary.")] = 500,
     out: Annotated[Path, typer.Option(help="Where to write a page to look at: .html.")] = Path("coresift-demo.html"),
 ) -> None:
-    """Select from 10,003 bank customers' questions, and compare with the truth.
+    """Label, evaluate and summarize 10,003 bank customers' questions, and compare with the truth.
 
     Example: coresift demo --seed 7
     """
-    import pyarrow as pa
-
-    from coresift.demo import load_demo
-
     check_target(out, SUFFIXES, "a report")
     data = load_demo()
+    model = _label(data, seed)
+    _evaluate(data, model, seed)
+    _summarize(data, budget, seed, out)
+
+
+def _label(data: DemoData, seed: int) -> Any:
+    """Show how well a model does that learned from chosen labels, and return it."""
+    run = cs.active_learning(data.embeddings, LABELED, labels=data.intents, seed=seed)
+    chosen = run.complete()
+    accuracy = _accuracy(run.model, data, chosen.ids)
+    draws = [np.random.default_rng([seed, draw]).choice(chosen.n, LABELED, False) for draw in range(RANDOM_DRAWS)]
+    by_chance = float(np.mean([_accuracy(_taught(data, ids), data, ids) for ids in draws]))
+    seen, seen_by_chance = (len(set(data.intents[ids])) for ids in (chosen.ids, draws[0]))
+    tell(labeled=LABELED, accuracy=accuracy, random_accuracy=by_chance)
+    show_facts(
+        f"1. Label. Which {LABELED} of {chosen.n:,} questions teach a model the most?",
+        [
+            ("accuracy with the chosen questions", f"{accuracy:.1%} on the other {chosen.n - LABELED:,}"),
+            ("accuracy with random questions", f"{by_chance:.1%}, mean of {RANDOM_DRAWS} draws"),
+            ("intents among them", f"{seen} of {len(set(data.intents))}; among random questions {seen_by_chance}"),
+        ],
+    )
+    _show_code(LABEL_CODE)
+    return run.model
+
+
+def _taught(data: DemoData, ids: Ints) -> LogisticHead:
+    return LogisticHead().fit(data.embeddings[ids], data.intents[ids])
+
+
+def _accuracy(model: Any, data: DemoData, learned: Ints) -> float:
+    """Return the accuracy on the rows that the model did not learn from."""
+    others = np.setdiff1d(np.arange(data.losses.size), learned)
+    return float(np.mean(model.predict(data.embeddings[others]) == data.intents[others]))
+
+
+def _evaluate(data: DemoData, model: Any, seed: int) -> None:
+    """Show how many labels it takes to know the model's accuracy."""
+    predicted = model.predict(data.embeddings)
+    doubts = cs.signals.from_probabilities(model.predict_proba(data.embeddings))
+    run = cs.evaluate(predictions=predicted, signals=doubts, labels=data.intents, within=WITHIN, seed=seed)
+    found = run.complete()
+    truth = float(np.mean(predicted == data.intents))
+    uniform = _uniform_need(truth, WITHIN, data.losses.size)
+    tell(evaluated=found.value, low=found.low, high=found.high, answers=found.asked, uniform_answers=uniform)
+    inside = "inside" if found.low <= truth <= found.high else "outside"
+    show_facts(
+        f"\n2. Evaluate. How accurate is this model on all {data.losses.size:,} questions, ±{100 * WITHIN:g} points?",
+        [
+            ("estimated accuracy", f"{found.value:.1%}, 95% interval {found.low:.1%} to {found.high:.1%}"),
+            ("true accuracy", f"{truth:.1%}, {inside} the interval"),
+            ("labels asked", f"{found.asked:,}; a uniform sample needs {uniform:,} for the same width"),
+        ],
+    )
+    _show_code(EVALUATE_CODE)
+
+
+def _uniform_need(rate: float, within: float, n: int) -> int:
+    """Return how many of n rows a uniform sample needs for a 95 % interval of a rate, if the rate is known."""
+    without_end = 1.96**2 * rate * (1 - rate) / within**2
+    return int(np.ceil(without_end / (1 + without_end / n)))
+
+
+def _summarize(data: DemoData, budget: int, seed: int, out: Path) -> None:
+    """Show what a few weighted questions say about all of them, and write the report."""
+    import pyarrow as pa
+
     rows, truth = cs.open_rows(data.embeddings), data.losses.sum()
     clustering = cs.cluster(rows, max(1, budget // 10), seed=seed)
-    picks = [cs.select(rows, data.losses, budget, seed + turn, clusters=clustering) for turn in range(21)]
-    totals = [cs.estimate(picked, data.losses[picked.ids]).total for picked in picks]
-    picked, total = picks[0], totals[0]
-    uniform = np.random.default_rng(seed).choice(picked.n, len(picked), replace=False)
-    covered, by_uniform = (len(set(data.intents[ids])) for ids in (picked.ids, uniform))
-    hits = [one.low <= truth <= one.high for one in totals]
-    error = np.sqrt(np.mean([(one.value / truth - 1) ** 2 for one in totals[1:]]))
+    picked = cs.select(rows, data.losses, budget, seed, clusters=clustering)
+    total = cs.estimate(picked, data.losses[picked.ids]).total
+    inside = "inside" if total.low <= truth <= total.high else "outside"
     tell(
         selected=len(picked), rows=picked.n, losses_asked=picked.ledger.asked, total=total, truth=truth, wrote=str(out)
     )
-    tell(seeds=len(hits) - 1, intervals_with_truth=sum(hits[1:]), error=error)
-    tell(uniform_error=_uniform_error(data.losses, len(picked)), intents_covered=covered, by_uniform=by_uniform)
+    heaviest = int(np.argmax(picked.weights))
     show_facts(
-        f"Which {len(picked):,} of {picked.n:,} bank customers' questions stand for all of them?",
+        f"\n3. Summarize. Which {len(picked):,} of {picked.n:,} questions stand for all of them?",
         [
-            ("losses asked to choose them", f"{picked.ledger.asked:,}"),
             ("estimated total loss", f"{total.value:,.0f}, 95% interval {total.low:,.0f} to {total.high:,.0f}"),
-            ("true total loss", f"{truth:,.0f}, {'inside' if hits[0] else 'outside'} the interval"),
-            ("with 20 other seeds", f"{sum(hits[1:])} intervals hold the truth; typical error {error:.1%}"),
-            ("a uniform sample's typical error", f"{_uniform_error(data.losses, len(picked)):.1%}"),
-            ("intents covered", f"{covered} of {len(set(data.intents))}, by a uniform sample {by_uniform}"),
+            ("true total loss", f"{truth:,.0f}, {inside} the interval"),
+            ("losses asked to choose them", f"{picked.ledger.asked:,}"),
+            ("largest weight", f"{picked.weights[heaviest]:.1f}, for: {data.texts[picked.ids[heaviest]]}"),
         ],
     )
-    weights = picked.weights
-    heaviest = np.argsort(-weights, kind="stable")[:3]
-    lines = [(f"stands for {weights[place]:.1f}", str(data.texts[picked.ids[place]])) for place in heaviest]
-    show_facts("\nThe questions with the largest weights", lines)
     cs.report(
         picked,
         out,
@@ -75,9 +153,9 @@ def demo(
         label="intent",
         title=f"{len(picked):,} of {picked.n:,} bank customers' questions",
     )
-    show(f"\nTo look at it, open {out} in a browser.")
+    _show_code(SUMMARIZE_CODE)
+    show(f"\nTo look at the summary, open {out} in a browser.")
 
 
-def _uniform_error(values: Any, size: int) -> float:
-    """Return the exact relative standard error of a total from a uniform sample without replacement."""
-    return float(np.sqrt((1 - size / values.size) / size) * values.std(ddof=1) / values.mean())
+def _show_code(lines: str) -> None:
+    show(f"\nOn your own data:\n\n{lines}")
