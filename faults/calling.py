@@ -67,8 +67,10 @@ CALLS = (
     "active_learning",
     "cluster",
     "report",
+    "evaluate",
 )
 GROUPS = ("texts", "nan", "complex", "dicts", "lists", "none", "short", "number", "empty", "controls")
+METRICS = (None, "mean", "total", "rate", "median", "p95", "ratio", "accuracy", "x", 5)
 # Combinations that have gone wrong once, before any random one.
 FIRST: tuple[Case, ...] = (
     {"call": "select", "given": "half", "exclude": "other half", "budget": 5},
@@ -113,6 +115,8 @@ class Calls(Kind):
             for name in ("clusters", "z", "epsilon", "delta", "confidence", "seed", "rounds"):
                 if rng.random() < 0.08:
                     case[name] = _one(rng, ODD)
+            if case["call"] == "evaluate":
+                case["metric"] = _one(rng, METRICS)
             if rng.random() < 0.15:
                 case["strata"] = int(rng.integers(3))
             yield case
@@ -175,6 +179,11 @@ def _checked(case: Case) -> str | None:
             budget,
             **{name: options[name] for name in ("seed", "given", "exclude", "design") if name in options},
         )
+    elif call == "evaluate":
+        chosen = {name: options[name] for name in ("seed",) if name in options}
+        more = {name: case[name] for name in ("confidence",) if name in case}
+        run = cs.evaluate(rows, values=values, budget=budget, metric=case.get("metric"), **chosen, **more)
+        repr(run.complete())
     elif call == "active_learning":
         labels = np.array([f"c{row % 3}" for row in range(n)]) if case.get("values") != "text" else values
         chosen = {name: options[name] for name in ("exclude", "seed") if name in options}

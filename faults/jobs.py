@@ -74,6 +74,12 @@ def _learning() -> None:
     cs.save(run.complete(cs.Oracle(labels_of, batch=BATCH)), "out.parquet")
 
 
+def _evaluate() -> None:
+    run = cs.evaluate("rows.npy", budget=20, state="work.state", seed=3)
+    found = run.complete(cs.Oracle(losses_of, batch=BATCH))
+    write_bytes(json.dumps([found.value, found.low, found.high, found.asked]).encode(), "out.json")
+
+
 def _vectors() -> None:
     """Write vectors as `embed` does, without the model."""
     place = Path(cs.__file__).parent / "models" / "vectors.py"
@@ -126,13 +132,9 @@ STATEFUL = {
     ),
     "start diagnose": Job(_start(lambda: cs.diagnose, losses_of, "out.json", probes=20), ("out.json",), "work.state"),
     "active learning": Job(_learning, ("out.parquet",), "work.state"),
+    "evaluate": Job(_evaluate, ("out.json",), "work.state"),
     "embed": Job(_vectors, ("out.bin",), "work.state"),
 }
-if hasattr(cs, "evaluate"):  # pragma: no branch
-    from faults.evaluating import evaluation
-
-    STATEFUL["evaluate"] = Job(evaluation, ("out.json",), "work.state")
-
 WRITING = {
     **{
         f"select {suffix}": _verb(f"select rows.npy --losses loss.csv --budget 20 --out out{suffix}", f"out{suffix}")
