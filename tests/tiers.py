@@ -36,10 +36,18 @@ def places(path):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Leave out files whose tests were deselected altogether: even to look at them would import their libraries."""
-    if collection_path.is_relative_to(ROOT) and f"not {kind_of(collection_path)}" in config.getoption("markexpr"):
+    """Leave out what is not worth an import: files whose tests were all deselected, and modules without examples."""
+    if not collection_path.is_relative_to(ROOT):
+        return None
+    if f"not {kind_of(collection_path)}" in config.getoption("markexpr") or without_examples(collection_path):
         return True
     return None
+
+
+def without_examples(path):
+    """Say whether a file is a module of the package whose docstrings have no examples to run."""
+    package = path.suffix == ".py" and path.is_relative_to(ROOT / "src")
+    return package and ">>>" not in path.read_text(encoding="utf-8")
 
 
 @pytest.hookimpl(tryfirst=True)
