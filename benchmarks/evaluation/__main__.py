@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 
+from benchmarks.evaluation import history_study
 from benchmarks.evaluation.populations import names
 from benchmarks.evaluation.report import write_report
 from benchmarks.evaluation.study import RESULTS, SEEDS, methods, run
@@ -25,6 +26,9 @@ def main() -> None:
     if not given.report:
         for made in run(given.seeds, given.population or names(), given.method):
             print(made, flush=True)
+        for name in [] if given.population else history_study.CASES:
+            for made in history_study.run(name):
+                print(made, flush=True)
     print(write_report(RESULTS.parent))
 
 

@@ -7,6 +7,7 @@ That baseline (Horvitz–Thompson, independent draws) is wider than a textbook i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,6 +54,7 @@ def run(name: str) -> Iterator[str]:
         if setting is not None:
             kept[f"truth {model}"] = np.array(setting.answers.mean())
             kept[f"items {model}"] = np.array(setting.answers.size)
+            kept[f"explained {model}"] = np.array(explained(setting.others, setting.answers))
             path.parent.mkdir(parents=True, exist_ok=True)
             np.savez_compressed(path.with_suffix(".part.npz"), allow_pickle=False, **kept)
             path.with_suffix(".part.npz").replace(path)
@@ -127,13 +129,13 @@ def _measures(lines: Floats, kept: dict[str, Floats], model: int, budget: int) -
     )
 
 
-def table_text() -> str:
+def table_text(found: list[dict[str, Any]]) -> str:
     """All cases as a table."""
     lines = [
         "| table | answers | method | ESS by error | ESS by width | ESS by the paper's width | coverage |",
         "|---|---|---|---|---|---|---|",
     ]
-    for case in cases():
+    for case in found:
         for method, own in case["methods"].items():
             published = PUBLISHED.get(case["answers"]) if method == "FAQ" and case["table"] == "simulated" else None
             beside = f" (published on MMLU-Pro: {published})" if published else ""
@@ -142,6 +144,33 @@ def table_text() -> str:
                 f"| {own['ess_by_error']:.2f} | {own['ess_by_width']:.2f} "
                 f"| {own['ess_by_papers_width']:.2f}{beside} | {own['coverage']:.3f} |"
             )
+    return "\n".join(lines) + "\n"
+
+
+def explained(others: Floats, answers: Floats) -> float:
+    """Return the part of the answers' variance that a ridge regression on other models explains, out of ten folds."""
+    filled = np.where(np.isnan(others), np.nanmean(others, axis=1, keepdims=True), others)
+    known = np.column_stack([filled, math.sqrt(filled.shape[1]) * filled.mean(axis=1)])
+    fold = np.random.default_rng(0).integers(10, size=answers.size)
+    missed = []
+    for penalty in (10, 30, 100, 300):
+        error = np.zeros(answers.size)
+        for held in (fold == number for number in range(10)):
+            x, y = known[~held] - known[~held].mean(axis=0), answers[~held] - answers[~held].mean()
+            slopes = np.linalg.solve(x.T @ x + penalty * np.eye(x.shape[1]), x.T @ y)
+            error[held] = answers[held] - answers[~held].mean() - (known[held] - known[~held].mean(axis=0)) @ slopes
+        missed.append(float(np.mean(error**2)))
+    return 1 - min(missed) / float(answers.var())
+
+
+def ceilings() -> str:
+    """What the other models' answers explain at most, per table."""
+    lines = []
+    for name in CASES:
+        parts = [float(value) for label, value in _read(name).items() if label.startswith("explained")]
+        if parts:
+            middle = float(np.median(parts))
+            lines.append(f"- {name}: R² {middle:.2f} (median over new models), so at most {1 / (1 - middle):.2f}.")
     return "\n".join(lines) + "\n"
 
 
