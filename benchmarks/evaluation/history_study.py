@@ -35,7 +35,7 @@ METHODS = (OURS, "FAQ", "active inference", "uniform")
 VERSION = 1
 
 
-def run(name: str) -> Iterator[str]:
+def run(name: str, which: tuple[str, ...] = METHODS) -> Iterator[str]:
     """Run what is missing of a table, one target model after the other."""
     table = alpaca() if name == "AlpacaEval" else simulated(SPREAD)
     budgets, targets, seeds = CASES[name]
@@ -45,7 +45,7 @@ def run(name: str) -> Iterator[str]:
     for model in models:
         setting = None
         for budget in budgets:
-            for method in METHODS:
+            for method in which:
                 label = _label(model, budget, method)
                 if label in kept:
                     continue
@@ -71,6 +71,7 @@ class Setting:
         rank, penalty = chosen(self.others) if self.others.size < 1e6 else (4, 1.0)
         found = fit(self.others, rank, penalty)
         self.factors, self.others = Factors(found.items[rows], found.models), self.others[rows]
+        self.past = cs.signals.history(self.others)
         guess = sigmoid(self.factors.items @ found.models.mean(axis=0))
         doubt = np.sqrt(guess * (1 - guess))
         self.population = Population(table.name, "reported", self.answers, {}, guess, doubt, True)
@@ -84,7 +85,7 @@ class Setting:
         return (uniform if method == "uniform" else active_inference)(self.population, budget, seeds)
 
     def _evaluated(self, budget: int, seed: int) -> tuple[float, float, float]:
-        run = cs.evaluate(values=self.answers, history=self.others, budget=budget, metric="rate", seed=seed)
+        run = cs.evaluate(values=self.answers, signals=self.past, budget=budget, metric="rate", seed=seed)
         result = run.complete()
         return result.value, result.low, result.high
 

@@ -29,7 +29,8 @@ def write_report(folder: Path) -> str:
             text += f"## {title}\n\n{verdict(some)}\n\n" + "".join(map(table, some))
     past = history_study.cases()
     if past:
-        text += f"## With the results of earlier models\n\n{PAST}\n{history_study.table_text(past)}\n{history_study.ceilings()}\n"
+        text += f"## With the results of earlier models\n\n{PAST}\n"
+        text += f"{history_study.table_text(past)}\n{history_study.ceilings()}\n"
     text += "![error by method](evaluation.svg)\n"
     (folder / "evaluation.md").write_text(text)
     (folder / "evaluation.json").write_text(json.dumps({"cases": found, "history": past}, indent=1) + "\n")
@@ -49,7 +50,7 @@ PAST = """Each model in turn is the new one; its answers cost something, and tho
 the new models. AlpacaEval: does a judge prefer the model's answer to the reference's, 805 instructions and 57 models.
 *ESS by error* and *by width* compare with a textbook interval from uniform rows; *by the paper's width* compares with
 what FAQ's paper (arXiv 2601.20251) takes as uniform, which is wider (Horvitz–Thompson weights, independent draws). FAQ
-is written from the paper, with one setting of its options (τ = .25, ρ = .05) instead of those tuned for each budget. Its
+is written from the paper, with one setting of its options (τ = .25, ρ = .05), not those tuned for each budget. Its
 published factors of MMLU-Pro are not in any package, so that its 3.6, 4.3, 4.9 and 4.9 could not be repeated on them:
 *simulated* draws 12,032 items and 200 models from factors whose spread was set so that FAQ is near 4.3 at 5 % of the
 items; the other three numbers of answers are then a check. Factors are always learned from the other models' answers.
@@ -109,12 +110,27 @@ def verdict(some: list[Facts]) -> str:
     text = f"Ours has the smallest RMSE with a coverage of .93–.97 in {len(won)} of {len(own)} cases"
     lost = [f"{case['population']} at {case['answers']:,} ({best(case)})" for case in own if best(case) != OURS]
     text += f" (not in: {'; '.join(lost)})." if lost else "."
+    if lost:
+        excess, noise = 100 * max(map(_excess, own)), 100 * _noise(own)
+        text += f" There it is at most {excess:.1f} % above the smallest"
+        text += f" (a ratio of two such RMSEs has a standard error of {noise:.1f} %)."
     plain = [case for case in own if OURS_UNIFORM in case["methods"]]
     if plain:
         ratios = {_title(case): _wider(case) for case in plain}
         worst = max(ratios, key=lambda name: ratios[name])
         text += f" Its width is at most {ratios[worst]:.3f} times that of the same interval on uniform rows ({worst})."
     return text
+
+
+def _excess(case: Facts) -> float:
+    """How far our RMSE is above that of the best, as a part of it."""
+    winner = best(case)
+    return 0.0 if winner is None else float(case["methods"][OURS]["rmse"] / case["methods"][winner]["rmse"] - 1)
+
+
+def _noise(some: list[Facts]) -> float:
+    """The standard error of the ratio of two independent RMSEs, each from so many runs: √(1/2n + 1/2n)."""
+    return float(1 / np.sqrt(min(case["methods"][OURS].get("seeds", 1) for case in some)))
 
 
 def _wider(case: Facts) -> float:

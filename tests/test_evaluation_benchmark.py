@@ -1,0 +1,99 @@
+"""The benchmark of evaluations: its peers are what they claim to be, and its runs can be continued."""
+
+import numpy as np
+import pytest
+
+from benchmarks.evaluation import report, study
+from benchmarks.evaluation.faq import Settings, faq, horvitz_thompson_width
+from benchmarks.evaluation.history import Factors, fit, sigmoid
+from benchmarks.evaluation.peers import active_inference, capped, uniform
+from benchmarks.evaluation.populations import Population
+
+RNG = np.random.default_rng(0)
+CHANCE = RNG.beta(1, 6, size=600)
+WRONG = (RNG.random(600) < CHANCE).astype(np.float64)
+GIVEN = Population("made up", "tuning", WRONG, {"chance": CHANCE}, CHANCE, np.sqrt(CHANCE * (1 - CHANCE)), True)
+
+
+def test_probabilities_are_capped_and_keep_their_sum():
+    chance = capped(np.array([100.0, 1.0, 2.0, 1.0]), 2)
+    np.testing.assert_allclose(chance, [1.0, 0.25, 0.5, 0.25])
+
+
+@pytest.mark.parametrize("peer", [uniform, active_inference])
+def test_peers_are_unbiased_and_cover(peer):
+    lines = peer(GIVEN, 120, range(400))
+    found = report.measures(lines, GIVEN.truth)
+    # Five standard errors of a mean over 400 runs.
+    assert abs(found["bias"]) < 5 * found["rmse"] / 20
+    assert found["coverage"] > 0.9
+
+
+def test_active_inference_beats_uniform_rows_where_doubts_are_right():
+    flat, active = (report.measures(peer(GIVEN, 120, range(400)), GIVEN.truth) for peer in (uniform, active_inference))
+    assert active["rmse"] < 0.95 * flat["rmse"]
+
+
+def made_up_factors():
+    items, models = RNG.normal(size=(200, 2)) * 1.5, RNG.normal(size=(40, 2))
+    answers = (RNG.random((200, 40)) < sigmoid(items @ models.T)).astype(np.float64)
+    return items, models, answers
+
+
+@pytest.mark.slow
+def test_faq_is_unbiased_and_narrower_than_the_papers_uniform():
+    _, _, answers = made_up_factors()
+    found = fit(answers[:, 1:], 2, 1.0)
+    lines = faq(Factors(found.items, found.models), answers[:, 0], 60, range(300), Settings())
+    truth = float(answers[:, 0].mean())
+    own = report.measures(lines, truth)
+    assert abs(own["bias"]) < 5 * own["rmse"] / np.sqrt(300)
+    assert own["coverage"] > 0.88
+    assert own["width"] < horvitz_thompson_width(truth, 200, 60)
+
+
+def test_factors_are_found_again():
+    items, models, answers = made_up_factors()
+    found = fit(answers, 2, 1.0)
+    chance = sigmoid(found.items @ found.models.T)
+    assert np.corrcoef(chance.ravel(), sigmoid(items @ models.T).ravel())[0, 1] > 0.85
+
+
+def test_runs_are_kept_and_continued(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    asked = []
+
+    def peer(given, budget, seeds):
+        asked.append(list(seeds))
+        return uniform(given, budget, seeds)
+
+    assert study.extend(GIVEN, 50, "uniform", peer, 10)
+    assert study.extend(GIVEN, 50, "uniform", peer, 15)
+    assert not study.extend(GIVEN, 50, "uniform", peer, 15)
+    assert asked == [list(range(10)), list(range(10, 15))]
+    kept = study.read(study.path_of("made up"))
+    np.testing.assert_allclose(kept.lines[50, "uniform"], uniform(GIVEN, 50, range(15)), rtol=1e-6)
+    assert kept.truth == GIVEN.truth
+
+
+def test_runs_of_another_version_or_population_are_not_mixed(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    study.extend(GIVEN, 50, study.OURS, uniform, 5)
+    monkeypatch.setattr(study, "VERSION", study.VERSION + 1)
+    assert study.Runs.of(GIVEN).lines == {}
+    monkeypatch.undo()
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    other = Population("made up", "tuning", 1 - WRONG, {}, CHANCE, CHANCE, True)
+    assert study.Runs.of(other).lines == {}
+    assert study.Runs.of(GIVEN).lines.keys() == {(50, study.OURS)}
+
+
+def test_the_best_covers():
+    methods = {
+        "a": {"rmse": 1.0, "coverage": 0.80, "width": 1.0},
+        study.OURS: {"rmse": 1.1, "coverage": 0.95, "width": 1.0},
+        "uniform": {"rmse": 1.2, "coverage": 0.95, "width": 1.0},
+    }
+    case = {"population": "x", "answers": 5, "rows": 10, "methods": methods}
+    assert report.best(case) == study.OURS
+    assert "in 1 of 1 cases" in report.verdict([case])
