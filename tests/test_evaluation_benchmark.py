@@ -72,7 +72,7 @@ def test_runs_are_kept_and_continued(tmp_path, monkeypatch):
     assert not study.extend(GIVEN, 50, "uniform", peer, 15)
     assert asked == [list(range(10)), list(range(10, 15))]
     kept = study.read(study.path_of("made up"))
-    np.testing.assert_allclose(kept.lines[50, "uniform"], uniform(GIVEN, 50, range(15)), rtol=1e-6)
+    np.testing.assert_allclose(kept.lines[50, "uniform"], uniform(GIVEN, 50, range(15)), atol=3e-4)
     assert kept.truth == GIVEN.truth
 
 

@@ -50,7 +50,8 @@ def run(name: str, which: tuple[str, ...] = METHODS) -> Iterator[str]:
                 if label in kept:
                     continue
                 setting = setting or Setting(table, model)
-                kept[label] = setting.runs(method, budget, range(seeds)).astype(np.float32)
+                lines = setting.runs(method, budget, range(seeds))
+                kept[label] = (lines - setting.answers.mean()).astype(np.float16)
         if setting is not None:
             kept[f"truth {model}"] = np.array(setting.answers.mean())
             kept[f"items {model}"] = np.array(setting.answers.size)
@@ -119,7 +120,7 @@ def cases() -> list[dict[str, Any]]:
 
 def _measures(lines: Floats, kept: dict[str, Floats], model: int, budget: int) -> tuple[float, ...]:
     truth, n = float(kept[f"truth {model}"]), int(kept[f"items {model}"])
-    value, low, high = lines.T
+    value, low, high = truth + lines.T
     flat = truth * (1 - truth) * n / (n - 1) * (1 / budget - 1 / n)
     width = float(np.mean(high - low))
     return (

@@ -51,14 +51,17 @@ class Runs:
         return cls(given.name, given.role, given.values.size, given.truth, digest, {})
 
     def write(self) -> None:
-        """Keep the runs in the repository, as single-precision numbers."""
+        """Keep the runs in the repository: deviations from the truth, to eleven bits."""
         path = path_of(self.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_suffix(".part.npz")
         facts = {"name": self.name, "role": self.role, "digest": self.digest}
         known = {"rows": np.array(self.rows), "truth": np.array(self.truth)}
         known |= {key: np.array(text) for key, text in facts.items()}
-        runs = {_label(budget, method): kept.astype(np.float32) for (budget, method), kept in self.lines.items()}
+        runs = {
+            _label(budget, method): (kept - self.truth).astype(np.float16)
+            for (budget, method), kept in self.lines.items()
+        }
         np.savez_compressed(aside, allow_pickle=False, **known, **runs)
         aside.replace(path)
 
@@ -112,13 +115,13 @@ def read(path: Path) -> Runs:
     """Read the runs of one population."""
     with np.load(path, allow_pickle=False) as file:
         facts = {key: str(file[key]) for key in ("name", "role", "digest")}
-        found = {}
+        truth, found = float(file["truth"]), {}
         for label in file.files:
             budget, _, method = label.partition("/")
             name, _, version = method.partition(" v")
             if method and (not version or int(version) == VERSION):
-                found[int(budget), name] = file[label].astype(np.float64)
-        return Runs(**facts, rows=int(file["rows"]), truth=float(file["truth"]), lines=found)
+                found[int(budget), name] = truth + file[label].astype(np.float64)
+        return Runs(**facts, rows=int(file["rows"]), truth=truth, lines=found)
 
 
 def path_of(name: str) -> Path:
