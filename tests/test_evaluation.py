@@ -136,3 +136,11 @@ def test_what_cannot_be_is_refused_in_one_sentence():
         cs.evaluate(values=WRONG, n=N, budget=5, metric="average")
     with pytest.raises(cs.InputError, match=r"about the same rows; got signals 2000, n 7"):
         cs.evaluate(values=WRONG, signals=RISK, n=7, budget=5)
+
+
+@pytest.mark.parametrize("n", [40, 12_000])
+def test_rows_that_are_no_numbers_are_named(n):
+    rows = np.random.default_rng(0).normal(size=(n, 3))
+    rows[n // 2, 1] = np.nan
+    with pytest.raises(cs.InputError, match=f"rows must be finite numbers; row {n // 2} has NaN at position 1"):
+        cs.evaluate(rows, values=np.ones(n), budget=15).complete()

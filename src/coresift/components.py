@@ -7,7 +7,7 @@ import numpy as np
 from coresift.checks import whole
 from coresift.engine import Engine, Local
 from coresift.progress import Progress, choose
-from coresift.rows import RowsLike, open_rows
+from coresift.rows import RowsLike, open_rows, refuse_bad_row
 from coresift.streams import Stream, generator
 from coresift.types import Singles
 
@@ -45,6 +45,8 @@ def leading_components(
     opened, whole_count = open_rows(rows), whole("count", count)
     some = generator(seed, Stream.COMPONENTS).permutation(opened.n)[:PART]
     sample = opened.take(np.sort(some)).astype(np.float64)
+    if not np.isfinite(sample).all():
+        refuse_bad_row(opened)
     middle = sample.mean(axis=0)
     strengths, directions = np.linalg.eigh((sample - middle).T @ (sample - middle) / len(sample))
     varies = np.flatnonzero(strengths > ROUNDING * max(float(strengths[-1]), 1e-300))[::-1][:whole_count]
@@ -59,4 +61,7 @@ def leading_components(
         return projected
 
     with (engine or Local()).open(choose(progress)) as workers:
-        return np.concatenate(list(workers.map(opened, project, name="finding components")))
+        components = np.concatenate(list(workers.map(opened, project, name="finding components")))
+    if not np.isfinite(components).all():
+        refuse_bad_row(opened)
+    return components
