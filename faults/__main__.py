@@ -20,6 +20,9 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(KINDS), help=f"kinds, with commas: {', '.join(KINDS)}")
     parser.add_argument("--most", type=int, help="at most so many cases of each kind")
     parser.add_argument("--keep", type=Path, default=KEPT, help="folder for cases that fail (default tests/faults)")
+    parser.add_argument(
+        "--originals", type=Path, help="folder of sound files, made unless it is there (default: a new one)"
+    )
     parser.add_argument("--stop", action="store_true", help="stop at the first failure")
     parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="run cases that were kept instead")
     parser.add_argument("--out", type=Path, help="write the table to this file, too")
@@ -35,6 +38,7 @@ def main() -> int:
         most=options.most,
         keep=options.keep,
         stop_at_failure=options.stop,
+        originals=options.originals,
         tell=lambda line: print(line, flush=True),
     )
     text = f"Seed {options.seed}, {time.monotonic() - began:,.0f} s by the clock.\n\n{table(tallies)}\n"

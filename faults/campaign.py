@@ -65,6 +65,7 @@ def campaign(
     most: int | None = None,
     keep: Path | None = KEPT,
     stop_at_failure: bool = False,
+    originals: Path | None = None,
     tell: Callable[[str], None] = print,
 ) -> dict[str, Tally]:
     """Run cases of these kinds until the seconds are over, or all kinds have no more.
@@ -76,12 +77,13 @@ def campaign(
         most: How many cases of each kind at most.
         keep: The folder for cases that fail.
         stop_at_failure: Whether the first failure ends it.
+        originals: A folder of sound files to use, or to make.
         tell: Called with a line for each failure.
 
     Returns:
         What came of each kind, by name.
     """
-    bench = Bench()
+    bench = Bench(originals)
     tallies = {}
     for name in names:
         kind = KINDS[name](bench)

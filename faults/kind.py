@@ -21,11 +21,17 @@ Case: TypeAlias = dict[str, Any]
 
 
 class Bench:
-    """A folder with one sound file of every kind, and new folders for the cases."""
+    """A folder with one sound file of every kind, and new folders for the cases.
 
-    def __init__(self, top: Path | None = None) -> None:
-        self.top = top or Path(tempfile.mkdtemp(prefix="faults-"))
-        self.originals = self.top / "originals"
+    Args:
+        originals: The folder of the sound files, which are made unless it is there; by default a new one.
+    """
+
+    def __init__(self, originals: Path | None = None) -> None:
+        self.top = Path(tempfile.mkdtemp(prefix="faults-"))
+        self.originals = originals or self.top / "originals"
+        if self.originals.exists():
+            return
         self.originals.mkdir()
         outcome = run(make_originals, self.originals, cpu=120)
         if outcome.status:

@@ -26,6 +26,7 @@ CPU_SECONDS = 20  # a hang is told by processor time, which a busy machine does 
 WALL_SECONDS = 600  # for what waits without computing
 UNEXPECTED = 70  # exit status of a child that ended in an exception
 MEMORY = 2 * 2**30  # bytes that no small input may need
+MOST_MEMORY = 8 * 2**30  # addresses that a child may have, so that a runaway does not take the machine with it
 
 
 class Outcome(NamedTuple):
@@ -62,6 +63,7 @@ class Child:
             self._redirect()
             resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 5))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
             returned = function()
             status = returned if isinstance(returned, int) else 0
         except SystemExit as end:

@@ -77,18 +77,19 @@ VALUES = (
     "kind,text",
     "loss.csv:loss",
 )
+# Commands that once went wrong, and the status that they must end with, if only one is right.
 FIRST = (
-    "select rows.npy --losses loss.csv --budget 12 --given all.txt",
-    "select rows.npy --clusters " + "9" * 5_000,
-    "compare-methods rows.npy --losses loss.csv --budget 12 --seeds 99999999999999999999",
-    "select s3://KEY1:SECRET1@b.invalid?endpoint_override=127.0.0.1:1 --budget 5",
-    "estimate picked.csv --values groups.csv --group \x1b]0;x\x07",
-    "estimate picked.csv --values groups.csv --group evil",
-    "select evil.csv --losses bad.csv --budget 12",
-    "select evil.csv --budget 12",
-    "select rows.npy --losses two.csv --budget 12",
-    "select rows.npy --losses two.parquet --budget 12",
-    "select rows.npy --budget 12 --clusters bomb.npz",
+    ("select rows.npy --losses loss.csv --budget 12 --given all.txt", 2),
+    ("select rows.npy --clusters " + "9" * 5_000, 2),
+    ("compare-methods rows.npy --losses loss.csv --budget 12 --seeds 99999999999999999999", 2),
+    ("select s3://KEY1:SECRET1@b.invalid?endpoint_override=127.0.0.1:1 --budget 5", 2),
+    ("estimate picked.csv --values groups.csv --group \x1b]0;x\x07", 2),
+    ("estimate picked.csv --values groups.csv --group evil", 0),
+    ("select evil.csv --losses bad.csv --budget 12", 2),
+    ("select evil.csv --budget 12", 0),
+    ("select rows.npy --losses two.csv --budget 12", 2),
+    ("select rows.npy --losses two.parquet --budget 12", 2),
+    ("select rows.npy --budget 12 --clusters bomb.npz", 2),
 )
 
 
@@ -104,8 +105,8 @@ class Words(Kind):
 
     def cases(self, rng: np.random.Generator) -> Iterator[Case]:
         """Yield commands that once went wrong, then random ones."""
-        for words in FIRST:
-            yield {"words": words.split(" ")}
+        for words, status in FIRST:
+            yield {"words": words.split(" "), "status": status}
         verbs = _verbs()
         files = sorted(path.name for path in self.bench.originals.iterdir())
         while True:
@@ -120,6 +121,8 @@ class Words(Kind):
             left = files_in(folder) - before
             if problem := misbehaved(outcome):
                 return problem
+            if outcome.status != case.get("status", outcome.status):
+                return f"exit {outcome.status}: {outcome.out[:200]}{outcome.err[:200]}"
             if "SECRET1" in outcome.out + outcome.err:
                 return "shows a key"
             if "PWNED" in left:
