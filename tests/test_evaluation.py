@@ -8,6 +8,7 @@ import pytest
 import coresift as cs
 from coresift.evaluation.calibration import Calibration
 from coresift.evaluation.sampling import Sample, draw_phase, shares
+from coresift.inclusion import fixed_size_inclusion
 
 N = 2_000
 RNG = np.random.default_rng(0)
@@ -28,24 +29,29 @@ class Starts:
         return np.full(count, self.start)
 
 
+def every_draw(sizes, left, count):
+    """Yield every outcome of a systematic draw with its probability: it changes where the start passes a sum of π."""
+    inclusion = fixed_size_inclusion(sizes[left], count)
+    uncertain = inclusion[inclusion < 1]
+    breaks = np.unique(np.concatenate([[0, 1], np.cumsum(uncertain) % 1]))
+    for low, high in itertools.pairwise(breaks):
+        start = Starts((low + high) / 2)
+        yield high - low, draw_phase(sizes, left, np.zeros(sizes.size, np.int64), np.array([count]), start)
+
+
 def test_weights_of_two_phases_are_unbiased_by_enumeration():
-    """Every start of both systematic draws, each for the part of [0, 1) in which it gives the same rows."""
+    """The expectation over all outcomes of both draws, the second of which depends on the first one's answers."""
     sizes, values = np.array([1.0, 2.0, 0.5, 1.5, 1.0, 3.0]), np.array([3.0, -1.0, 4.0, 1.0, 5.0, 9.0])
-    strata, everyone = np.zeros(6, np.int64), np.array([6])
-    grid = (np.arange(360) + 0.5) / 360  # all inclusion probabilities are multiples of 1/360 or nearly so
-    expected = []
-    for start in grid:
-        left = np.ones(6, bool)
-        ids, inclusion, own = draw_phase(sizes, left, strata, np.array([2]), Starts(start))
+    expected, everyone = 0.0, np.ones(6, bool)
+    for chance, (ids, inclusion, own) in every_draw(sizes, everyone, 2):
+        first = Sample.empty(np.array([6])).grown(ids, inclusion, own)
+        left = everyone.copy()
         left[ids] = False
-        first = Sample.empty(everyone).grown(ids, inclusion, own)
-        later = sizes + values[ids].sum() ** 2 / 50  # the second draw may depend on the first one's answers
-        totals = []
-        for again in grid:
-            sample = first.grown(*draw_phase(later, left, strata, np.array([2]), Starts(again)))
-            totals.append(sample.weights @ values[sample.ids])
-        expected.append(np.mean(totals))
-    assert np.mean(expected) == pytest.approx(values.sum(), rel=2e-3)
+        later = sizes + values[ids].sum() ** 2 * np.arange(6) / 50
+        for again, drawn in every_draw(later, left, 2):
+            sample = first.grown(*drawn)
+            expected += chance * again * (sample.weights @ values[sample.ids])
+    assert expected == pytest.approx(values.sum())
 
 
 def test_equal_probabilities_in_phases_are_worth_one_draw():

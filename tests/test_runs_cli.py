@@ -42,7 +42,7 @@ def make_job(name, question):
         Path(arguments["out"]).write_text(json.dumps(result))
         return [("top row", str(result["top"]))]
 
-    return StepJob(name, opened, written, lambda arguments: Path(arguments["out"]), question)
+    return StepJob(name, opened, written, lambda arguments: Path(arguments["out"]))
 
 
 def flags(

@@ -24,8 +24,8 @@ def signal_table(signals: Any, n: int) -> SignalTable:
     like any other. True and False are 1 and 0.
 
     Args:
-        signals: One number or name per row; several columns as a matrix; or a mapping of names to any of these. A
-            table that iterates over its column names, such as pandas', counts as a mapping.
+        signals: One number or name per row; several columns as a matrix; or a mapping of names to any of these, or to
+            tables of signals. A table that iterates over its column names, such as pandas', counts as a mapping.
         n: How many rows there are.
 
     Returns:
@@ -42,13 +42,20 @@ def signal_table(signals: Any, n: int) -> SignalTable:
         return _of_length(signals, n)
     if signals is None:
         return SignalTable((), np.zeros((n, 0)), np.zeros(0, np.bool_))
-    pieces = [piece for name, values in _named(signals) for piece in _pieces(name, values, n)]
+    named = [(name, values) for name, values in _named(signals) if not isinstance(values, SignalTable)]
+    tables = [_of_length(values, n) for _, values in _named(signals) if isinstance(values, SignalTable)]
+    pieces = [piece for name, values in named for piece in _pieces(name, values, n)]
+    for table in tables:
+        pieces += list(zip(table.names, table.columns.T, table.sizes, strict=True))
     names = tuple(name for name, _, _ in pieces)
     if len(set(names)) < len(names):
         again = next(name for place, name in enumerate(names) if name in names[:place])
         refuse("signals", "columns with names of their own", f"{again!r} twice")
     columns = np.stack([column for _, column, _ in pieces], axis=1) if pieces else np.zeros((n, 0))
-    return SignalTable(names, columns, np.array([size for _, _, size in pieces], np.bool_))
+    scales = np.concatenate(
+        [np.ones(len(pieces) - sum(len(table.names) for table in tables)), *(t.scales for t in tables)]
+    )
+    return SignalTable(names, columns, np.array([size for _, _, size in pieces], np.bool_), scales)
 
 
 def from_probabilities(probabilities: Any) -> dict[str, Floats]:

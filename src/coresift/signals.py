@@ -6,13 +6,14 @@ import numpy as np
 
 from coresift.checks import refuse, share
 from coresift.engine import Engine, Local
+from coresift.histories import history
 from coresift.logs import from_log
 from coresift.progress import Progress, choose
 from coresift.rows import RowsLike, open_rows
 from coresift.signal_table import disagreement, from_probabilities
 from coresift.types import Floats, Ints, Singles
 
-__all__ = ["disagreement", "from_log", "from_probabilities", "near"]
+__all__ = ["disagreement", "from_log", "from_probabilities", "history", "near"]
 
 # Of how many of its nearest rows a target row knows the rank; a rank below that counts as none.
 RANKED = 1000

@@ -27,6 +27,7 @@ VERBS = {
     "plan": ("selecting", "Say what a selection will cost, before it runs."),
     "cover": ("covering", "Choose rows that cover all rows, to label or train on."),
     "active-learning": ("learning", "Label rows in rounds, the most instructive ones first."),
+    "evaluate": ("evaluating", "Know a model's accuracy or another number from few answers."),
     "estimate": ("estimating", "Estimate totals and means over all rows."),
     "certify": ("estimating", "Say how far off the estimated total loss can be."),
     "diagnose": ("diagnosing", "Say whether a selection would beat a uniform sample."),

@@ -16,7 +16,6 @@ from coresift.cli.flags import Column, ExcludeColumn, IdColumn, RowsPath, Seed, 
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs
 from coresift.cli.showing import tell
 from coresift.learning import AUDIT, ROUNDS, LearningRun
-from coresift.learning.questions import question_of
 from coresift.oracle.journal import read_header
 from coresift.rows.taking import FEATURES, take
 from coresift.types import Ints, LearningSelection
@@ -142,9 +141,7 @@ def _write(selection: LearningSelection, arguments: Arguments) -> list[tuple[str
     return [("labeled", f"{labeled:,} of {selection.n:,} rows")]
 
 
-JOB = StepJob(
-    NAME, _open, _write, lambda arguments: Path(arguments["out"]), question_of(), rows=_rows, columns=_columns
-)
+JOB = StepJob(NAME, _open, _write, lambda arguments: Path(arguments["out"]), rows=_rows, columns=_columns)
 add_start(verbs, JOB, start, command="start")
 add_verbs(verbs)
 

@@ -20,7 +20,7 @@ from coresift.cli.files import check_out, has_column, used_columns, write_rows
 from coresift.cli.showing import show_facts, speaking, tell
 from coresift.notebook import counted
 from coresift.oracle.journal import read_header
-from coresift.oracle.questions import LOSS, Question
+from coresift.oracle.questions import Question
 from coresift.oracle.run import Run, Status
 from coresift.redaction import redact
 from coresift.rows import Rows
@@ -43,7 +43,6 @@ class StepJob:
             hand both to `Run`.
         write: Writes a result where the arguments say, and returns what is shown of it.
         out: Returns the file that `write` writes.
-        question: What is asked.
         rows: Opens the rows; the other columns of their table are written beside what is asked.
         columns: Returns a table of what is written beside the rows that are asked: takes the arguments, the row numbers
             and how many rows there are; by default nothing is.
@@ -53,7 +52,6 @@ class StepJob:
     open: Callable[[Arguments, Path], Run[Any]]
     write: Callable[[Any, Arguments], list[tuple[str, str]]]
     out: Callable[[Arguments], Path]
-    question: Question = LOSS
     rows: Callable[[Arguments], Rows] | None = None
     columns: Callable[[Arguments, Ints, int], Any] | None = None
 
@@ -126,11 +124,11 @@ def ask(
             check_out(out, "a table", state)
         else:
             check_out(out, f"a file for {tool.value}", state, suffixes=(SUFFIX,))
-        if has_column(out, job.question.column):
-            raise InputError(f"{out} has {job.question.plural} in it already; give another --out, or remove it first.")
+        if has_column(out, run.question.column):
+            raise InputError(f"{out} has {run.question.plural} in it already; give another --out, or remove it first.")
         ids = run.ask()
         if ids.size:
-            write_rows(out, ids, run.names(ids), _beside(job, arguments, ids, run.n), job.question.column, tool)
+            write_rows(out, ids, run.names(ids), _beside(job, arguments, ids, run.n), run.question.column, tool)
             tell(wrote=str(out))
         _show(run, job, arguments, f"Wrote {out}" if ids.size else "There is nothing left to answer")
 
@@ -156,9 +154,9 @@ def tell_answers(
     Example: coresift tell run.state ask.csv
     """
     with _opened(state) as (run, job, arguments):
-        if cannot_tell is not None and job.question.numeric:
+        if cannot_tell is not None and run.question.numeric:
             raise InputError("--cannot-tell is for runs that ask labels; this one asks numbers.")
-        ids, values, others = _read(answers, column or job.question.column, run, job.question)
+        ids, values, others = _read(answers, column or run.question.column, run, run.question)
         if cannot_tell is not None:
             values = [None if value == cannot_tell else value for value in values]
         before = run.status().pending

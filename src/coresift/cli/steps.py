@@ -1,6 +1,6 @@
 """The jobs that start begins, and that ask, tell and status go on with: select, regression and diagnose.
 
-They go on with active learning too, so its module is imported here.
+They go on with active learning and evaluations too, so their modules are imported here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, get_args
 import typer
 
 import coresift as cs
+import coresift.cli.evaluating
 import coresift.cli.learning
 from coresift import diagnosis as diagnosing
 from coresift import selection as selecting
@@ -54,7 +55,6 @@ from coresift.cli.regression import FitOut, Ridge, TargetColumn, check_outs, ope
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs
 from coresift.cli.showing import as_json_text, tell
 from coresift.engine import Engine, Workers
-from coresift.oracle import LABEL
 from coresift.oracle.driving import Prepared
 from coresift.oracle.run import Run
 from coresift.progress import Progress, choose
@@ -286,7 +286,7 @@ def write_diagnosis(result: diagnosing.Diagnosis, arguments: Arguments) -> list[
 
 
 add_start(starts, StepJob("select", open_select, write_select, _out, rows=_open_rows), start_select)
-add_start(starts, StepJob("regression", open_regression, write_fit, _out, LABEL, rows=_open_features), start_regression)
+add_start(starts, StepJob("regression", open_regression, write_fit, _out, rows=_open_features), start_regression)
 add_start(starts, StepJob("diagnose", open_diagnose, write_diagnosis, _out, rows=_open_rows), start_diagnose)
 app.add_typer(starts, name="start")
 add_verbs(app)

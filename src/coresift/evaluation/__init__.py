@@ -8,10 +8,11 @@ from typing import Any
 
 from coresift.checks import InputError, named_options, refuse, share
 from coresift.engine import Engine
-from coresift.evaluation.arguments import TARGETS, check_sources, context_of, count_predictions, wish_of
+from coresift.evaluation.arguments import TARGETS, check_sources, context_of, count_predictions, names_of, wish_of
 from coresift.evaluation.choosing import metric_of
 from coresift.evaluation.classification import F1, Accuracy, Difference, Precision, Recall
 from coresift.evaluation.estimating import Setup
+from coresift.evaluation.forecasting import EvaluationPlan
 from coresift.evaluation.metrics import Mean, Metric, Rate, Ratio, Total
 from coresift.evaluation.population import count_rows, fingerprint, opened, population_of
 from coresift.evaluation.quantiles import Quantile
@@ -26,6 +27,7 @@ __all__ = [
     "Accuracy",
     "Difference",
     "Evaluation",
+    "EvaluationPlan",
     "EvaluationRun",
     "EvaluationStatus",
     "Figure",
@@ -51,6 +53,7 @@ def evaluate(
     predictions: Any = None,
     signals: Any = None,
     n: int | None = None,
+    ids: Sequence[Any] | None = None,
     within: float | None = None,
     budget: int | None = None,
     metric: str | Metric | None = None,
@@ -82,6 +85,7 @@ def evaluate(
         signals: Anything known for every row at no cost, as in `select`: a cheap model's loss, a model's own
             confidence (`cs.signals.from_probabilities`), a length, a class.
         n: How many rows there are, if nothing else says so.
+        ids: One id per row, by which answers can be told; by default those of the rows' table.
         within: The half-width that the interval should have; answers are then asked in three stages.
         budget: How many answers to ask, or the most of them if there is a half-width to reach.
         metric: Of values "mean", "total", "rate" (from 0 to 1), "ratio" (a pair of numbers per row), "median" or "p95";
@@ -131,7 +135,7 @@ def evaluate(
         question,
         lambda: fingerprint(source, population) | {"evaluation": said, "seed": str(seed)},
         oracle=as_oracle(answers, question),
-        names=None if source is None else source.names,
+        names=names_of(ids, count) if ids is not None else None if source is None else source.names,
         state=state,
         arguments=arguments,
         progress=shown,

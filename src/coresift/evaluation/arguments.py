@@ -13,6 +13,7 @@ from coresift.evaluation.metrics import Context, Metric
 from coresift.evaluation.population import Population
 from coresift.evaluation.stages import Wish
 from coresift.oracle import Oracle
+from coresift.oracle.sources import Names
 from coresift.types import Floats
 
 TARGETS = ("these rows", "rows like these")
@@ -78,6 +79,14 @@ def _several(source: Any, context: Context) -> Any:
     if len(array) != context.n:
         refuse("values", f"one line for each of {context.n} rows", f"{len(array)} lines")
     return lambda ids: array[ids]
+
+
+def names_of(ids: Sequence[Any], n: int) -> Names:
+    """Return the function that gives rows their ids."""
+    listed = list(ids)
+    if len(listed) != n:
+        refuse("ids", f"one id for each of {n} rows", f"{len(listed)}")
+    return lambda rows: [listed[row] for row in rows.tolist()]
 
 
 def wish_of(within: Any, budget: Any, group_within: Any, population: Population) -> Wish:

@@ -37,6 +37,8 @@ class Fit(Value):
         residuals: What the regression misses of each answer, as if the answer had not been used.
         penalty: The ridge penalty that left the least variance.
         errors: What each row adds to the total's error, of which the variance is the sum of squares.
+        level: What the regression predicts for a row of which nothing is known.
+        slopes: What each column adds to that.
     """
 
     total: float
@@ -44,6 +46,13 @@ class Fit(Value):
     residuals: Floats
     penalty: float
     errors: Floats
+    level: float
+    slopes: Floats
+
+    def predict(self, known: Floats) -> Floats:
+        """Return what the regression predicts for rows of which this is known."""
+        predicted: Floats = self.level + known @ self.slopes
+        return predicted
 
 
 class Calibration:
@@ -109,7 +118,9 @@ class Calibration:
         total = float(self.sample.weights @ answers + self._missing @ slopes)
         beside = answers - self._known @ slopes
         middle = float(self.sample.weights @ beside) / self.sample.population
-        return Fit(total, self._moments(missed), (beside - middle) / kept, penalty, self._unit * missed)
+        level = middle + math.sqrt(CONSTANT) * float(slopes[0])
+        residuals, errors = (beside - middle) / kept, self._unit * missed
+        return Fit(total, self._moments(missed), residuals, penalty, errors, level, slopes[1:])
 
     def _moments(self, missed: Floats) -> Moments:
         root = np.sqrt(self._chance)

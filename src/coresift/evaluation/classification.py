@@ -163,9 +163,9 @@ class Positives(Classification):
             target[gone] = filled[gone]
         return worst, best
 
-    def remarks(self, columns: Floats, weights: Floats) -> tuple[str, ...]:
+    def remarks(self, columns: Floats, weights: Floats, context: Context) -> tuple[str, ...]:
         """Warn where few positives were seen."""
-        seen = kish(weights[columns[:, -1] == 1])
+        seen = kish(weights[columns[:, len(context.models)] == 1])
         if seen >= FEW_POSITIVES:
             return ()
         return (f"The labels are worth only {seen:.0f} positives: take the interval of {self.label} as a hint.",)
@@ -193,7 +193,7 @@ class Precision(Positives):
         claims = np.stack([claimed[ids] for claimed in self.predicted(context)], axis=1)
         return np.where(gone, 0.0, columns), np.where(gone, claims, columns)
 
-    def remarks(self, columns: Floats, weights: Floats) -> tuple[str, ...]:
+    def remarks(self, columns: Floats, weights: Floats, context: Context) -> tuple[str, ...]:
         """Nothing: it is a rate of known rows."""
         return ()
 
@@ -228,14 +228,30 @@ class F1(Positives):
 
     label: ClassVar[str] = "F1"
 
+    def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
+        """Return the true positives of each model, the positives, and the predicted positives of each model."""
+        claims = [claimed[ids].astype(np.float64) for claimed in self.predicted(context)]
+        return np.column_stack([super().columns(answers, ids, context), *claims])
+
+    def known_columns(self, context: Context) -> int:
+        """Return that of the predicted positives."""
+        return len(context.models)
+
+    def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:
+        """Return the labels that most contradict the first model's predictions, and those that agree."""
+        models = len(context.models)
+        both = super().extremes(columns[:, : models + 1], ids, context)
+        worst, best = (np.concatenate([part, columns[:, models + 1 :]], axis=1) for part in both)
+        return worst, best
+
     def of(self, totals: Floats, context: Context) -> list[Linearized]:
         """Return 2TP/(PP + P)."""
-        found = []
+        found, models = [], len(context.models)
         for place, (name, claimed) in enumerate(zip(context.models, self.predicted(context), strict=True)):
-            below = max(int(claimed.sum()) + float(totals[-1]), 1e-9)
+            below = max(int(claimed.sum()) + float(totals[models]), 1e-9)
             value = 2 * float(totals[place]) / below
-            gradient = np.zeros(totals.size)
-            gradient[place], gradient[-1] = 2 / below, -value / below
+            gradient = np.zeros(2 * models + 1)
+            gradient[place], gradient[models], gradient[models + 1 + place] = 2 / below, -value / below, -value / below
             found.append((name, value, gradient))
         return found
 

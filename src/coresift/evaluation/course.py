@@ -71,7 +71,11 @@ class Course:
         """Return how to draw next."""
         population = self.setup.population
         squares = np.mean([target.fit.residuals**2 for target in reading.targets], axis=0)
-        return next_density(reading.sample, np.sqrt(squares), population.known, population.sizes)
+        main, chances = reading.targets[0], None
+        if main.event and len(reading.targets) == 1:
+            unseen = (main.linear - main.fit.residuals) / main.event
+            chances = main.fit.predict(population.known) / main.event, unseen
+        return next_density(reading.sample, np.sqrt(squares), population.known, population.sizes, chances)
 
     def need(self, reading: Reading, density: Density, within: float) -> int:
         """Return how many answers in all reach a half-width."""

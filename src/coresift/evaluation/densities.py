@@ -28,6 +28,10 @@ PULL = (0.4, 0.4, 0.2)
 MOST_ROWS = 5.0
 # Below this part of the mean squared error a predicted one is not believed.
 LEAST_SQUARE = 0.05
+# No squared residual counts more than this many average ones.
+MOST_SQUARE = 25.0
+# A predicted probability is never believed to be nearer to 0 or 1 than this.
+LEAST_CHANCE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +66,13 @@ def first_density(signals: Floats, trust: float = TRUST) -> Floats:
     return sizes
 
 
-def next_density(sample: Sample, residuals: Floats, known: Floats, signals: Floats) -> Density:
+def next_density(
+    sample: Sample,
+    residuals: Floats,
+    known: Floats,
+    signals: Floats,
+    chances: tuple[Floats, Floats] | None = None,
+) -> Density:
     """Return how to draw next, from what the regression missed of the answers so far.
 
     Args:
@@ -70,6 +80,8 @@ def next_density(sample: Sample, residuals: Floats, known: Floats, signals: Floa
         residuals: What was missed of their answers.
         known: What is known of every row that counts, in standardized columns.
         signals: The columns of at least 0 that can be sizes as they stand.
+        chances: Where answers are 0 or 1, the predicted probability of 1: for every row, and for the asked ones without
+            their own answers.
     """
     ids, weights = sample.ids, sample.weights
     squares = residuals**2
@@ -77,19 +89,36 @@ def next_density(sample: Sample, residuals: Floats, known: Floats, signals: Floa
     uniform = np.ones(len(known))
     if not middle > 0:
         return Density(uniform, np.ones(len(sample)), squares)
-    intercept, slopes, unseen = ridge(known[ids], np.minimum(squares, 25 * middle), weights / weights.mean())
+    intercept, slopes, unseen = ridge(known[ids], np.minimum(squares, MOST_SQUARE * middle), weights / weights.mean())
     least = LEAST_SQUARE * middle
-    learned = np.sqrt(np.maximum(intercept + known @ slopes, least))
-    pairs = [(uniform, uniform[ids]), (learned, np.sqrt(np.maximum(unseen, least)))]
-    for column in signals.T:
-        pairs += [(column, column[ids]), (np.sqrt(column), np.sqrt(column[ids]))]
-    scaled = [(everywhere / mean, here / mean) for everywhere, here in pairs if (mean := everywhere.mean()) > 0]
-    parts = [PULL[0], PULL[1], *([PULL[2] / max(len(scaled) - 2, 1)] * (len(scaled) - 2))]
-    pull = np.array(parts) / sum(parts)
-    # A total of sizes is what is drawn by, so that a density's square root is the deviation it stands for.
-    stakes = weights * np.minimum(squares, MOST_ROWS * 5 * middle)
+    learned = [(_root(intercept + known @ slopes, least), _root(unseen, least))]
+    if chances is not None:
+        learned.append((_binary(chances[0]), _binary(chances[1])))
+    given = [pair for column in signals.T for pair in ((column, column[ids]), (np.sqrt(column), np.sqrt(column[ids])))]
+    parts = [PULL[0], *_even(PULL[1], len(learned)), *_even(PULL[2], len(given))]
+    pairs = [(uniform, uniform[ids]), *learned, *given]
+    means = np.array([float(everywhere.mean()) for everywhere, _ in pairs])
+    usable = [place for place, mean in enumerate(means) if mean > 0]
+    here = np.stack([(1 - FLOOR) * pairs[place][1] / means[place] + FLOOR for place in usable], axis=1)
+    pull = np.array([parts[place] for place in usable])
+    stakes = weights * np.minimum(squares, MOST_SQUARE * middle)
     stakes = np.minimum(stakes, MOST_ROWS * stakes.mean())
-    here = np.stack([(1 - FLOOR) * part + FLOOR for _, part in scaled], axis=1)
-    theta = least_variance(here, stakes, pull, PRIOR_ROWS)
-    sizes = FLOOR + (1 - FLOOR) * sum(part * everywhere for part, (everywhere, _) in zip(theta, scaled, strict=True))
+    theta = least_variance(here, stakes, pull / pull.sum(), PRIOR_ROWS)
+    sizes = np.full(len(known), FLOOR)
+    for part, place in zip(theta, usable, strict=True):
+        sizes += (1 - FLOOR) * part * pairs[place][0] / means[place]
     return Density(sizes, here @ theta, squares)
+
+
+def _root(squares: Floats, least: float) -> Floats:
+    return np.asarray(np.sqrt(np.maximum(squares, least)))
+
+
+def _binary(chances: Floats) -> Floats:
+    """Return the deviation of answers that are 1 with these probabilities."""
+    likely = np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE)
+    return np.asarray(np.sqrt(likely * (1 - likely)))
+
+
+def _even(total: float, count: int) -> list[float]:
+    return [total / max(count, 1)] * count

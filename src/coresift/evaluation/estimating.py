@@ -88,7 +88,7 @@ def evaluation_of(setup: Setup, sample: Sample, answers: NDArray[Any], remarks: 
         verdict(target.name, figures[target.name], points=setup.metric.labels and bool(setup.context.codes))
         for target in compared
     ]
-    own = setup.metric.remarks(reading.columns, reading.sample.weights)
+    own = setup.metric.remarks(reading.columns, reading.sample.weights, setup.context)
     return Evaluation(
         **vars(main),
         metric=setup.metric.label,
@@ -123,8 +123,8 @@ def _deviations(setup: Setup, reading: Reading, target: Target) -> tuple[Floats,
     """Return how far each answered row's z is from the mean, and the sum of squares of rows that need no answer."""
     sample = reading.sample
     counted_rows = sample.population if setup.metric.among_relevant else setup.context.n
-    middle = float(sample.weights @ target.linear) / counted_rows
-    return target.linear - middle, (counted_rows - sample.population) * middle**2
+    middle = float(sample.weights @ target.influence) / counted_rows
+    return target.influence - middle, (counted_rows - sample.population) * middle**2
 
 
 def _between_units(setup: Setup, sample: Sample, deviations: Floats) -> float:

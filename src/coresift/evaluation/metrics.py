@@ -64,7 +64,8 @@ class Target(Value):
         name: What it is called; empty for a metric that has only one.
         value: The estimate.
         linear: z of every answered row: the error of Σz is that of the value, to first order.
-        fit: Its total over all rows that matter.
+        influence: z with what is known of it added: the influence of each row on the value.
+        fit: The total of z over all rows that matter.
         event: What z is of a positive row, where every row is positive or 0; 0 for other answers.
         difference: Whether it compares two models.
         gradient: What each column's total counts in z; empty if z is no sum of columns.
@@ -74,6 +75,7 @@ class Target(Value):
     name: str
     value: float
     linear: Floats
+    influence: Floats
     fit: Fit
     event: float = 0.0
     difference: bool = False
@@ -121,7 +123,7 @@ class Metric(ABC):
         """Return the variance of each column's answers around their own means, for answers that were repeated."""
         return np.zeros((len(answers), 1))
 
-    def remarks(self, columns: Floats, weights: Floats) -> tuple[str, ...]:
+    def remarks(self, columns: Floats, weights: Floats, context: Context) -> tuple[str, ...]:
         """Return what to know about the estimate, in full sentences."""
         return ()
 
@@ -131,7 +133,14 @@ class Smooth(Metric):
 
     @abstractmethod
     def of(self, totals: Floats, context: Context) -> list[Linearized]:
-        """Return name, value and gradient of each number, at these totals of the columns."""
+        """Return name, value and gradient of each number, at these totals of the columns.
+
+        Totals are those of the columns that are asked; the gradient is that of all columns.
+        """
+
+    def known_columns(self, context: Context) -> int:
+        """Return how many of the last columns have totals that are known."""
+        return 0
 
     def pairs(self, context: Context) -> list[tuple[int, int]]:
         """Return which numbers are compared with each other."""
@@ -139,15 +148,16 @@ class Smooth(Metric):
 
     def targets(self, columns: Floats, context: Context, calibration: Calibration) -> list[Target]:
         """Linearize at the estimated totals, and let the linear form choose how far predictions count."""
-        totals = np.array([calibration.fit(column).total for column in columns.T])
-        found = []
+        asked, found = columns.shape[1] - self.known_columns(context), []
+        totals = np.array([calibration.fit(column).total for column in columns[:, :asked].T])
         for place, (name, _, gradient) in enumerate(self._all(totals, context)):
-            linear = columns @ gradient
+            linear = columns[:, :asked] @ gradient[:asked]
             fit = calibration.fit(linear)
-            again = np.array([calibration.fit(column, fit.penalty).total for column in columns.T])
+            again = np.array([calibration.fit(column, fit.penalty).total for column in columns[:, :asked].T])
             value = self._all(again, context)[place][1]
             difference = SIGN in name
-            found.append(Target(name, value, linear, fit, _event(columns, gradient), difference, gradient))
+            event = _event(columns, gradient)
+            found.append(Target(name, value, linear, columns @ gradient, fit, event, difference, gradient[:asked]))
         return found
 
     def _all(self, totals: Floats, context: Context) -> list[Linearized]:

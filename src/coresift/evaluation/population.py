@@ -96,7 +96,7 @@ def population_of(
         columns = signals.columns[relevant]
         roots = np.sign(columns) * np.sqrt(np.abs(columns))
         curved = [place for place, size in enumerate(signals.sizes) if size]
-        parts += [standardized(columns), standardized(roots[:, curved])]
+        parts += [signals.scales * standardized(columns), standardized(roots[:, curved])]
         sizes = np.maximum(columns[:, signals.sizes], 0.0)
     if len(names) > 1:
         parts.append(standardized((strata[relevant][:, None] == np.arange(1, len(names))).astype(np.float64)))

@@ -68,4 +68,4 @@ class Quantile(Metric):
         def read(end: float) -> float:
             return found(min(max(self.share + (end - value) / slope, 0.0), 1.0))
 
-        return [Target("", value, linear, calibration.fit(linear, fit.penalty), read=read)]
+        return [Target("", value, linear, linear, calibration.fit(linear, fit.penalty), read=read)]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from coresift.checks import InputError
+from coresift.evaluation.forecasting import EvaluationPlan, forecast
 from coresift.evaluation.result import Evaluation
 from coresift.evaluation.steps import Steps, Task
 from coresift.notebook import counted
@@ -68,6 +70,19 @@ class EvaluationRun(Run[Evaluation]):
             if now.finished or not len(self._course.sample):
                 return EvaluationStatus(**vars(now))
             return EvaluationStatus(**vars(now), interim=self._course.evaluation(), note=INTERIM)
+
+    def plan(self, *, cost: float | None = None, expected: float | None = None) -> EvaluationPlan:
+        """Return how many answers this evaluation will take: from signals alone, or from its complete stages.
+
+        Args:
+            cost: The price per answer.
+            expected: Before anything is answered: the share of rows that you expect to count, such as the error rate.
+        """
+        with self._lock:
+            wish = self._task.wish
+            if wish.group_within.size:
+                raise InputError("plan tells the answers for within or a budget, not for a half-width per group.")
+            return forecast(self._course, wish.within, wish.budget, expected, cost)
 
     def __repr__(self) -> str:
         now = super().status()

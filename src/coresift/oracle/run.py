@@ -120,6 +120,11 @@ class Run(Generic[R]):
         """How many rows there are."""
         return self._n
 
+    @property
+    def question(self) -> Question:
+        """What is asked about a row."""
+        return self._question
+
     def ask(self, *, as_ids: bool = False) -> Any:
         """Return the rows that are to be answered next; none when the run has finished.
 

@@ -1,0 +1,208 @@
+"""Evaluations by files: coresift evaluate run, start, ask, tell and status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import coresift as cs
+from coresift.cli.app import app
+from coresift.cli.app import verb as verb_on
+from coresift.cli.files import check_out
+from coresift.cli.flags import Confidence, Seed
+from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs
+from coresift.cli.showing import as_json_text, show_facts, show_warning, speaking, tell
+from coresift.evaluation import Evaluation, EvaluationRun, Figure
+from coresift.reporting.facts import plain
+from coresift.tables import open_table
+from coresift.tables.table import Table
+from coresift.tables.writing import check_target, write_bytes
+from coresift.types import Ints
+
+NAME = "evaluate"
+verbs = typer.Typer(rich_markup_mode=None)
+app.add_typer(verbs, name=NAME)
+
+TablePath = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Table with one line per row: predictions, signals, groups, texts.")
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="mean, total, rate, median, p95; of predictions accuracy, precision, recall, f1, difference.",
+    ),
+]
+Positive = Annotated[str | None, typer.Option(metavar="CLASS", help="The positive class of precision, recall or f1.")]
+PredictionColumns = Annotated[
+    str | None, typer.Option("--predictions", metavar="A,B,...", help="Columns of predictions, one per model.")
+]
+SignalColumns = Annotated[
+    str | None, typer.Option("--signals", metavar="A,B,...", help="Columns that say how likely a row is to be hard.")
+]
+Groups = Annotated[str | None, typer.Option(metavar="NAME", help="Column of groups: each gets a figure of its own.")]
+GroupWithin = Annotated[float | None, typer.Option(help="The half-width that every group should have.")]
+Within = Annotated[float | None, typer.Option(help="The half-width that the interval should have.")]
+AnswersBudget = Annotated[int | None, typer.Option("--budget", help="How many answers to ask, or the most of them.")]
+Embeddings = Annotated[Path | None, typer.Option("--rows", help="Embeddings of the rows, to predict answers from.")]
+JsonOut = Annotated[Path, typer.Option(help="Where the evaluation goes: .json.")]
+
+
+@verbs.callback(invoke_without_command=True)
+def about(context: typer.Context) -> None:
+    """Know a model's accuracy, or another number about all rows, from answers for few of them.
+
+    Example: coresift evaluate start predictions.csv --predictions guess --signals doubt --within 0.01
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def gather(
+    table: TablePath,
+    out: JsonOut = Path("evaluation.json"),
+    metric: Metric = None,
+    positive: Positive = None,
+    predictions: PredictionColumns = None,
+    signals: SignalColumns = None,
+    groups: Groups = None,
+    within: Within = None,
+    group_within: GroupWithin = None,
+    budget: AnswersBudget = None,
+    confidence: Confidence = 0.95,
+    rows: Embeddings = None,
+    seed: Seed = 0,
+) -> Arguments:
+    """Start an evaluation whose answers come later.
+
+    Example: coresift evaluate start predictions.csv --predictions guess --signals doubt --within 0.01
+
+    Then, until nothing is left to answer: coresift evaluate ask run.state --out ask.csv, add a column label (or value,
+    where numbers are asked) to ask.csv, and: coresift evaluate tell run.state ask.csv
+    """
+    check_target(out, (".json",), "an evaluation")
+    return {
+        "table": table if "://" in table else str(Path(table).absolute()),
+        "out": out,
+        "metric": metric,
+        "positive": positive,
+        "predictions": predictions,
+        "signals": signals,
+        "groups": groups,
+        "within": within,
+        "group_within": group_within,
+        "budget": budget,
+        "confidence": confidence,
+        "rows": rows,
+        "seed": seed,
+    }
+
+
+def _open(arguments: Arguments, state: Path | None, answers: Any = None) -> EvaluationRun:
+    table = open_table(arguments["table"])
+    names = _columns(arguments["predictions"])
+    predictions = {name: _column(table, name, "predictions") for name in names}
+    signals = {name: _column(table, name, "signals") for name in _columns(arguments["signals"])}
+    groups = arguments["groups"]
+    metric = _metric(arguments["metric"], arguments["positive"])
+    return cs.evaluate(
+        arguments["rows"],
+        predictions=predictions if len(names) > 1 else predictions[names[0]] if names else None,
+        signals=signals or None,
+        n=table.n,
+        ids=table.names(list(range(table.n))) if table.id_name is not None else None,
+        groups=None if groups is None else _column(table, groups, "groups"),
+        metric=metric,
+        **{name: arguments[name] for name in ("within", "group_within", "budget", "confidence", "seed")},
+        state=state,
+        arguments=arguments if state is not None else None,
+        **({} if answers is None else {"labels" if names else "values": answers}),
+    )
+
+
+def _metric(name: str | None, positive: str | None) -> Any:
+    classes: dict[str, Callable[..., Any]] = {
+        "precision": cs.evaluation.Precision,
+        "recall": cs.evaluation.Recall,
+        "f1": cs.evaluation.F1,
+    }
+    return name if positive is None or name not in classes else classes[name](positive=positive)
+
+
+def _columns(names: str | None) -> list[str]:
+    return [] if names is None else [name.strip() for name in names.split(",")]
+
+
+def _column(table: Table, name: str, argument: str) -> Any:
+    table.require(argument, name)
+    return table.whole(name).to_numpy()
+
+
+def _beside(arguments: Arguments, ids: Ints, n: int) -> Any:
+    return open_table(arguments["table"]).take(ids)
+
+
+def _write(found: Evaluation, arguments: Arguments) -> list[tuple[str, str]]:
+    facts = plain(found)
+    tell(**facts)
+    write_bytes(as_json_text(facts).encode("utf-8", "backslashreplace") + b"\n", Path(arguments["out"]))
+    for remark in found.remarks:
+        show_warning(remark)
+    return lines_of(found)
+
+
+def lines_of(found: Evaluation) -> list[tuple[str, str]]:
+    """Return what is shown of an evaluation."""
+    lines = [(name or found.metric, _shown(figure)) for name, figure in found.figures.items()]
+    lines += [(str(name), _shown(figure)) for name, figure in found.groups.items()]
+    lines += [("verdict", text) for text in found.verdicts]
+    if found.missing is not None:
+        span = f"the value lies from {found.missing.worst:.4g} to {found.missing.best:.4g}, whatever they are"
+        lines.append(("no answer", f"{found.missing.rows:,} rows; {span}"))
+    lines.append(("answers", f"{found.asked:,}, worth {found.effective_sample_size:,.0f} uniform rows"))
+    if found.half_width > 0:
+        half = found.half_width / 2
+        lines.append((f"for ± {half:.2g}", f"about {found.answers_for(half):,} answers"))
+    return lines
+
+
+def _shown(figure: Figure) -> str:
+    return f"{figure.value:.4g}, from {figure.low:.4g} to {figure.high:.4g} ({100 * figure.confidence:g}%)"
+
+
+JOB = StepJob(NAME, _open, _write, lambda arguments: Path(arguments["out"]), columns=_beside)
+add_start(verbs, JOB, gather, command="start")
+add_verbs(verbs)
+
+
+def run(
+    table: TablePath,
+    answers: Annotated[Path, typer.Option(help="File with row or id, and label or value, of the rows that are asked.")],
+    out: JsonOut = Path("evaluation.json"),
+    metric: Metric = None,
+    positive: Positive = None,
+    predictions: PredictionColumns = None,
+    signals: SignalColumns = None,
+    groups: Groups = None,
+    within: Within = None,
+    group_within: GroupWithin = None,
+    budget: AnswersBudget = None,
+    confidence: Confidence = 0.95,
+    rows: Embeddings = None,
+    seed: Seed = 0,
+) -> None:
+    """Evaluate at once, with answers from a file; only those of the rows that are drawn are looked at.
+
+    Example: coresift evaluate run predictions.csv --predictions guess --answers labels.csv --budget 500
+    """
+    check_out(out, "an evaluation", answers, suffixes=(".json",))
+    given = (metric, positive, predictions, signals, groups, within, group_within, budget, confidence, rows, seed)
+    arguments = gather(table, out, *given)
+    found = _open(arguments, None, answers).complete()
+    show_facts(f"Wrote {out}", _write(found, arguments))
+
+
+verb_on("run", verbs)(speaking(run))

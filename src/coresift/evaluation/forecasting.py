@@ -1,0 +1,170 @@
+"""How many answers an evaluation will take, before they are asked: from signals alone, or from a pilot's answers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coresift.checks import InputError, positive, share
+from coresift.evaluation.course import Course
+from coresift.evaluation.intervals import forecast_half_width
+from coresift.evaluation.stages import Forecast
+from coresift.inclusion import fixed_size_inclusion
+from coresift.notebook import card
+from coresift.types import Floats
+
+# At how many numbers of answers the half-width is told.
+STEPS = 12
+FEWEST = 50
+
+
+@dataclass(frozen=True, repr=False)
+class EvaluationPlan:
+    """What an evaluation will take.
+
+    Attributes:
+        rows: How many rows could be asked.
+        within: The half-width that is wanted, if one is.
+        answers: How many answers that takes in all; with a budget alone, the budget.
+        half_width: The half-width that so many answers give.
+        price: What they cost, if a price was given.
+        table: Numbers of answers, and the half-width that each gives.
+        basis: What this rests on.
+    """
+
+    rows: int
+    within: float | None
+    answers: int
+    half_width: float
+    price: float | None
+    table: tuple[tuple[int, float], ...]
+    basis: str
+
+    def __repr__(self) -> str:
+        price = "" if self.price is None else f", price {self.price:,.2f}"
+        return f"EvaluationPlan({self.answers:,} of {self.rows:,} rows for ± {self.half_width:.3g}{price})"
+
+    def _repr_html_(self) -> str:
+        lines = [(f"{answers:,} answers", f"± {half:.3g}") for answers, half in self.table]
+        price = () if self.price is None else (f"The answers cost {self.price:,.2f}.",)
+        title = f"{self.answers:,} of {self.rows:,} rows give ± {self.half_width:.3g}"
+        return card(title, lines, (f"This rests on {self.basis}.", *price))
+
+    def to_pandas(self) -> Any:
+        """Return the table as a frame."""
+        import pyarrow as pa
+
+        answers, widths = zip(*self.table, strict=True)
+        return pa.table({"answers": answers, "half_width": widths}).to_pandas()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the half-width against the number of answers, both on logarithmic axes; needs matplotlib."""
+        if ax is None:
+            from matplotlib.figure import Figure
+
+            ax = Figure(figsize=(6, 4)).add_subplot()
+        answers, widths = zip(*self.table, strict=True)
+        ax.loglog(answers, widths, marker="o")
+        if self.within is not None:
+            ax.axhline(self.within, linestyle="--", color="gray")
+        ax.set_xlabel("answers")
+        ax.set_ylabel("half-width")
+        return ax
+
+
+def forecast(
+    course: Course, within: float | None, budget: int | None, expected: float | None, cost: float | None
+) -> EvaluationPlan:
+    """Return what an evaluation will take.
+
+    Args:
+        course: How far it has come; without answers, signals alone tell.
+        within: The half-width that is wanted.
+        budget: The most answers.
+        expected: Before anything is answered: the rate that is expected.
+        cost: The price per answer.
+    """
+    rows = len(course.setup.population)
+    if len(course.sample):
+        width_at, least, basis = _from_answers(course), len(course.sample), f"{len(course.sample):,} answers"
+    else:
+        width_at, basis = _from_signals(course, expected)
+        least = min(FEWEST, rows)
+    answers = budget if within is None else _answers_for(width_at, within, least, rows)
+    assert answers is not None
+    answers = min(answers if budget is None else min(answers, budget), rows)
+    grid = np.unique(np.geomspace(max(least, 2), rows, STEPS).round().astype(int))
+    return EvaluationPlan(
+        rows,
+        within,
+        answers,
+        width_at(answers),
+        None if cost is None else answers * positive("cost", cost, zero=True),
+        tuple((int(count), width_at(int(count))) for count in grid),
+        basis,
+    )
+
+
+def _answers_for(width_at: Any, within: float, low: int, high: int) -> int:
+    if width_at(low) <= within:
+        return low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if width_at(middle) <= within else (middle, high)
+    return high
+
+
+def _from_answers(course: Course) -> Any:
+    reading = course.reading()
+    density = course.density(reading)
+    sample, confidence = reading.sample, course.setup.confidence
+    forecasts = [
+        (target, Forecast(sample, target.fit.moments.variance, density.here, target.fit.residuals**2))
+        for target in reading.targets
+    ]
+
+    def width_at(total: int) -> float:
+        return max(
+            forecast_half_width(target, sample, own.variance_at(total), total, confidence) for target, own in forecasts
+        )
+
+    return width_at
+
+
+def _from_signals(course: Course, expected: float | None) -> tuple[Any, str]:
+    """Return the half-width of a share of rows, where a row's chance to count is its expected error, or all alike."""
+    from scipy.special import ndtri
+
+    setup = course.setup
+    low, high = setup.metric.ends
+    if not (low >= 0 and high <= 1) and expected is None:
+        raise InputError(
+            "Before anything is answered, only shares of rows can be planned; "
+            "give expected=, the share that you expect, or answer the first stage and plan again."
+        )
+    chances, basis = _chances(setup.population.sizes, expected)
+    deviations, rows = np.sqrt(chances * (1 - chances)), len(setup.population)
+    scale = 1.0 if setup.metric.among_relevant else rows / setup.context.n
+    quantile = float(ndtri(0.5 + setup.confidence / 2))
+
+    def width_at(total: int) -> float:
+        if total >= rows:
+            return 0.0
+        inclusion = fixed_size_inclusion(np.maximum(deviations, 1e-6), total)
+        variance = float(np.sum(deviations**2 * (1 / inclusion - 1))) / rows**2
+        return scale * quantile * math.sqrt(variance)
+
+    return width_at, basis
+
+
+def _chances(sizes: Floats, expected: float | None) -> tuple[Floats, str]:
+    if expected is not None:
+        rate = share("expected", expected)
+        return np.full(len(sizes), rate), f"a share of {rate:g} and signals that tell nothing"
+    inside = [column for column in sizes.T if column.max() <= 1]
+    if not inside:
+        return np.full(len(sizes), 0.5), "a share of one half, the worst case, and signals that tell nothing"
+    return np.clip(inside[0], 0.01, 0.99), "the first signal, taken as each row's probability"

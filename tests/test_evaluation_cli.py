@@ -1,0 +1,77 @@
+"""Evaluations by files: at once, and in steps that are days apart."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from coresift.cli import app
+
+N = 1_500
+RNG = np.random.default_rng(3)
+P = RNG.beta(0.6, 1.4, size=N)
+TRUTH = np.where(RNG.random(N) < P, "yes", "no")
+GUESS = np.where(P > 0.5, "yes", "no")
+RIVAL = np.where(RNG.random(N) < 0.1, "yes", GUESS)
+ACCURACY = (TRUTH == GUESS).mean()
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open("rows.csv", "w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["id", "guess", "rival", "doubt", "text"])
+        doubt = np.minimum(P, 1 - P).round(4)
+        lines.writerows([f"q{row}", GUESS[row], RIVAL[row], doubt[row], f"text {row}"] for row in range(N))
+    with open("labels.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["id", "label"], *([f"q{row}", TRUTH[row]] for row in range(N))])
+
+    def run(*words, status=0):
+        result = CliRunner().invoke(app, ["evaluate", *map(str, words)])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            if status:
+                return str(result.exception)
+            raise result.exception
+        return json.loads(result.output) if "--json" in words else result.output
+
+    return run
+
+
+@pytest.mark.slow
+def test_at_once(command, tmp_path):
+    said = command("run", "rows.csv", "--predictions", "guess", "--signals", "doubt", "--answers", "labels.csv",
+                   "--budget", 300, "--json")  # fmt: skip
+    found = json.loads((tmp_path / "evaluation.json").read_text())
+    assert found["value"] == pytest.approx(ACCURACY, abs=5 * found["standard_error"])
+    assert said["value"] == found["value"]
+    told = command("run", "rows.csv", "--predictions", "guess,rival", "--metric", "difference", "--answers",
+                   "labels.csv", "--budget", 80)  # fmt: skip
+    assert "guess − rival" in told
+    assert "verdict" in told
+
+
+@pytest.mark.slow
+def test_in_steps(command, tmp_path):
+    command("start", "rows.csv", "--predictions", "guess", "--signals", "doubt", "--budget", 200)
+    command("ask", "run.state", "--out", "ask.csv")
+    with open("ask.csv", newline="") as file:
+        asked = list(csv.DictReader(file))
+    assert set(asked[0]) == {"row", "id", "guess", "rival", "doubt", "text"}
+    assert len(asked) == 60
+    assert "60 (pilot" in command("status", "run.state")
+    command("tell", "run.state", "labels.csv")
+    said = command("status", "run.state", "--json")
+    assert said["interim"]["asked"] == 60
+    assert said["note"].endswith("do not stop because of it")
+    command("tell", "run.state", "labels.csv")
+    found = json.loads((tmp_path / "evaluation.json").read_text())
+    assert found["asked"] == 200
+    assert found["value"] == pytest.approx(ACCURACY, abs=5 * found["standard_error"])
+
+
+def test_refusals(command):
+    assert "predictions must be" in command("start", "rows.csv", "--predictions", "nobody", "--budget", 9, status=2)
+    assert "needs within" in command("start", "rows.csv", "--predictions", "guess", status=2)
