@@ -96,7 +96,7 @@ def _rare(target: Target, sample: Sample, variance: float, confidence: float) ->
     population, events = sample.population, target.linear != 0
     unit, seen = target.event * population, int(np.count_nonzero(events))
     certain = (seen / population, 1 - (len(sample) - seen) / population)
-    rate = float(np.clip(sample.weights @ events / population, *certain))
+    rate = float(np.clip(target.value / unit, *certain))
     if seen in (0, len(sample)):
         # A row that differs was missed, and it may be one of the least probable.
         rate, trials = float(seen > 0), population / float(sample.weights.max())
