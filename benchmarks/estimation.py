@@ -1,25 +1,25 @@
-"""Error of estimated totals, at an equal number of distinct losses (for their intervals, see `certificates.py`).
+"""Error and intervals of estimated totals, at an equal number of distinct losses.
 
 For every problem of `benchmarks.problems`: uniform sampling without replacement and the paper's Algorithm 1 at the best
 Λ of a grid (k centers asked and s = budget − k draws), both by their exact variances, the paper's on clusterings of
-other seeds; and the portfolio, on 20 clusterings × 200 draws. Variants of it: without signals; with the model's own
-confidence; with a cheap model's loss; with three useless signals. `rivals` are what users of a signal have otherwise:
-`Proxy`, and the earlier default with `Regression`.
+other seeds; and the default of `select` and `estimate`, on up to 20 clusterings × 200 draws. Variants of it: without
+signals; with the model's own confidence; with a cheap model's loss; with three useless signals. `rivals` are what users
+of a signal have otherwise: `Proxy`, and the earlier default (`Learned`) with `GeneralizedRegression`.
 
-    python -m benchmarks.estimation                              all, some hours on two cores; can be interrupted
-    python -m benchmarks.estimation --half tuning --draws 20     less of it
+    python -m benchmarks.estimation                              all, about an hour of one core; can be interrupted
+    python -m benchmarks.estimation --half tuning --clusterings 2    less of it
     python -m benchmarks.estimation holder --variant default     some of it
     python -m benchmarks.estimation --report                     tables of what has been drawn so far
 
-What has been drawn is kept in `.cache/estimation`, one file per problem, variant and clustering, so a run goes on where
-the last one stopped. Writes `results/portfolio.json` and `results/portfolio.md`.
+What has been drawn is kept in `results/estimation`, one file per problem and variant, so a run goes on where the last
+one stopped. All problems get one clustering after the other, so an interrupted run has equal draws everywhere.
+Writes `results/estimation.json` and `results/estimation.md`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,16 @@ from benchmarks.problems import CACHE, PROBLEMS, Problem, halves, load_problem
 from coresift.signal_table import from_probabilities
 
 RESULTS = Path(__file__).parent / "results"
+KEPT = RESULTS / "estimation"
 CLUSTERINGS, DRAWS = 20, 200
 REFERENCES, REFERENCE_SEED = 5, 1_000_000
 # Λ as a multiple of Σℓ̂/Φ, the value at which losses and distances weigh the same.
 GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 VARIANTS = ("default", "confidence", "cheap", "useless", "rivals")
-VERSION = 2  # raise it when the method changes, so that older draws are not mixed with newer ones
+# Problems that are drawn with useless signals: the first ones of each half, by name.
+USELESS = 6
+VERSION = 3  # raise it when the method changes, so that older draws are not mixed with newer ones
+Drawn = dict[str, np.ndarray]
 
 
 def main() -> None:
@@ -47,84 +51,85 @@ def main() -> None:
     parser.add_argument("problems", nargs="*", default=[], help="names of problems; by default all")
     parser.add_argument("--half", choices=("tuning", "held-out"), help="only one half of the problems")
     parser.add_argument("--variant", choices=VARIANTS, action="append", help="by default all that a problem has")
-    parser.add_argument("--clusterings", type=int, default=CLUSTERINGS)
-    parser.add_argument("--draws", type=int, default=DRAWS, help="draws per clustering")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--clusterings", type=int, default=CLUSTERINGS, help=f"{DRAWS} draws each")
     parser.add_argument("--report", action="store_true", help="draw nothing, write the tables")
     arguments = parser.parse_args()
     tuning, held_out = halves()
     names = arguments.problems or {"tuning": tuning, "held-out": held_out, None: list(PROBLEMS)}[arguments.half]
-    if not arguments.report:
-        for name in names:
-            load_problem(name)  # built once, here, so that the processes find it in the cache
-        tasks = [
-            (name, variant, number, arguments.draws)
-            for number, name in product(range(arguments.clusterings), names)
-            for variant in variants_of(name)
-            if not arguments.variant or variant in arguments.variant
-        ]
-        with ProcessPoolExecutor(arguments.processes) as pool:
-            list(pool.map(reference, names))
-            for task in pool.map(drawn, tasks):
-                print(*task, flush=True)
-    write(names, arguments.clusterings, arguments.draws)
-
-
-def variants_of(name: str) -> list[str]:
-    """The variants that a problem can have."""
-    problem = load_problem(name)
-    found = ["default", "useless"]
-    if problem.probabilities is not None:
-        found += ["confidence", "rivals"]
-    return [*found, "cheap", "rivals"] if problem.proxy is not None else found
-
-
-def path_of(name: str, variant: str, number: int, draws: int) -> Path:
-    """Where the errors of one problem, variant and clustering are kept."""
-    return CACHE / "estimation" / f"{name}-{variant}-{number}-{draws}-{VERSION}.npz"
-
-
-def drawn(task: tuple[str, str, int, int]) -> tuple[str, str, int]:
-    """Draw with one clustering, unless that was done before."""
-    name, variant, number, draws = task
-    path = path_of(*task)
-    if not path.exists():
+    for number, name in product(() if arguments.report else range(arguments.clusterings), names):
         problem = load_problem(name)
-        clustering = cluster_of(problem, number)
-        measure = rivals if variant == "rivals" else ours
-        errors = measure(problem, clustering, variant, range(number * DRAWS, number * DRAWS + draws))
-        aside = path.with_suffix(".part.npz")
-        aside.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(aside, allow_pickle=False, **errors)
-        aside.replace(path)
-    return name, variant, number
+        reference(problem)
+        for variant in variants_of(problem):
+            if not arguments.variant or variant in arguments.variant:
+                draw(problem, variant, number)
+        print(name, number, flush=True)
+    write(names)
 
 
-def ours(problem: Problem, clustering: cs.Clustering, variant: str, seeds: range) -> dict[str, np.ndarray]:
-    """Errors of the weighted total and of the learned one."""
+def variants_of(problem: Problem) -> list[str]:
+    """The variants that a problem is drawn with."""
+    useless = [name for half in halves() for name in sorted(half)[:USELESS]]
+    found = ["default"]
+    found += ["useless"] if problem.name in useless else []
+    found += ["confidence"] if problem.probabilities is not None else []
+    found += ["cheap"] if problem.proxy is not None else []
+    return [*found, "rivals"] if {"confidence", "cheap"} & set(found) else found
+
+
+def draw(problem: Problem, variant: str, number: int) -> None:
+    """Draw with one clustering, unless that was done before, and keep what came out."""
+    path, found = KEPT / f"{problem.name}-{variant}.npz", read(problem.name, variant)
+    if found and len(next(iter(found.values()))) > number:
+        return
+    measure = rivals if variant == "rivals" else ours
+    new = measure(problem, cluster_of(problem, number), variant, range(number * DRAWS, (number + 1) * DRAWS))
+    joined = {name: np.concatenate([*([found[name]] if found else []), values[None]]) for name, values in new.items()}
+    KEPT.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".part.npz")
+    np.savez_compressed(aside, allow_pickle=False, version=np.array(VERSION), **joined)
+    aside.replace(path)
+
+
+def read(name: str, variant: str) -> Drawn:
+    """What has been drawn so far, a line per clustering; nothing if an earlier version of the method drew it."""
+    path = KEPT / f"{name}-{variant}.npz"
+    if not path.exists():
+        return {}
+    with np.load(path, allow_pickle=False) as file:
+        return {part: file[part] for part in file.files if part != "version"} if file["version"] == VERSION else {}
+
+
+def ours(problem: Problem, clustering: cs.Clustering, variant: str, seeds: range) -> Drawn:
+    """Relative errors of the default estimate and of the weighted total, and the ends of the 95 % interval."""
     stage = Stage(problem, clustering, signals_of(problem, variant), components_of(problem))
-    truth, errors = problem.losses.sum(), np.empty((len(seeds), 2))
+    truth, found = problem.losses.sum(), np.empty((4, len(seeds)))
     for place, seed in enumerate(seeds):
-        draw = stage.portfolio(seed)
-        errors[place] = stage.plain(draw) - truth, stage.learned(draw)[0] - truth
-    return {"weighted": errors[:, 0], "learned": errors[:, 1]}
+        picked = stage.select(seed)
+        values = problem.losses[picked.ids]
+        total = cs.estimate(picked, values).total
+        found[:, place] = total.value, picked.weights @ values, total.low, total.high
+    error, weighted, low, high = found / truth - 1
+    kept = {"error": error.astype(np.float32), "weighted": weighted.astype(np.float32)}
+    # The signs of the ends say whether the truth is covered; half precision keeps them, and three digits of widths.
+    return kept | {"low": low.astype(np.float16), "high": high.astype(np.float16)}
 
 
-def rivals(problem: Problem, clustering: cs.Clustering, variant: str, seeds: range) -> dict[str, np.ndarray]:
-    """Errors of `Proxy`, and of the earlier default with and without `Regression`, with the most fitting signal."""
+def rivals(problem: Problem, clustering: cs.Clustering, variant: str, seeds: range) -> Drawn:
+    """Relative errors of `Proxy`, and of the earlier default with regression, with the most fitting signal."""
     signal = problem.proxy if problem.proxy is not None else fitting_signal(problem)
     stage = Stage(problem, clustering, None, components_of(problem))
     values, truth = problem.losses, problem.losses.sum()
-    errors = np.empty((len(seeds), 3))
+    totals = np.array([float(signal.size), signal.sum()])
+    errors = np.empty((2, len(seeds)))
     for place, seed in enumerate(seeds):
         by_signal, learned = stage.scored(cs.scores.Proxy(signal), seed), stage.scored(cs.scores.Learned(), seed)
         columns = np.column_stack([np.ones(learned.ids.size), signal[learned.ids]])
-        totals = np.array([float(signal.size), signal.sum()])
         root = np.sqrt(learned.weights)
         fit, *_ = np.linalg.lstsq(columns * root[:, None], values[learned.ids] * root, rcond=None)
         residual = learned.weights @ (values[learned.ids] - columns @ fit)
-        errors[place] = stage.plain(by_signal), stage.plain(learned), totals @ fit + residual
-    return dict(zip(("proxy", "earlier", "earlier with regression"), (errors - truth).T, strict=True))
+        errors[:, place] = by_signal.weights @ values[by_signal.ids], totals @ fit + residual
+    proxy, regression = (errors / truth - 1).astype(np.float32)
+    return {"proxy": proxy, "earlier with regression": regression}
 
 
 def signals_of(problem: Problem, variant: str) -> Any:
@@ -146,33 +151,36 @@ def fitting_signal(problem: Problem) -> np.ndarray:
     return signals_of(problem, "confidence")["expected_error" if right_or_wrong else "entropy"]
 
 
-def cluster_of(problem: Problem, seed: int) -> cs.Clustering:
-    """A clustering with a tenth of the budget as clusters, kept for later runs."""
-    path = CACHE / "clusterings" / f"{problem.name}-{seed}.npz"
+def cluster_of(problem: Problem, seed: int, count: int | None = None) -> cs.Clustering:
+    """A clustering with a tenth of the budget as clusters, unless told otherwise, kept for later runs."""
+    path = CACHE / "clusterings" / f"{problem.name}-{seed}{'' if count is None else f'-{count}'}.npz"
     if path.exists():
         return cs.load(path)
-    clustering = cs.cluster(
-        cs.open_rows(problem.rows), problem.budget // 10, seed=seed, engine=cs.engines.Local(threads=1), progress=False
-    )
+    rows, engine = cs.open_rows(problem.rows), cs.engines.Local(threads=1)
+    clustering = cs.cluster(rows, count or problem.budget // 10, seed=seed, engine=engine, progress=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     cs.save(clustering, path)
     return clustering
 
 
-def reference(name: str) -> dict[str, Any]:
-    """The exact errors of uniform sampling, and of the paper at the best Λ for each of the reference clusterings."""
-    path = CACHE / "estimation" / f"{name}-reference-{VERSION}.json"
-    if path.exists():
-        found: dict[str, Any] = json.loads(path.read_text())
-        return found
-    problem = load_problem(name)
-    seeds = range(REFERENCE_SEED, REFERENCE_SEED + REFERENCES)
-    squares = np.array([paper_squares(problem, cluster_of(problem, seed)) for seed in seeds])
-    best = int(squares.mean(axis=0).argmin())
-    result = {"uniform": uniform_rmse(problem), "paper": np.sqrt(squares[:, best]).tolist(), "factor": GRID[best]}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result))
-    return result
+def reference(problem: Problem) -> dict[str, Any]:
+    """The exact relative errors of uniform sampling, and of the paper at its best Λ with each reference clustering."""
+    path = KEPT / "references.json"
+    kept: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+    if problem.name not in kept:
+        seeds = range(REFERENCE_SEED, REFERENCE_SEED + REFERENCES)
+        squares = np.array([paper_squares(problem, cluster_of(problem, seed)) for seed in seeds])
+        best, truth = int(squares.mean(axis=0).argmin()), problem.losses.sum()
+        paper = (np.sqrt(squares[:, best]) / truth).tolist()
+        kept[problem.name] = {
+            "uniform": uniform_rmse(problem) / truth,
+            "paper": paper,
+            "factor": GRID[best],
+            "uniform covers": uniform_coverage(problem),
+        }
+        KEPT.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
+    return kept[problem.name]
 
 
 def paper_squares(problem: Problem, clustering: cs.Clustering) -> np.ndarray:
@@ -198,6 +206,17 @@ def uniform_rmse(problem: Problem) -> float:
     return float(n * np.sqrt((1 - size / n) * problem.losses.var(ddof=1) / size))
 
 
+def uniform_coverage(problem: Problem, draws: int = 4_000) -> float:
+    """How often a uniform sample's textbook interval, mean ± 1.96 standard errors, covers."""
+    rng, values, size = np.random.default_rng(3), problem.losses, problem.budget
+    covered = 0
+    for _ in range(draws):
+        sample = values[rng.choice(values.size, size, replace=False, shuffle=False)]
+        error = 1.96 * np.sqrt((1 - size / values.size) * sample.var(ddof=1) / size)
+        covered += abs(sample.mean() - values.mean()) <= error
+    return covered / draws
+
+
 def pairs(clusterings: list[cs.Clustering], first_seed: int) -> list[tuple[cs.Clustering, int]]:
     """Every clustering with as many seeds of its own as there are draws."""
     seeds = range(first_seed, first_seed + len(clusterings) * DRAWS)
@@ -209,17 +228,22 @@ def ratio(errors: np.ndarray, others: np.ndarray) -> list[float]:
 
     A line per clustering; `others` may have fewer lines or columns: an exact error is one number per clustering.
     """
-    rng = np.random.default_rng(0)
-    squares, other_squares = errors**2, np.atleast_2d(others) ** 2
-    ratios = []
-    for _ in range(1000):
-        means = []
-        for part in (squares, other_squares):
-            lines = rng.integers(len(part), size=len(part))[:, None]
-            means.append(part[lines, rng.integers(part.shape[1], size=part.shape)].mean())
-        ratios.append(np.sqrt(means[0] / means[1]))
-    low, high = np.quantile(ratios, [0.025, 0.975])
-    return [float(np.sqrt(squares.mean() / other_squares.mean())), float(low), float(high)]
+    low, high = np.quantile(ratios(errors, others), [0.025, 0.975])
+    whole = np.sqrt((errors.astype(np.float64) ** 2).mean() / (np.atleast_2d(others).astype(np.float64) ** 2).mean())
+    return [float(whole), float(low), float(high)]
+
+
+def ratios(errors: np.ndarray, others: np.ndarray, count: int = 1000) -> np.ndarray:
+    """Bootstrap replicates of the ratio of root mean squared errors."""
+    rng, means = np.random.default_rng(0), []
+    for part in (errors, np.atleast_2d(others)):
+        squares = part.astype(np.float64) ** 2
+        lines = rng.integers(len(squares), size=(count, len(squares)))
+        # A line's mean over redrawn columns is, with many columns, normal around its mean.
+        deviation = squares.std(axis=1) / np.sqrt(squares.shape[1])
+        noise = rng.normal(size=lines.shape) * deviation[lines]
+        means.append(np.maximum(squares.mean(axis=1)[lines] + noise, 0.0).mean(axis=1))
+    return np.sqrt(means[0] / means[1])
 
 
 if __name__ == "__main__":

@@ -6,12 +6,15 @@ import json
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
-from benchmarks.estimation import RESULTS, VARIANTS, path_of, ratio, reference
+from benchmarks.estimation import RESULTS, ratio, ratios, read, reference
 from benchmarks.problems import halves, load_problem
 
+Facts = dict[str, Any]
 WIDE = ("ours/best", "weighted/best", "ours/uniform", "ours/paper", "paper/uniform")
-# The promises, as (variant, ratio, half, the most that the geometric mean may be).
+SIGNAL = ("ours/uniform", "ours/paper", "ours/default", "proxy/uniform", "earlier with regression/uniform")
+# The promises about geometric means, as (variant, ratio, half, the most that it may be).
 AIMS = (
     ("default", "ours/best", "tuning", 0.85),
     ("default", "ours/best", "held-out", 0.93),
@@ -19,28 +22,34 @@ AIMS = (
     ("cheap", "ours/paper", "", 0.36),
     ("useless", "ours/default", "", 1.03),
 )
+# On which problems few clusters have almost all of the loss: they may lose more to the paper's method.
+RARE = ("rare-cluster", "rare-clusters")
+# A textbook interval that covers less often than this shows that no interval from a sample can be trusted.
+UNTRUSTED = 0.93
 
 
-def write(names: list[str], clusterings: int, draws: int) -> None:
-    """Write results/portfolio.json and .md if all problems were asked for; print the tables in any case."""
-    measured = [found for name in names if (found := summary(name, clusterings, draws)) is not None]
-    text = tables(measured, clusterings, draws)
+def write(names: list[str]) -> None:
+    """Write results/estimation.json and .md if all problems were drawn; print the tables in any case."""
+    measured = [found for name in names if (found := summary(name)) is not None]
+    text = tables(measured)
     print(text)
     if len(measured) == sum(len(half) for half in halves()):
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "portfolio.json").write_text(json.dumps(measured, indent=1) + "\n")
-        (RESULTS / "portfolio.md").write_text(text)
+        plain = [{key: value for key, value in one.items() if key != "replicates"} for one in measured]
+        (RESULTS / "estimation.json").write_text(json.dumps(plain, indent=1) + "\n")
+        (RESULTS / "estimation.md").write_text(text)
 
 
-def summary(name: str, clusterings: int, draws: int) -> dict[str, Any] | None:
-    """All ratios of one problem, or None if it was not drawn without signals."""
-    problem, known = load_problem(name), reference(name)
-    drawn = {variant: errors_of(name, variant, clusterings, draws) for variant in VARIANTS}
-    if drawn["default"] is None:
+def summary(name: str) -> Facts | None:
+    """All figures of one problem, or None if it was not drawn without signals."""
+    default = read(name, "default")
+    if not default:
         return None
+    problem = load_problem(name)
+    known = reference(problem)
     uniform, paper = np.array([[known["uniform"]]]), np.array(known["paper"])[:, None]
     best = uniform if known["uniform"] <= np.sqrt((paper**2).mean()) else paper
-    found: dict[str, Any] = {
+    others = {"best": best, "uniform": uniform, "paper": paper}
+    found: Facts = {
         "problem": name,
         "half": "tuning" if name in halves()[0] else "held-out",
         "world": problem.world,
@@ -48,101 +57,167 @@ def summary(name: str, clusterings: int, draws: int) -> dict[str, Any] | None:
         "hard": problem.hard,
         "rows": len(problem.losses),
         "budget": problem.budget,
-        "clusters": problem.budget // 10,
-        "uniform": known["uniform"] / problem.losses.sum(),
+        "uniform": known["uniform"],
+        "uniform covers": known["uniform covers"],
         "paper_factor": known["factor"],
         "paper/uniform": ratio(paper, uniform),
+        "replicates": {},
     }
-    for variant, errors in drawn.items():
-        if errors is None:
-            continue
-        if variant == "rivals":
-            for method, values in errors.items():
-                found[f"{method}/uniform"] = ratio(values, uniform)
-                found[f"{method}/paper"] = ratio(values, paper)
-            continue
-        learned = errors["learned"]
-        part = {
-            "draws": int(learned.size),
-            "ours/best": ratio(learned, best),
-            "weighted/best": ratio(errors["weighted"], best),
-            "ours/uniform": ratio(learned, uniform),
-            "ours/paper": ratio(learned, paper),
-            "bias/error": float(learned.mean() / np.sqrt((learned**2).mean())),
-        }
-        if variant != "default":
-            part["ours/default"] = ratio(learned, drawn["default"]["learned"])
-        found.update(part if variant == "default" else {variant: part})
+    for variant in ("default", "confidence", "cheap", "useless"):
+        if drawn := read(name, variant):
+            compared = others if variant == "default" else {**others, "default": default["error"]}
+            part = variant_summary(drawn, compared)
+            found["replicates"] |= {(variant, key): value for key, value in part.pop("replicates").items()}
+            found |= part if variant == "default" else {variant: part}
+    for method, errors in read(name, "rivals").items():
+        found[f"{method}/uniform"] = ratio(errors, uniform)
     return found
 
 
-def errors_of(name: str, variant: str, clusterings: int, draws: int) -> dict[str, np.ndarray] | None:
-    """Errors by method, a line per clustering that has been drawn."""
-    paths = [path_of(name, variant, number, draws) for number in range(clusterings)]
-    parts = [dict(np.load(path, allow_pickle=False)) for path in paths if path.exists()]
-    return {method: np.stack([part[method] for part in parts]) for method in parts[0]} if parts else None
+def variant_summary(drawn: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> Facts:
+    """The figures of one problem and variant: ratios of errors, bias, coverage and width."""
+    error, low, high = (drawn[name].astype(np.float64) for name in ("error", "low", "high"))
+    spread = float(np.sqrt((error**2).mean()))
+    covered = (low <= 0) & (high >= 0)
+    return {
+        "draws": int(error.size),
+        **{f"ours/{name}": ratio(error, other) for name, other in others.items()},
+        "weighted/best": ratio(drawn["weighted"], others["best"]),
+        "replicates": {f"ours/{name}": np.log(ratios(error, other)) for name, other in others.items()},
+        "bias/error": float(error.mean() / spread),
+        "covered": float(covered.mean()),
+        # How probable so few covered ones would be if intervals covered in 95 %.
+        "p": float(binom.cdf(int(covered.sum()), covered.size, 0.95)),
+        "width": float((high - low).mean() / (3.92 * spread)),
+    }
 
 
-def tables(measured: list[dict[str, Any]], clusterings: int, draws: int) -> str:
+def tables(measured: list[Facts]) -> str:
     """The results as Markdown."""
-    lines = [
-        "# Error of an estimated total",
-        "",
-        f"Root mean squared error over up to {clusterings} clusterings × {draws} draws, as a ratio, with its 95 %",
-        "bootstrap interval. Best: the better of uniform sampling and the paper at its best Λ, both exact. Ours: the",
-        "learned estimate on the draw of the portfolio; weighted: the plain weighted total of that draw. Choices were",
-        "made on the tuning half; the held-out half was not looked at before they were made.",
-    ]
+    text = "# Error of an estimated total, and its interval\n\n" + INTRODUCTION
     for half in ("tuning", "held-out"):
-        members = [one for one in measured if one["half"] == half]
-        if members:
-            lines += ["", f"## Without signals, {half} half", "", *_table(members, WIDE)]
+        some = [one for one in measured if one["half"] == half]
+        text += f"\n## Without signals, {half} half\n\n" + ratio_table(some, WIDE)
     for variant, title in (
         ("confidence", "The model's own confidence as signal"),
         ("cheap", "A cheap model's loss as signal"),
         ("useless", "Three useless signals"),
     ):
-        members = [one | one[variant] for one in measured if variant in one]
-        if members:
-            columns = ["ours/uniform", "ours/paper", "ours/default"]
-            columns += [] if variant == "useless" else ["proxy/uniform", "earlier with regression/uniform"]
-            lines += ["", f"## {title}", "", *_table(members, tuple(columns))]
-    return "\n".join([*lines, "", "## Aims", "", *_aims(measured)]) + "\n"
+        keys = ("ours/default", "ours/uniform") if variant == "useless" else SIGNAL
+        some = [{**one, **one[variant]} for one in measured if variant in one]
+        text += f"\n## {title}\n\n" + ratio_table(some, keys) if some else ""
+    return text + "\n## Intervals without signals\n\n" + interval_table(measured) + "\n## Aims\n\n" + aims(measured)
 
 
-def _table(members: list[dict[str, Any]], columns: tuple[str, ...]) -> list[str]:
-    lines = [f"| problem | rows | draws | {' | '.join(columns)} |", "|---|---|---|" + "---|" * len(columns)]
-    for one in sorted(members, key=lambda member: member["problem"]):
-        name = one["problem"] + (" (hard)" if one["hard"] else "")
-        cells = [shown(one.get(column)) for column in columns]
-        lines.append(f"| {name} | {one['rows']:,} | {one['draws']:,} | {' | '.join(cells)} |")
+INTRODUCTION = """\
+Root mean squared error of the default of `select` and `estimate`, as a ratio, with its 95 % bootstrap interval. Best:
+the better of uniform sampling and the paper at its best Λ, both exact. Weighted: the plain weighted total of the same
+draw. Proxy: `Proxy` with the signal; earlier with regression: the score `Learned` with `GeneralizedRegression` on the
+signal. Choices were made on the tuning half; the held-out half was drawn after they were frozen. Single draws are in
+`results/estimation/`.
+"""
+
+
+def ratio_table(some: list[Facts], keys: tuple[str, ...]) -> str:
+    lines = [f"| problem | rows | draws | {' | '.join(keys)} |", "|---|---|---|" + "---|" * len(keys)]
+    for one in sorted(some, key=lambda one: one["problem"]):
+        cells = [shown(one[key]) if key in one else "" for key in keys]
+        hard = " (hard)" if one["hard"] else ""
+        lines.append(f"| {one['problem']}{hard} | {one['rows']:,} | {one['draws']:,} | {' | '.join(cells)} |")
     means = []
-    for column in columns:
-        values = [one[column][0] for one in members if column in one]
-        means.append(f"**{geometric_mean(values):.3f}**, worst {max(values):.3f}" if values else "")
-    return [*lines, f"| geometric mean | | | {' | '.join(means)} |"]
+    for key in keys:
+        values = [one[key][0] for one in some if key in one]
+        mean = np.exp(np.mean(np.log(values))) if values else np.nan
+        means.append(f"**{mean:.3f}**, worst {max(values, default=np.nan):.3f}")
+    return "\n".join([*lines, f"| geometric mean | | | {' | '.join(means)} |"]) + "\n"
 
 
-def _aims(measured: list[dict[str, Any]]) -> list[str]:
-    lines = ["| what | aim | measured |", "|---|---|---|"]
-    for variant, name, half, most in AIMS:
-        members = [one if variant == "default" else one.get(variant) for one in measured if half in ("", one["half"])]
-        values = [one[name][0] for one in members if one is not None]
-        if values:
-            title = f"{variant}, {name}{', ' + half + ' half' if half else ''}, {len(values)} problems"
-            lines.append(f"| {title} | ≤ {most} | {geometric_mean(values):.3f} |")
-    for name, most in (("ours/uniform", 1.05), ("ours/paper", 1.15)):
-        broken = [one["problem"] for one in measured if one[name][1] > (1.5 if "rare" in one["problem"] else most)]
-        lines.append(f"| {name} above {most} on | no problem | {', '.join(broken) or 'no problem'} |")
-    bias = max(abs(one["bias/error"]) for one in measured)
-    return [*lines, f"| largest bias, in errors (its noise is 1/√draws) | ≤ 0.1 | {bias:.3f} |"]
+def interval_table(measured: list[Facts]) -> str:
+    lines = [
+        "Covered: how often the nominal 95 % interval of the total has the truth in it; p: how probable so few would",
+        "be at 95 %; width: its mean width over 3.92 root mean squared errors. Uniform covers: the textbook interval",
+        "of a uniform sample.",
+        "",
+        "| problem | half | draws | covered | p | width | uniform covers | bias, in errors |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for one in sorted(measured, key=lambda one: one["problem"]):
+        figures = f"{one['covered']:.3f} | {one['p']:.2g} | {one['width']:.2f} | {one['uniform covers']:.3f}"
+        lines.append(f"| {one['problem']} | {one['half']} | {one['draws']:,} | {figures} | {one['bias/error']:+.3f} |")
+    return "\n".join(lines) + "\n"
 
 
-def geometric_mean(values: list[float]) -> float:
-    """exp of the mean logarithm."""
-    return float(np.exp(np.mean(np.log(values))))
-
-
-def shown(value: list[float] | None) -> str:
+def shown(figures: list[float]) -> str:
     """A ratio with its interval."""
-    return "" if value is None else f"{value[0]:.3f} ({value[1]:.3f}–{value[2]:.3f})"
+    return "{:.3f} ({:.3f}–{:.3f})".format(*figures)
+
+
+def geometric_mean(some: list[Facts], variant: str, key: str) -> list[float]:
+    """A geometric mean of ratios with its 95 % bootstrap interval; every problem is redrawn by itself."""
+    parts = [(one if variant == "default" else one[variant])[key][0] for one in some]
+    shifted = np.mean([one["replicates"][variant, key] for one in some], axis=0)
+    low, high = np.exp(np.quantile(shifted, [0.025, 0.975]))
+    return [float(np.exp(np.mean(np.log(parts)))), float(low), float(high)]
+
+
+def aims(measured: list[Facts]) -> str:
+    """What was promised, and what was measured; a bound is broken if the interval's lower end is above it."""
+    lines = ["| what | aim | measured | kept |", "|---|---|---|---|"]
+    for variant, key, half, most in AIMS:
+        some = [one for one in measured if (variant == "default" or variant in one) and half in ("", one["half"])]
+        if some:
+            found = geometric_mean(some, variant, key)
+            where = f"{half} half, " if half else ""
+            kept = "yes" if found[1] <= most else "no"
+            lines.append(f"| {variant}, {key}, {where}{len(some)} problems | ≤ {most} | {shown(found)} | {kept} |")
+    lines += [
+        bound_line(measured, "default", "ours/uniform", 1.05, ()),
+        bound_line(measured, "confidence", "ours/uniform", 1.05, ()),
+    ]
+    lines += [
+        bound_line(measured, "default", "ours/paper", 1.15, RARE),
+        *rival_line(measured),
+        *interval_aims(measured),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def bound_line(measured: list[Facts], variant: str, key: str, most: float, rare: tuple[str, ...]) -> str:
+    parts = {one["problem"]: one if variant == "default" else one.get(variant) for one in measured}
+    limit = {name: 1.5 if name in rare else most for name in parts}
+    above = [name for name, part in parts.items() if part is not None and part[key][1] > limit[name]]
+    return f"| {variant}, {key} above {most} on | no problem | {', '.join(above) or 'no problem'} | {yes(not above)} |"
+
+
+def rival_line(measured: list[Facts]) -> list[str]:
+    """Is ours with confidence ever more than 1.2 times the better of what users of a signal have otherwise?"""
+    some = [one for one in measured if "confidence" in one and "proxy/uniform" in one]
+    if not some:
+        return []
+    rivals = {one["problem"]: min(one["proxy/uniform"][0], one["earlier with regression/uniform"][0]) for one in some}
+    above = [name for one in some if one["confidence"]["ours/uniform"][1] > 1.2 * rivals[name := one["problem"]]]
+    told = "confidence above 1.2 of the better of Proxy and earlier with regression on"
+    return [f"| {told} | no problem | {', '.join(above) or 'no problem'} | {yes(not above)} |"]
+
+
+def interval_aims(measured: list[Facts]) -> list[str]:
+    pooled = float(np.average([one["covered"] for one in measured], weights=[one["draws"] for one in measured]))
+    trusted = [one for one in measured if not (one["hard"] and one["uniform covers"] < UNTRUSTED)]
+    rejected = [one["problem"] for one in trusted if one["p"] < 0.001]
+    wide = [f"{one['problem']} ({one['width']:.2f})" for one in trusted if one["width"] > 1.10]
+    bias = max(measured, key=lambda one: abs(one["bias/error"]) - 3 / np.sqrt(one["draws"]))
+    named = len(measured) - len(trusted)
+    return [
+        f"| coverage, all problems pooled | ≥ .935 | {pooled:.4f} | {yes(pooled >= 0.935)} |",
+        f"| 95 % rejected at p < .001 ({named} hard problems excepted) on | no problem "
+        f"| {', '.join(rejected) or 'no problem'} | {yes(not rejected)} |",
+        f"| mean width above 1.10 × 3.92 errors on | no problem "
+        f"| {', '.join(wide) or 'no problem'} | {yes(not wide)} |",
+        f"| largest bias beyond its noise, in errors ({bias['problem']}) | < 0.1 | {abs(bias['bias/error']):.3f} "
+        f"± {1 / np.sqrt(bias['draws']):.3f} | {yes(abs(bias['bias/error']) - 2 / np.sqrt(bias['draws']) < 0.1)} |",
+    ]
+
+
+def yes(kept: bool) -> str:
+    """The last cell of an aim."""
+    return "yes" if kept else "no"

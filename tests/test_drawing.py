@@ -1,4 +1,4 @@
-"""The benchmark's fast draws are those of `select`."""
+"""The benchmark's fast draws are those of `select`, and say what `estimate` says."""
 
 import numpy as np
 import pytest
@@ -22,20 +22,14 @@ def test_a_stage_draws_what_select_draws(problem, signals):
     clustering = cs.cluster(problem.rows, 15, seed=0)
     for seed in (0, 7):
         stage = Stage(problem, clustering, given, leading_components(problem.rows, seed=seed))
-        picked = cs.select(
-            problem.rows,
-            problem.losses,
-            150,
-            seed,
-            clusters=clustering,
-            signals=given,
-            score=cs.scores.Portfolio(),
-        )
-        draw = stage.portfolio(seed)
-        np.testing.assert_array_equal(draw.ids, picked.ids)
-        np.testing.assert_allclose(draw.weights, picked.weights)
-        np.testing.assert_array_equal(draw.phase, picked.phase)
-        assert stage.plain(draw) == pytest.approx(float(picked.weights @ problem.losses[picked.ids]))
+        picked = cs.select(problem.rows, problem.losses, 150, seed, clusters=clustering, signals=given)
+        drawn = stage.select(seed)
+        for name in ("ids", "phase", "order"):
+            np.testing.assert_array_equal(getattr(drawn, name), getattr(picked, name))
+        for name in ("weights", "predictions", "sizes", "predicted", "least_inclusion"):
+            np.testing.assert_allclose(getattr(drawn, name), getattr(picked, name))
+        ours, theirs = (cs.estimate(one, problem.losses[one.ids]).total for one in (drawn, picked))
+        np.testing.assert_allclose([ours.value, ours.low, ours.high], [theirs.value, theirs.low, theirs.high])
 
 
 def test_other_scores_are_drawn_as_select_draws_them(problem):
@@ -45,16 +39,17 @@ def test_other_scores_are_drawn_as_select_draws_them(problem):
         picked = cs.select(
             problem.rows, problem.losses, 150, 3, clusters=clustering, score=score, design=cs.designs.Systematic()
         )
-        draw = stage.scored(score, 3)
-        np.testing.assert_array_equal(draw.ids, picked.ids)
-        np.testing.assert_allclose(draw.weights, picked.weights)
+        drawn = stage.scored(score, 3)
+        np.testing.assert_array_equal(drawn.ids, picked.ids)
+        np.testing.assert_allclose(drawn.weights, picked.weights)
 
 
 @pytest.mark.slow
 def test_the_learned_total_is_unbiased_on_average(problem):
     """|z| < 4 over 400 seeds: a false alarm 6 times in 100,000."""
     stage = Stage(problem, cs.cluster(problem.rows, 15, seed=0), None, leading_components(problem.rows))
-    errors = np.array([stage.learned(stage.portfolio(seed))[0] for seed in range(400)]) - problem.losses.sum()
+    drawn = [stage.select(seed) for seed in range(400)]
+    errors = np.array([cs.estimate(one, problem.losses[one.ids]).total.value for one in drawn]) - problem.losses.sum()
     assert abs(errors.mean()) < 4 * errors.std() / 20
 
 

@@ -19,7 +19,8 @@ FROM_ROWS = os.environ.get("CI") == "true" or os.environ.get("CORESIFT_GOLDEN_RO
 
 @pytest.mark.parametrize("name", golden_cases.CASES)
 def test_a_stored_clustering_gives_the_stored_result(name):
-    assert not differences(golden_cases.run(name), golden_cases.stored(name), exactly=False)
+    found, expected = golden_cases.run(name), golden_cases.stored(name)
+    assert not differences(found, expected, exactly=False, near=golden_cases.nearness(name))
 
 
 @pytest.fixture(scope="session")

@@ -199,7 +199,7 @@ def test_the_manifest_tells_how_the_selection_was_made(tmp_path):
     assert (manifest["format"], manifest["version"]) == (2, cs.__version__)
     assert (manifest["rows"], manifest["population"], manifest["seed"], manifest["z"]) == (300, 299, 0, 2.0)
     assert manifest["ledger"] == [[1, "pilot", PICKED.ledger.asked]]
-    assert manifest["provenance"]["recipe"]["score"] == {"name": "Learned", "options": {"floor": 0.5}}
+    assert manifest["provenance"]["recipe"]["score"] == cs.scores.Portfolio().record()
     assert manifest["provenance"]["frame"]["given"]["count"] == 2
     assert manifest["phases"][1] == {"kind": "design", "name": "Systematic", "options": {}}
 
@@ -435,7 +435,7 @@ def test_a_table_with_the_manifest_of_another_is_refused(tmp_path, suffix):
         manifest = note
     with open_noted(one) as (_, read):
         schema = pa.schema([("row", pa.int64()), ("weight", pa.float64())])
-        schema = pa.schema([*schema, *[(name, pa.type_for_alias(kind)) for name, kind in PICKED.COLUMNS.values()]])
+        schema = pa.schema([*schema, *[(name, pa.type_for_alias(kind)) for name, kind in PICKED.columns.values()]])
         write_table(read(schema), one, note=manifest)
     assert refusal(one) == f"{one} does not fit its manifest: it has changed since coresift wrote it."
 

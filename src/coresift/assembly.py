@@ -22,6 +22,7 @@ from coresift.types import (
     Opaque,
     Pilot,
     Provenance,
+    Scores,
     Selection,
     WeightedSelection,
 )
@@ -38,6 +39,43 @@ class Drawn:
     origin: str = "drawn"
 
 
+@dataclass(frozen=True)
+class Predicted:
+    """What a score predicted for all n rows before the draw, their sizes in it, and aₖ·prediction summed over them.
+
+    The sum is over the rows that the phase could draw. Rows that were asked before have predictions that were made
+    without their own answers.
+    """
+
+    predictions: Floats
+    sizes: Floats
+    total: float
+
+    @classmethod
+    def of(cls, scores: Scores, asked: Ints, carried: Floats) -> Predicted | None:
+        """Return what the scores predict, or None if they predict nothing, or more than a number can hold.
+
+        Args:
+            scores: The scores.
+            asked: The rows whose answers the score knew, in its order.
+            carried: aₖ of every row that the phase can draw; 0 for all others.
+        """
+        total = float(carried @ scores.predictions) if scores.predictions.size else np.inf
+        if not np.isfinite(total):
+            return None
+        predictions = scores.predictions.copy()
+        predictions[asked] = scores.unseen
+        return cls(predictions, scores.sizes, total)
+
+    def fields(self, ids: Ints) -> dict[str, Floats]:
+        """Return what a selection of these rows keeps of it."""
+        return {
+            "predictions": self.predictions[ids],
+            "sizes": self.sizes[ids],
+            "predicted": np.array([self.total]),
+        }
+
+
 def assemble(
     rows: Rows,
     frame: Frame,
@@ -51,6 +89,7 @@ def assemble(
     losses: Floats | None = None,
     holder: Floats | None = None,
     least_inclusion: float = 0.0,
+    predicted: Predicted | None = None,
 ) -> WeightedSelection:
     """Bring given rows and the phases together, in the order of the rows, with their weights.
 
@@ -88,6 +127,7 @@ def assemble(
         holder=np.zeros(0) if holder is None else holder,
         names=None if names is None else tuple(names),
         least_inclusion=least_inclusion,
+        **({} if predicted is None else predicted.fields(ids)),
     )
 
 

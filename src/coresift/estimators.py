@@ -1,5 +1,6 @@
 """Estimators of a total from a weighted selection; `estimate(..., method=)` takes them."""
 
+from coresift.estimation.learned import LearnedDifference
 from coresift.estimation.methods import Difference, GeneralizedRegression, HorvitzThompson
 
-__all__ = ["Difference", "GeneralizedRegression", "HorvitzThompson"]
+__all__ = ["Difference", "GeneralizedRegression", "HorvitzThompson", "LearnedDifference"]

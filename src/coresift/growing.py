@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.assembly import Drawn, warn_unreachable
+from coresift.assembly import Drawn, Predicted, warn_unreachable
 from coresift.checks import InputError, named_options, refuse, whole
 from coresift.components import leading_components
 from coresift.engine import Engine
@@ -108,8 +108,9 @@ def _steps(selection: WeightedSelection, job: Job, clustering: Clustering, engin
         asked = Request(selection.ids[unknown], "growing", len(selection.phases))
         known[unknown] = yield asked
         entries += Ledger.of([asked]).entries
-    drawn, least = _draw(selection, job, clustering, known, engine)
-    return _joined(replace(selection, losses=known, ledger=Ledger(entries)), job, clustering, drawn, least)
+    drawn, least, predicted = _draw(selection, job, clustering, known, engine)
+    grown = _joined(replace(selection, losses=known, ledger=Ledger(entries)), job, clustering, drawn, least)
+    return _with_predictions(selection, grown, predicted)
 
 
 def _check(selection: Any) -> None:
@@ -147,7 +148,7 @@ def _job(selection: WeightedSelection, budget: Any, rows: Any, *, asking: bool, 
 
 def _draw(
     selection: WeightedSelection, job: Job, clustering: Clustering, known: Floats, engine: Engine | None
-) -> tuple[Drawn, float]:
+) -> tuple[Drawn, float, Predicted | None]:
     """Draw the new phase from the rows that are left, by what all answers so far say."""
     evidence = _evidence(selection, job, clustering, known, engine)
     scores = job.score.scores(evidence)
@@ -158,7 +159,9 @@ def _draw(
     warn_unreachable(sizes, repr(job.score), stacklevel=4)
     inclusion = job.design.inclusion(sizes, job.budget - selection.provenance.budget)
     drawn, multiplicity = job.design.draw(inclusion, generator(job.seed, Stream.GROWTH, len(selection.phases)))
-    return Drawn(order[drawn], inclusion[drawn], multiplicity, job.design), float(inclusion.min())
+    # Predictions are from the answers of the phases before, so they were fixed before this draw.
+    predicted = Predicted.of(scores, evidence.pilot.ids, left.astype(np.float64))
+    return Drawn(order[drawn], inclusion[drawn], multiplicity, job.design), float(inclusion.min()), predicted
 
 
 def _evidence(
@@ -176,6 +179,20 @@ def _evidence(
     pilot = PilotSample(selection.ids[answered], plan)
     holder = np.broadcast_to(selection.holder, clustering.k) if selection.holder.size else np.zeros(0)
     return Evidence(clustering, job.frame, pilot, known[answered], holder=holder, components=found)
+
+
+def _with_predictions(
+    before: WeightedSelection, grown: WeightedSelection, predicted: Predicted | None
+) -> WeightedSelection:
+    """Return the grown selection with the new rows' predictions; the others keep those that they were drawn with."""
+    if predicted is None or not before.predicted.size:
+        return grown
+    new, fields = grown.phase == len(grown.phases), predicted.fields(grown.ids)
+    columns: dict[str, Any] = {}
+    for name in ("predictions", "sizes"):
+        columns[name] = fields[name].copy()
+        columns[name][~new] = getattr(before, name)
+    return replace(grown, predicted=np.append(before.predicted, predicted.total), **columns)
 
 
 def _joined(
@@ -204,6 +221,9 @@ def _joined(
     made = replace(selection.provenance, budget=job.budget, options={**selection.provenance.options, "budgets": steps})
     return replace(
         selection,
+        predictions=np.zeros(0),
+        sizes=np.zeros(0),
+        predicted=np.zeros(0),
         ids=ids[sort],
         names=None if names is None else tuple(names),
         phases=(*selection.phases, drawn.strategy),

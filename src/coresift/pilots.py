@@ -114,17 +114,17 @@ class Representatives(Pilot):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Informed(Representatives):
-    """`Representatives` that are asked a little oftener where signals are large (the default where there are signals).
+    """`Representatives` that are asked oftener where signals are large (the default where there are signals).
 
     Of the wishes for each cluster, and of π₁ inside it, the part `trust` goes by the mean of the signals.
 
     Attributes:
         part: The part of the budget to ask; at least one row per cluster.
         balance: How far the clusters are heard equally instead of by their sizes, from 0 to 1.
-        trust: How far the signals count, from 0 to 1. It is small by default, as no answer has confirmed them yet.
+        trust: How far the signals count, from 0 to 1. No answer has confirmed them yet, so every row keeps a part.
     """
 
-    trust: float = 0.2
+    trust: float = 0.5
     variance_note: ClassVar[str] = "variance from neighbors for the pilot"
 
     def __post_init__(self) -> None:

@@ -16,7 +16,8 @@ the pilot's answers, before the second draw.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,9 @@ from coresift.checks import InputError, refuse
 from coresift.inclusion import FLAT, spread
 from coresift.mixtures import least_variance
 from coresift.order import serpentine
-from coresift.prediction import Prediction, feature_columns, predict
+from coresift.prediction import feature_columns, predict
 from coresift.signal_table import signal_table
-from coresift.types import Bools, Clustering, Evidence, Floats, Ints, Singles, Value
+from coresift.types import Bools, Clustering, Evidence, Floats, Ints, SignalTable, Singles, Value
 
 # The mixture that the prior pulls to, before it is scaled to sum 1.
 PRIOR = {
@@ -42,7 +43,7 @@ PRIOR = {
     "exponential": 0.12,
 }
 # What all signals together have in it: little, so that many useless ones cost little; a good one rises all the same.
-SIGNALS = 0.02
+SIGNALS = 0.1
 # How many pilot rows' worth of the overall mean a cluster's level starts with.
 LEVEL_ROWS = 0.5
 # No pilot row counts more than this many average ones in the choice of θ: one large answer must not decide it alone.
@@ -61,29 +62,33 @@ class Density(Value):
 
 @dataclass(frozen=True, eq=False)
 class Mixed(Value):
-    """The outcome: a size for every row, the densities' names and parts θ, the order of the draw, the prediction."""
+    """The outcome: a size for every row, the densities' names and parts θ, the order of the draw, and predictions.
+
+    `predictions` has one per row, and `unseen` one per pilot row that was made without its answer.
+    """
 
     sizes: Floats
     names: tuple[str, ...]
     theta: Floats
     order: Ints
-    prediction: Prediction | None
+    predictions: Floats
+    unseen: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Known(Value):
     """What is known when the second draw is planned, as arrays.
 
-    For every row: `share`, α; `open_rows`, whether it is left to chance; `features`, for predictions; `signals`,
-    columns of at least 0 that can be sizes. For the pilot's rows: `ids`, `inclusion` (π₁) and `losses`.
+    For every row: `share`, α; `open_rows`, whether it is left to chance; `features`, for predictions; `fixed`, by name,
+    the densities that no answer changes, with mean 1 over the open rows. For the pilot's rows: `ids`, `inclusion` (π₁)
+    and `losses`.
     """
 
     clustering: Clustering
     open_rows: Bools
     share: Floats
     features: Singles
-    signals: Floats
-    signal_names: tuple[str, ...]
+    fixed: dict[str, Floats]
     ids: Ints
     inclusion: Floats
     losses: Floats
@@ -97,13 +102,13 @@ def known(evidence: Evidence, signals: Any = None, components: Singles | None = 
     table = signal_table(signals, clustering.n)
     if components is not None and len(components) != clustering.n:
         refuse("components", f"one line for each of {clustering.n} rows", f"{len(components)} lines")
+    open_rows = evidence.frame.open()
     return Known(
         clustering=clustering,
-        open_rows=evidence.frame.open(),
+        open_rows=open_rows,
         share=pilot.plan.share,
         features=feature_columns(clustering, components, table.columns if table.names else None),
-        signals=table.columns[:, table.sizes],
-        signal_names=tuple(name for name, size in zip(table.names, table.sizes, strict=True) if size),
+        fixed=fixed_densities(clustering, open_rows, table),
         ids=pilot.ids,
         inclusion=pilot.inclusion,
         losses=evidence.losses,
@@ -124,11 +129,16 @@ def mix(facts: Known, *, floor: float = 0.1, prior: float = 4.0) -> Mixed:
     clustering = facts.clustering
     if not facts.losses.any():
         sizes = spread(clustering.powers, facts.open_rows, FLAT)
-        return Mixed(sizes, (), np.zeros(0), serpentine(clustering, clustering.powers), None)
+        nothing = np.zeros(clustering.n), np.zeros(facts.ids.size)
+        return Mixed(sizes, (), np.zeros(0), serpentine(clustering, clustering.powers), *nothing)
+    # A power of two changes no digit, and keeps squares of very large and small losses finite.
+    unit = math.ldexp(1.0, min(max(math.frexp(float(facts.losses.max()))[1], -1000), 1023))
+    facts = replace(facts, losses=facts.losses / unit)
     expansion = 1 / facts.inclusion
     labels = clustering.labels[facts.ids].astype(np.int64)
     prediction = predict(facts.features[facts.ids], labels, clustering.k, facts.losses, expansion)
-    densities = candidates(facts, prediction)
+    predictions = prediction.at(facts.features, clustering.labels.astype(np.int64))
+    densities = candidates(facts, predictions, prediction.out_of_fold)
     residuals = facts.losses - prediction.out_of_fold
     stakes = (1 - facts.share[facts.ids]) * expansion * residuals**2
     stakes = np.minimum(stakes, MOST_ROWS * stakes.mean())
@@ -137,34 +147,47 @@ def mix(facts: Known, *, floor: float = 0.1, prior: float = 4.0) -> Mixed:
     sizes = np.full(clustering.n, floor)
     for part, density in zip(theta, densities.values(), strict=True):
         sizes += (1 - floor) * part * density.everywhere
-    return Mixed(sizes, tuple(densities), theta, serpentine(clustering, sizes), prediction)
+    order = serpentine(clustering, sizes)
+    return Mixed(sizes, tuple(densities), theta, order, predictions * unit, prediction.out_of_fold * unit)
 
 
-def candidates(facts: Known, prediction: Prediction) -> dict[str, Density]:
-    """Return the densities by name: uniform, distances, cluster levels, predictions and signals."""
+def fixed_densities(clustering: Clustering, open_rows: Bools, table: SignalTable) -> dict[str, Floats]:
+    """Return the densities that are known before any answer: uniform, distances, signals and their roots."""
+    powers = clustering.powers
+    found = {
+        "uniform": np.ones(clustering.n),
+        "distance": powers,
+        "squared distance": powers**2,
+        "root of distance": np.sqrt(powers),
+    }
+    for name, column, size in zip(table.names, table.columns.T, table.sizes, strict=True):
+        if size:
+            found[f"signal {name}"] = column
+            found[f"root of signal {name}"] = np.sqrt(column)
+    means = {name: _mean(values, open_rows) for name, values in found.items()}
+    return {name: found[name] / mean for name, mean in means.items() if np.isfinite(mean) and mean > 0}
+
+
+def candidates(facts: Known, predictions: Floats, out_of_fold: Floats) -> dict[str, Density]:
+    """Return the densities by name: the fixed ones, and those that the answers make of clusters and features."""
     clustering, ids = facts.clustering, facts.ids
     powers = clustering.powers
     level, others = _levels(facts)
-    value = np.maximum(prediction.at(facts.features, clustering.labels.astype(np.int64)), 0.0)
-    unseen = np.maximum(prediction.out_of_fold, 0.0)
-    offset = SIZE_OFFSET * float(value[facts.open_rows].mean())
-    growth, own_growth = _exponential(facts)
+    value, unseen = np.maximum(predictions, 0.0), np.maximum(out_of_fold, 0.0)
+    offset = SIZE_OFFSET * _mean(value, facts.open_rows)
     pairs = {
-        "uniform": (np.ones(clustering.n), np.ones(ids.size)),
-        "distance": (powers, powers[ids]),
-        "squared distance": (powers**2, powers[ids] ** 2),
-        "root of distance": (np.sqrt(powers), np.sqrt(powers[ids])),
         "level": (level, others),
         "level × distance": (level * powers, others * powers[ids]),
         "prediction": (value + offset, unseen + offset),
         "root of prediction": (np.sqrt(value + offset), np.sqrt(unseen + offset)),
-        "exponential": (growth, own_growth),
+        "exponential": _exponential(facts),
     }
-    for name, column in zip(facts.signal_names, facts.signals.T, strict=True):
-        pairs[f"signal {name}"] = (column, column[ids])
-        pairs[f"root of signal {name}"] = (np.sqrt(column), np.sqrt(column[ids]))
-    scaled = {name: _scaled(*pair, facts.open_rows) for name, pair in pairs.items()}
-    return {name: density for name, density in scaled.items() if density is not None}
+    densities = {name: Density(everywhere, everywhere[ids]) for name, everywhere in facts.fixed.items()}
+    for name, (everywhere, at_pilot) in pairs.items():
+        mean = _mean(everywhere, facts.open_rows)
+        if np.isfinite(mean) and mean > 0:
+            densities[name] = Density(everywhere / mean, at_pilot / mean)
+    return densities
 
 
 def _levels(facts: Known) -> tuple[Floats, Floats]:
@@ -192,10 +215,8 @@ def _exponential(facts: Known) -> tuple[Floats, Floats]:
     return growth, own_growth
 
 
-def _scaled(everywhere: Floats, at_pilot: Floats, open_rows: Bools) -> Density | None:
-    """Return the density with mean 1 over the open rows, or None if it is 0 there."""
-    mean = float(everywhere @ open_rows) / max(int(np.count_nonzero(open_rows)), 1)
-    return Density(everywhere / mean, at_pilot / mean) if np.isfinite(mean) and mean > 0 else None
+def _mean(values: Floats, open_rows: Bools) -> float:
+    return float(values @ open_rows) / max(int(np.count_nonzero(open_rows)), 1)
 
 
 def _pull(names: tuple[str, ...]) -> Floats:

@@ -239,7 +239,7 @@ class Proxy(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Learned(Score):
-    """The loss of every row, learned from the pilot by cluster and distance, above a floor (the default).
+    """The loss of every row, learned from the pilot by cluster and distance, above a floor.
 
     The prediction is a nonnegative least squares fit of the pilot's losses, weighted 1/π₁, on three numbers: 1,
     the mean loss of the row's cluster (without the row itself, and with half a row's worth of the overall mean),
@@ -272,7 +272,7 @@ class Portfolio(Score):
     """A portfolio of densities that the pilot mixes: uniform, distances, cluster levels, predictions and signals.
 
     The mixture minimizes what the pilot's answers say the variance of the second draw will be; `coresift.portfolio`
-    has the details. The default where there are signals.
+    has the details. The default where losses are asked. It hands its predictions on, and `estimate` uses them.
 
     Attributes:
         floor: The part of the sizes that is uniform in any case.
@@ -301,7 +301,7 @@ class Portfolio(Score):
             return Scores(sizes, snake(evidence.clustering))
         components = evidence.components if evidence.components.size else None
         mixed = mix(known(evidence, evidence.frame.signals, components), floor=self.floor, prior=self.prior)
-        return Scores(mixed.sizes, mixed.order)
+        return Scores(mixed.sizes, mixed.order, predictions=mixed.predictions, unseen=mixed.unseen)
 
 
 def _predict(evidence: Evidence) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.assembly import Drawn, assemble, warn_unreachable
+from coresift.assembly import Drawn, Predicted, assemble, warn_unreachable
 from coresift.cache import cached
 from coresift.checks import InputError, named_options
 from coresift.clustering import cluster
@@ -86,9 +86,8 @@ def select(
             `Clustering` made before.
         z: The power of the distances: 2 (k-means) by default, or that of the `Clustering`.
         normalize: Scale rows to length 1 first, for embeddings that are compared by cosine.
-        pilot, score, design: The parts of the flow; by default `Representatives`, `Learned` and `Systematic`; with
-            `signals`, `Informed` and `Portfolio`; without losses no pilot,
-            `Distance` and `Pivotal`.
+        pilot, score, design: The parts of the flow; by default `Representatives` (with `signals`, `Informed`),
+            `Portfolio` and `Systematic`; without losses no pilot, `Distance` and `Pivotal`.
         given: Rows that come out in any case, with weight 1, counted in the budget: row numbers, or ids as texts.
         exclude: Rows that never come out and are never asked, in the same form; totals are then about the other rows.
         strata: A class for every row, or the name of a column of the rows' table that has it: no cluster crosses a
@@ -280,6 +279,9 @@ def finish(
     losses = np.full(frame.n, np.nan)
     if answers.size:
         losses[pilot.ids] = answers
+    # Predictions are from the pilot's answers alone, so they were fixed before the second draw.
+    carried = np.where(left, 1 - pilot.plan.share, 0.0)
+    predicted = Predicted.of(scores, pilot.ids, carried) if pilot.plan.keep else None
     return assemble(
         job.rows,
         frame,
@@ -292,6 +294,7 @@ def finish(
         losses=losses,
         holder=scores.holder,
         least_inclusion=least,
+        predicted=predicted,
     )
 
 

@@ -1,4 +1,4 @@
-"""A pilot that knows signals: representatives of every cluster, a little oftener where signals are large."""
+"""A pilot that knows signals: representatives of every cluster, oftener where signals are large."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class InformedRepresentatives(Strategy):
     """Ask a spread-out random part of the budget, and keep it; like `Representatives`, with signals.
 
     Of the wishes for each cluster, and of π₁ inside it, `trust` goes by the mean of the signals (each with mean 1), and
-    rows stand in the order of that mean inside their cluster. Nothing has confirmed the signals yet: `trust` is
-    small, so that useless ones cost little, and large enough that good ones keep the pilot's part of the error small.
+    rows stand in the order of that mean inside their cluster. Nothing has confirmed the signals yet: with half of the
+    wishes useless ones cost little, since every row keeps the other half, and good ones keep the pilot's part of the
+    error small.
     With trust=0 or without signals that can be sizes, this is `Representatives` with another order.
 
     Args:
@@ -33,7 +34,7 @@ class InformedRepresentatives(Strategy):
     signals: Any = None
     part: float = 0.2
     balance: float = 0.4
-    trust: float = 0.2
+    trust: float = 0.5
 
     def __post_init__(self) -> None:
         share("part", self.part)

@@ -148,6 +148,7 @@ def _manifest(selection: Selection) -> dict[str, Any]:
             "holder": selection.holder.tolist(),
             "least_inclusion": float(selection.least_inclusion),
             "growth": selection.growth.tolist(),
+            **({"predicted": selection.predicted.tolist()} if selection.predicted.size else {}),
             "phases": [None if part is None else {"kind": part.kind, **part.record()} for part in selection.phases],
         }
     if isinstance(selection, CoverSelection):
@@ -199,7 +200,7 @@ def _digest(selection: Selection, facts: dict[str, Any]) -> str:
     """Return a fingerprint of all that a file holds, from what was or will be read back."""
     weights = selection.weights if isinstance(selection, WeightedSelection) else np.zeros(0)
     losses = np.where(np.isnan(selection.losses), np.nan, selection.losses)  # one NaN of the many that there are
-    columns = [getattr(selection, name) for name in selection.COLUMNS if name != "losses"]
+    columns = [getattr(selection, name) for name in selection.columns if name != "losses"]
     texts: dict[str, Any] = {"names": _plain(selection.names, facts["ids"])}
     if isinstance(selection, LearningSelection):
         texts["label"] = list(selection.labels)
@@ -234,7 +235,9 @@ def _label_type(labels: tuple[Any, ...]) -> str:
 def _columns(manifest: dict[str, Any]) -> dict[str, tuple[str, str]]:
     if "kind" in manifest:
         return KINDS[manifest["kind"]].COLUMNS
-    return (WeightedSelection if manifest["weighted"] else Selection).COLUMNS
+    if not manifest["weighted"]:
+        return Selection.COLUMNS
+    return WeightedSelection.COLUMNS | (WeightedSelection.PREDICTED if manifest.get("predicted") else {})
 
 
 def _schema(manifest: dict[str, Any]) -> Any:
@@ -254,7 +257,7 @@ def _schema(manifest: dict[str, Any]) -> Any:
 def _table(selection: Selection, manifest: dict[str, Any]) -> Any:
     import pyarrow as pa
 
-    columns: dict[str, Any] = {short: getattr(selection, name) for name, (short, _) in selection.COLUMNS.items()}
+    columns: dict[str, Any] = {short: getattr(selection, name) for name, (short, _) in selection.columns.items()}
     columns["row"] = selection.ids
     if isinstance(selection, WeightedSelection):
         columns["weight"] = selection.weights
@@ -320,6 +323,7 @@ def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
         holder=np.array(manifest["holder"], np.float64),
         least_inclusion=float(manifest["least_inclusion"]),
         growth=np.array(manifest.get("growth", ()), np.float64),
+        predicted=np.array(manifest.get("predicted", ()), np.float64),
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from coresift.checks import InputError, named_options, real_vector, refuse, share
 from coresift.estimation.intervals import interval, moments, unit_of, without_moments
+from coresift.estimation.learned import LearnedDifference
 from coresift.estimation.limits import Values, least_inclusion, mean_limits
 from coresift.estimation.methods import Adjusted, HorvitzThompson, Method
 from coresift.types import Bools, Estimate, Floats, Interval, Selection, WeightedSelection
@@ -44,7 +45,9 @@ def estimate(
         groups: One label per selected row; None and NaN are one group. A group's mean is a ratio of two totals, since
             nobody knows how many rows the group has.
         confidence: The probability that an interval should cover.
-        method: `HorvitzThompson()` unless said, `Difference(predictions)` or `GeneralizedRegression(columns)`.
+        method: `Difference(predictions)`, `GeneralizedRegression(columns)`, `HorvitzThompson()`, or
+            `LearnedDifference()`. The last is the default where the selection carries predictions; for groups, and
+            elsewhere, the plain weighted total is.
         ends: The smallest and largest value that any row can have, if known. By default values that are all 0 or 1 are
             rates, and values of at least 0 have no upper end.
 
@@ -60,7 +63,7 @@ def estimate(
         >>> bool(found.total.low < loss.sum() < found.total.high)
         True
     """
-    method = check_method(selection, method)
+    method = check_method(selection, method, whole=groups is None)
     share("confidence", confidence)
     if isinstance(values, Mapping):
         options: dict[str, Any] = {"groups": groups, "confidence": confidence, "method": method, "ends": ends}
@@ -87,8 +90,11 @@ def estimate(
     return {label: _group(selection, method, known, _equal(labels, label), confidence) for label in found}
 
 
-def check_method(selection: WeightedSelection, method: Method | None) -> Method:
-    """Return the method, by default the plain one, or refuse what is none or has nothing to work with."""
+def check_method(selection: WeightedSelection, method: Method | None, *, whole: bool = True) -> Method:
+    """Return the method, or refuse what is none or has nothing to work with.
+
+    By default it is the learned one for totals of the whole, if the selection has predictions, else the plain one.
+    """
     if not isinstance(selection, WeightedSelection):
         if isinstance(selection, Selection):
             raise InputError(
@@ -97,7 +103,8 @@ def check_method(selection: WeightedSelection, method: Method | None) -> Method:
         refuse("selection", "a WeightedSelection, such as select returns", type(selection).__name__)
     if method is not None and (isinstance(method, type) or not hasattr(method, "adjust")):
         refuse("method", "HorvitzThompson(), Difference(predictions) or GeneralizedRegression(columns)", repr(method))
-    return method or HorvitzThompson()
+    learned: Method = LearnedDifference() if whole and selection.predicted.size else HorvitzThompson()
+    return method or learned
 
 
 def scaled(interval: Interval, factor: float) -> Interval:
@@ -128,7 +135,8 @@ def _over_all(
     selection: WeightedSelection, method: Method, adjusted: Adjusted, values: Values, confidence: float
 ) -> tuple[Interval, Interval]:
     """Return total and mean over all rows, with the limits of what their intervals may say."""
-    total = interval(selection, adjusted.total(selection), adjusted.spread, confidence)
+    spread = adjusted.spread if adjusted.by_phase is None else adjusted.by_phase
+    total = interval(selection, adjusted.total(selection), spread, confidence)
     mean = scaled(total, 1 / selection.population)
     limited = mean_limits(
         values,
@@ -137,7 +145,7 @@ def _over_all(
         counted=selection.population,
         least=least_inclusion(selection),
         confidence=confidence,
-        plain=method.plain,
+        plain=method.plain or adjusted.plain,
     )
     return (total, mean) if limited == mean else (scaled(limited, selection.population), limited)
 

@@ -16,7 +16,10 @@ MOST_SKEWNESS = 2.0
 
 
 def interval(selection: WeightedSelection, total: float, values: Floats, confidence: float) -> Interval:
-    """Return the total with an interval, from the design's variance of the weighted total of `values`."""
+    """Return the total with an interval, from the design's variance of the weighted total of `values`.
+
+    `values` is one number per selected row, or one line of such numbers per phase.
+    """
     from scipy.special import stdtrit
 
     # A power of two changes no digit, and keeps squares and fourth powers of very large and small values finite.
@@ -64,11 +67,15 @@ def bernstein(selection: WeightedSelection, values: Floats, ends: tuple[float, f
 
 
 def moments(selection: WeightedSelection, values: Floats) -> Moments:
-    """Return the moments of all phases, added up; infinite where a phase's strategy gives none."""
+    """Return the moments of all phases, added up; infinite where a phase's strategy gives none.
+
+    `values` is one number per selected row, or one line of such numbers per phase.
+    """
     total = Moments()
+    lines = np.broadcast_to(values, (len(selection.phases), len(selection)))
     for number, strategy in enumerate(selection.phases, start=1):
         if strategy is not None:
-            total += strategy.moments(phase_sample(selection, number, values)) or UNKNOWN
+            total += strategy.moments(phase_sample(selection, number, lines[number - 1])) or UNKNOWN
     return total
 
 

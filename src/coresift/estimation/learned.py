@@ -1,141 +1,119 @@
-"""An estimate that learns: a prediction for every row, made from the pilot's answers, carries part of the total.
+"""An estimate that learns: what was predicted for every row before it was drawn carries part of the total.
 
-With a prediction m made from phase 1 alone, the second phase has to estimate only what the prediction misses:
+A selection that was made by a score with predictions has, for each phase k from the second on, a prediction mₖ that was
+made from the answers of the phases before k alone. Phase k then has to estimate only what mₖ misses:
 
-    T̂ = Σ_{S₁} (1 − α + α/π₁)·y + Σ_rest (1 − α)·b·m + Σ_{S₂} (1 − α)·(y − b·m)/π₂,    rest: all but the pilot's rows.
+    Tₖ = Σ_{drawn before k} aₖ·y + Σ_{rest} aₖ·bₖ·mₖ + Σ_{Sₖ} aₖ·(y − bₖ·mₖ)/πₖ,    T̂ = T₁ + Σₖ Tₖ.
 
-Given the pilot, the last sum has the expectation Σ_rest (1 − α)·(y − b·m) whatever m is, so T̂ is exactly unbiased. The
-coefficient b, from 0 to 1, comes from the pilot as well: where rows are drawn in proportion to what is predicted, y/π₂
-is nearly constant already, and taking the prediction off would add noise. A prediction for the pilot's own rows would
-have to come from the second draw, which depends on the pilot: that would not be exact, and is not done.
+Given the phases before k, the last sum has the expectation Σ_{rest} aₖ·(y − bₖ·mₖ) whatever mₖ and bₖ are, so T̂ is
+exactly unbiased. The coefficient bₖ comes from the rows drawn before k: where rows are drawn in proportion to what is
+predicted, y/πₖ is nearly constant already, and taking the prediction off would add noise. The pilot's part T₁ has no
+prediction: one that is made from the second draw would not be exact, since that draw depends on the pilot.
 
-What is fixed when: clustering, signals, components, π₁ and α before the pilot; m, π₂ and the order after it and before
-the second draw; nothing depends on the second draw's answers. The prediction is linear in the features, so it needs the
-features of the selected rows and their totals over all rows, not the features of every row.
+What is fixed when: clustering, signals, components, π₁ and a₁ before the pilot; mₖ, bₖ, πₖ and the order of the draw
+after the phases before k, and before phase k; aₖ by planned sizes alone. Nothing that phase k is weighed with depends
+on its own answers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
-from coresift.checks import InputError, real_vector, refuse
-from coresift.prediction import Prediction, predict
-from coresift.types import Floats, Ints, Singles, Value
+from coresift.checks import InputError
+from coresift.estimation.intervals import unit_of
+from coresift.estimation.methods import Adjusted
+from coresift.estimation.rates import is_binary
+from coresift.types import Bools, Clustering, Floats, Strategy, WeightedSelection
 
-PILOT, DRAWN = 1, 2
-# With fewer pilot rows than this a prediction is noise.
+# With fewer rows before a phase than this, or fewer positives or negatives of a rate, a coefficient is noise.
 FEWEST_ROWS = 10
 
 
-@dataclass(frozen=True, eq=False)
-class Auxiliary(Value):
-    """What a selection carries so that its estimates can learn.
+@dataclass(frozen=True, eq=False, repr=False)
+class LearnedDifference(Strategy):
+    """The predictions' total + Σ w·(y − b·prediction), with the predictions that the selection itself was made by.
 
-    `features` has one line per selected row, and `sizes` its size in the second draw (0 if unknown). `totals` are
-    Σ (1 − α)·feature over all rows that count, and `cluster_totals` Σ (1 − α) over those of each cluster.
+    The default for selections that carry predictions: those of `select` with losses. It is exactly unbiased, since
+    the prediction used in a phase is made from answers of earlier phases alone. The coefficient b is learned from
+    earlier phases too, so useless predictions cost nothing.
+
+    Examples:
+        >>> import numpy as np, coresift as cs
+        >>> rows = np.random.default_rng(0).normal(size=(2000, 4))
+        >>> loss = 5 + rows[:, 0] + 0.1 * rows[:, 1] ** 2
+        >>> picked = cs.select(rows, loss, budget=200)
+        >>> plain = cs.estimate(picked, loss[picked.ids], method=cs.estimators.HorvitzThompson())
+        >>> learned = cs.estimate(picked, loss[picked.ids])
+        >>> learned.total.standard_error < plain.total.standard_error
+        True
     """
 
-    features: Floats
-    sizes: Floats
-    totals: Floats
-    cluster_totals: Floats
+    label: ClassVar[str] = "difference from learned predictions"
+    by_group: ClassVar[bool] = False
+    plain: ClassVar[bool] = False
+
+    def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
+        """The predictions' total is known; the residual is what they miss, in the phase that drew the row."""
+        if not selection.predicted.size:
+            raise InputError("This selection carries no predictions; use HorvitzThompson(), or make it with losses.")
+        growth = selection.growth if selection.growth.size else np.ones(1)
+        known, residuals = 0.0, values.copy()
+        by_phase = np.tile(values, (len(selection.phases), 1))
+        for place, total in enumerate(selection.predicted):
+            number = place + 2
+            part = coefficient_before(selection, values, number)
+            member = selection.phase == number
+            missed = part * selection.predictions[member]
+            known += part * float(growth[place] * total)
+            by_phase[number - 1, member] -= missed
+            # In later phases a row counts as itself: only its own phase's part of the weight has the prediction off.
+            own = selection.multiplicity * selection.carried(number) / selection.inclusion / selection.weights
+            residuals[member] -= own[member] * missed
+        plain = not np.any(residuals != values)
+        return Adjusted(known, residuals, residuals, plain=plain, by_phase=by_phase)
+
+    def ends(self, upper: float) -> None:
+        """Return None: how far a prediction is off has no bound that is known."""
+
+    def theorem(
+        self, selection: WeightedSelection, values: Floats, clustering: Clustering, holder: Floats
+    ) -> tuple[str, str]:
+        """Return none: the paper's theorem is about the plain weighted total."""
+        return "", "no theorem is about this: it needs score=Sensitivity(holder) and the plain weighted total"
 
 
-@dataclass(frozen=True, eq=False)
-class LearnedTotal(Value):
-    """A total as `known` + Σ w·residual, and what the two phases' variances are made from.
-
-    `residuals` are y for the pilot's rows and y − b·m for the drawn ones; with the selection's weights they sum to the
-    rest of the total. The pilot's variance is that of the values y; that of the second draw is that of y − b·m.
-    """
-
-    known: float
-    residuals: Floats
-    prediction: Prediction | None
-    coefficient: float = 0.0
-
-    def total(self, weights: Floats) -> float:
-        """Return the estimated total."""
-        return self.known + float(weights @ self.residuals)
-
-
-def summarize(
-    features: Floats | Singles, sizes: Floats, labels: Ints, clusters: int, share: Floats, counted: Any, ids: Ints
-) -> Auxiliary:
-    """Return what to keep with a selection.
-
-    Args:
-        features: One line per row, as `feature_columns` makes them.
-        sizes: The size of every row in the second draw.
-        labels: The cluster of every row.
-        clusters: How many clusters there are.
-        share: α of every row.
-        counted: True for the rows that are part of the total and were left to chance.
-        ids: The selected rows.
-
-    Returns:
-        The features of the selected rows, and the totals.
-    """
-    rest = np.where(counted, 1 - share, 0.0)
-    of_clusters: Floats = np.bincount(labels, rest, clusters).astype(np.float64)
-    totals: Floats = np.asarray(rest @ features, np.float64)
-    return Auxiliary(features[ids].astype(np.float64), sizes[ids], totals, of_clusters)
-
-
-def learned_total(
-    values: Any, phase: Ints, clusters: Ints, inclusion: Floats, share: Floats, auxiliary: Auxiliary
-) -> LearnedTotal:
-    """Return the total of values with a prediction learned from the pilot's.
-
-    Args:
-        values: y of every selected row.
-        phase: 0 for a certain row, 1 for the pilot's, 2 for a drawn one.
-        clusters: The cluster of every selected row.
-        inclusion: The probability with which its phase drew it.
-        share: Its α.
-        auxiliary: The features of the selected rows, and totals.
-
-    Returns:
-        The total; without a prediction if there are fewer than ten pilot rows, or nothing is left to predict.
-    """
-    observed = real_vector("values", values, phase.size)
-    if len(auxiliary.features) != phase.size:
-        refuse("auxiliary", f"features of {phase.size} selected rows", f"{len(auxiliary.features)}")
-    if clusters.size and clusters.max() >= auxiliary.cluster_totals.size:
-        raise InputError("auxiliary must have totals for every cluster of the selected rows.")
-    pilot, drawn = phase == PILOT, phase == DRAWN
-    if np.count_nonzero(pilot) < FEWEST_ROWS or not drawn.any():
-        return LearnedTotal(0.0, observed, None)
-    prediction = predict(
-        auxiliary.features[pilot],
-        clusters[pilot],
-        auxiliary.cluster_totals.size,
-        observed[pilot],
-        1 / inclusion[pilot],
-    )
-    own = 1 - share[pilot]
-    slope = coefficient(observed[pilot], prediction.out_of_fold, auxiliary.sizes[pilot], own / inclusion[pilot])
-    rest = auxiliary.totals - own @ auxiliary.features[pilot]
-    of_clusters = auxiliary.cluster_totals - np.bincount(clusters[pilot], own, auxiliary.cluster_totals.size)
-    known = prediction.intercept * of_clusters.sum() + rest @ prediction.slopes + of_clusters @ prediction.effects
-    missed = observed - slope * prediction.at(auxiliary.features, clusters)
-    return LearnedTotal(float(slope * known), np.where(drawn, missed, observed), prediction, slope)
+def coefficient_before(selection: WeightedSelection, values: Floats, number: int) -> float:
+    """Return bₖ of phase k = `number` from the rows that were drawn before it; 0 if they are too few to tell."""
+    before: Bools = (selection.phase > 0) & (selection.phase < number)
+    observed = values[before]
+    fewest = observed.size
+    if is_binary(observed):
+        fewest = min(int(np.count_nonzero(observed)), int(np.count_nonzero(observed == 0)))
+    if fewest < FEWEST_ROWS:
+        return 0.0
+    # What each row stands for in phase k: it is one of those that phases before k could have left.
+    standing = (1 - selection.share) / selection.inclusion if number == 2 else selection.weights
+    return coefficient(observed, selection.predictions[before], selection.sizes[before], standing[before])
 
 
 def coefficient(values: Floats, predicted: Floats, sizes: Floats, expansion: Floats) -> float:
-    """Return the b from 0 to 1 for which (y − b·m)/q varies least between rows that are drawn in proportion to q.
+    """Return a b for which (y − b·m)/q varies little between rows that are drawn in proportion to q.
+
+    It is the slope of y/q on m/q, weighted by expansion·q, times 1 − its squared standard error over its square, or 0
+    where that is negative: a slope that may be noise is taken back, so that useless predictions cost nothing. Values in
+    other units, or with the other sign, have the same estimate in those.
 
     Args:
-        values: y of the pilot's rows.
+        values: y of rows that were drawn before.
         predicted: m of the same rows, each made without its own answer.
-        sizes: q, their sizes in the second draw; where unknown (0), all are taken as equal.
-        expansion: What each stands for in the second draw, (1 − α)/π₁.
+        sizes: q, their sizes in the draw to come; where unknown (0), all are taken as equal.
+        expansion: What each stands for in that draw, (1 − α)/π₁ after a pilot.
 
     Returns:
-        The slope of y/q on m/q, weighted by expansion·q.
+        The coefficient.
 
     Examples:
         >>> values = np.array([1.0, 2.0, 4.0])
@@ -144,7 +122,14 @@ def coefficient(values: Floats, predicted: Floats, sizes: Floats, expansion: Flo
     """
     likely = sizes if np.all(sizes > 0) else np.ones(values.size)
     weights = expansion * likely
-    apart = predicted / likely
-    apart = apart - weights @ apart / weights.sum()
+    weights = weights / weights.sum()
+    # Powers of two change no digit, and keep squares of very large and small numbers finite.
+    unit, other = unit_of(values), unit_of(predicted)
+    apart, level = predicted / other / likely, values / unit / likely
+    apart, level = apart - weights @ apart, level - weights @ level
     size = float(weights @ apart**2)
-    return min(max(float(weights @ (apart * values / likely)) / size, 0.0), 1.0) if size > 0 else 0.0
+    slope = float(weights @ (apart * level)) / size if size > 0 else 0.0
+    if slope == 0:
+        return 0.0
+    noise = float((weights * apart) ** 2 @ (level - slope * apart) ** 2) / size**2
+    return slope * max(1 - noise / slope**2, 0.0) * (unit / other)

@@ -2,7 +2,8 @@
 
 | method | bias | variance | use it |
 |---|---|---|---|
-| `HorvitzThompson` | none | that of the values | by default |
+| `LearnedDifference` | none | that of value − b·prediction | by default, if the selection has predictions |
+| `HorvitzThompson` | none | that of the values | by default otherwise |
 | `Difference` | none, whatever the predictions | that of value − prediction | predictions are on the values' scale |
 | `GeneralizedRegression` | of order 1/rows selected | that of a fit's residuals | columns explain values, scale open |
 
@@ -23,12 +24,18 @@ from coresift.types import Bools, Clustering, Floats, Ints, Strategy, Value, Wei
 
 @dataclass(frozen=True, eq=False)
 class Adjusted(Value):
-    """A total as known + Σ w·residual over the selected rows, with the variance of the weighted total of `spread`."""
+    """A total as known + Σ w·residual over the selected rows, with the variance of the weighted total of `spread`.
+
+    `plain` says that the residuals are the values. `by_phase` has a line of values for each phase, where phases have
+    predictions of their own: the variance of a phase is then that of its line.
+    """
 
     known: float
     residuals: Floats
     spread: Floats
     warnings: tuple[str, ...] = ()
+    plain: bool = False
+    by_phase: Floats | None = None
 
     def total(self, selection: WeightedSelection) -> float:
         """Return the estimated total."""
@@ -67,7 +74,7 @@ class Method(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HorvitzThompson(Strategy):
-    """Σ w·y, the plain weighted total (the default): unbiased for any values; its variance is that of the values.
+    """Σ w·y, the plain weighted total: unbiased for any values; its variance is that of the values.
 
     Examples:
         >>> HorvitzThompson()
@@ -80,7 +87,7 @@ class HorvitzThompson(Strategy):
 
     def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
         """Nothing is known; every value is its own residual."""
-        return Adjusted(0.0, values, values)
+        return Adjusted(0.0, values, values, plain=True)
 
     def ends(self, upper: float) -> tuple[float, float]:
         """Return 0 and the bound itself."""

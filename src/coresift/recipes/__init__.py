@@ -10,7 +10,7 @@ from typing import Any
 from coresift.designs import Independent, Pivotal, Systematic
 from coresift.pilots import Centers, Representatives
 from coresift.recipes.arguments import checked_part
-from coresift.scores import Distance, Learned, Mixture, Proxy, Sensitivity
+from coresift.scores import Distance, Mixture, Portfolio, Proxy, Sensitivity
 from coresift.types import Design, Pilot, Recipe, Score
 
 __all__ = ["by_distance", "by_proxy", "default", "mixture", "paper", "paper_training"]
@@ -23,13 +23,14 @@ def default() -> Recipe:
     """Return the recipe that `select` uses for losses unless told otherwise.
 
     Returns:
-        A random pilot (`Representatives`), learned losses (`Learned`), and a systematic draw (`Systematic`).
+        A random pilot (`Representatives`), a portfolio of densities that it mixes (`Portfolio`), and a systematic draw
+        (`Systematic`).
 
     Examples:
         >>> default().score
-        Learned(floor=0.5)
+        Portfolio(floor=0.1, prior=4.0, components=32)
     """
-    return Recipe(pilot=Representatives(), score=Learned(), design=Systematic())
+    return Recipe(pilot=Representatives(), score=Portfolio(), design=Systematic())
 
 
 def paper(holder: Any, *, keep: bool = False) -> Recipe:

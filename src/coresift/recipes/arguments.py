@@ -16,10 +16,10 @@ from coresift.pilots import Informed, Representatives
 from coresift.recipes.known import read_signals, rows_of_signals
 from coresift.rows import Rows, RowsLike, check_clustered, open_rows
 from coresift.rows.numbering import numbers_of, warn_of_budget
-from coresift.scores import Distance, Learned, Portfolio
+from coresift.scores import Distance, Portfolio
 from coresift.types import Clustering, Design, Frame, Pilot, Provenance, Recipe, Score
 
-EXAMPLES = {"pilot": Representatives(), "score": Learned(), "design": Systematic()}
+EXAMPLES = {"pilot": Representatives(), "score": Portfolio(), "design": Systematic()}
 
 
 class PartOptions(TypedDict, total=False):
@@ -158,7 +158,7 @@ def merged(recipe: Recipe | None, explicit: dict[str, Any]) -> Recipe:
 
 def _parts(recipe: Recipe, asking: bool, *, informed: bool) -> tuple[Pilot | None, Score, Design]:
     pilot = checked_part("pilot", recipe.pilot, Pilot)
-    score = checked_part("score", recipe.score, Score) or _score(asking, informed)
+    score = checked_part("score", recipe.score, Score) or (Portfolio() if asking else Distance())
     needs = score.needs.pilot
     if informed and not score.needs.signals:
         told = f"score={score!r} does not use signals" if asking else "signals count as far as losses confirm them"
@@ -173,12 +173,6 @@ def _parts(recipe: Recipe, asking: bool, *, informed: bool) -> tuple[Pilot | Non
     # could be a bad one for good; duels keep the interval honest.
     design = checked_part("design", recipe.design, Design) or (Systematic() if needs else Pivotal())
     return pilot, score, design
-
-
-def _score(asking: bool, informed: bool) -> Score:
-    if not asking:
-        return Distance()
-    return Portfolio() if informed else Learned()
 
 
 def checked_part(name: str, part: Any, kind: type) -> Any:

@@ -293,18 +293,23 @@ class Scores(Value):
     """How much each row is worth drawing, and where it stands in the sorted order of the draw.
 
     `sizes` are proportional to the wished inclusion probabilities; `order` has all row numbers as
-    the draw walks them. `holder` is the Λ that was used, if any.
+    the draw walks them. `holder` is the Λ that was used, if any. A score that predicts losses may hand its predictions
+    on, so that estimates can use them: one per row, and in `unseen` one per pilot row that was made without its answer.
     """
 
     sizes: Floats
     order: Ints
     holder: Floats = field(default_factory=lambda: np.zeros(0))
+    predictions: Floats = field(default_factory=lambda: np.zeros(0))
+    unseen: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        freeze(self, sizes=np.float64, order=np.int64, holder=np.float64)
+        freeze(self, sizes=np.float64, order=np.int64, holder=np.float64, predictions=np.float64, unseen=np.float64)
         if self.sizes.shape != self.order.shape:
             raise InputError("Scores need one size and one place per row.")
         if not nonnegative(self.sizes):
             raise InputError("Scores must be finite and at least 0.")
         if not distinct_below(self.order, self.order.size):
             raise InputError("The order of scores must have every row number once.")
+        if self.predictions.size not in (0, self.sizes.size) or not np.all(np.isfinite(self.predictions)):
+            raise InputError("Scores need one finite prediction per row, or none at all.")

@@ -72,12 +72,17 @@ class Selection(Value):
             raise InputError(f"A selection of {self.ids.size} rows cannot stand for {self.population} of {self.n}.")
         if np.any(np.diff(self.ids) <= 0) or (self.ids.size and (self.ids[0] < 0 or self.ids[-1] >= self.n)):
             raise InputError(f"A selection's rows must be distinct, sorted and below {self.n}.")
-        columns = [getattr(self, name) for name in self.COLUMNS]
+        columns = [getattr(self, name) for name in self.columns]
         columns += [] if self.names is None else [self.names]
         if {len(column) for column in columns} != {self.ids.size}:
             raise InputError("A selection needs one entry per row in each of its columns.")
         if self.origin.size and self.origin.max() >= len(ORIGINS):
             raise InputError("A selection's origins must be known ones.")
+
+    @property
+    def columns(self) -> dict[str, tuple[str, str]]:
+        """Field of this selection → its column and type in a file."""
+        return self.COLUMNS
 
     @property
     def recipe(self) -> Recipe | None:
@@ -140,7 +145,7 @@ class Selection(Value):
         if self.names is not None:
             columns["id"] = list(self.names)
         columns |= self._weights()
-        columns |= {short: getattr(self, name) for name, (short, _) in self.COLUMNS.items()}
+        columns |= {short: getattr(self, name) for name, (short, _) in self.columns.items()}
         columns["origin"] = [ORIGINS[code] for code in self.origin]
         if "loss" in columns:
             columns["loss"] = pa.array(self.losses, mask=np.isnan(self.losses))
@@ -273,6 +278,11 @@ class WeightedSelection(Selection):
         least_inclusion: The smallest inclusion of any row in the second draw (0: unknown, or no bound).
         growth: The part of every total that the first two phases carry together, then that of each phase that was
             added by `grow`; empty for a selection that has not grown.
+        predictions: What was predicted for each row without its own answer; 0 for given rows. Empty if the score
+            predicts nothing.
+        sizes: Each row's size when the last phase that could draw it was planned; empty without predictions.
+        predicted: For each phase from the second on, the sum of aₖ·prediction over the rows that it could draw, aₖ
+            being the phase's share before the selection grew; empty without predictions.
     """
 
     COLUMNS: ClassVar[dict[str, tuple[str, str]]] = {
@@ -286,6 +296,11 @@ class WeightedSelection(Selection):
         "multiplicity": ("multiplicity", "int64"),
         "losses": ("loss", "double"),
     }
+    # Columns that a selection has besides if its score predicts losses.
+    PREDICTED: ClassVar[dict[str, tuple[str, str]]] = {
+        "predictions": ("prediction", "double"),
+        "sizes": ("size", "double"),
+    }
     weights: Floats
     inclusion: Floats
     share: Floats
@@ -296,9 +311,13 @@ class WeightedSelection(Selection):
     holder: Floats = field(default_factory=lambda: np.zeros(0))
     least_inclusion: float = 0.0
     growth: Floats = field(default_factory=lambda: np.zeros(0))
+    predictions: Floats = field(default_factory=lambda: np.zeros(0))
+    sizes: Floats = field(default_factory=lambda: np.zeros(0))
+    predicted: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         freeze(self, weights=np.float64, inclusion=np.float64, share=np.float64)
+        freeze(self, predictions=np.float64, sizes=np.float64, predicted=np.float64)
         freeze(self, phase=np.uint8, multiplicity=np.int64, holder=np.float64, growth=np.float64)
         super().__post_init__()
         if self.weights.shape != self.ids.shape:
@@ -312,6 +331,13 @@ class WeightedSelection(Selection):
 
         if self.growth.size and (self.growth.size != len(self.phases) - 1 or abs(float(self.growth.sum()) - 1) > 1e-9):
             raise InputError("A selection's growth must be one part per added phase, and one before; they sum to 1.")
+        if self.predicted.size not in (0, len(self.phases) - 1):
+            raise InputError("A selection needs a predicted total for each phase from the second on, or none at all.")
+
+    @property
+    def columns(self) -> dict[str, tuple[str, str]]:
+        """Field of this selection → its column and type in a file."""
+        return self.COLUMNS | (self.PREDICTED if self.predicted.size else {})
 
     def _weights(self) -> dict[str, Any]:
         return {"weight": self.weights}
