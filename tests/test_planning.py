@@ -81,7 +81,7 @@ def test_more_rows_take_longer_and_more_memory():
 
 
 def test_a_clustering_that_is_there_costs_nothing_more():
-    planned = cs.plan(ROWS, 400, clusters=cs.cluster(ROWS, 40))
+    planned = cs.plan(ROWS, 400, clusters=cs.cluster(ROWS, 40), score=cs.scores.Learned())
     assert (planned.passes, planned.arithmetic) == (0, 0)
     assert planned.seconds == pytest.approx(ONCE + AFTERWARDS * len(ROWS))
     assert planned.memory == pytest.approx(LIBRARIES + AFTER * len(ROWS))

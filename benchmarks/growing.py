@@ -1,0 +1,100 @@
+"""Is a selection that grew as good as one that was made at its full size?
+
+On every problem with at least 10,000 rows, a selection of 500 rows grows to 2,000 in three steps of 500, with the
+clusters of the first; a fresh selection of 2,000 has clusters of its own. Intervals of the estimated total, on average
+over seeds: at most 1.08 times as wide over all problems, at most 1.25 times on each.
+
+    python -m benchmarks.growing                   all problems, some ten minutes of one core; can be interrupted
+    python -m benchmarks.growing --seeds 4         fewer seeds
+
+Single runs are kept in `results/growing.jsonl`, and a run goes on where the last one stopped. Writes
+`results/growing.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+import numpy as np
+
+import coresift as cs
+from benchmarks.estimation import RESULTS, cluster_of
+from benchmarks.problems import PROBLEMS, Problem, halves, load_problem
+
+STEPS = (500, 1_000, 1_500, 2_000)
+SEEDS, LEAST_ROWS = 10, 10_000
+RUNS = RESULTS / "growing.jsonl"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    arguments = parser.parse_args()
+    done = {(run["problem"], run["seed"]) for run in runs()}
+    problems = [problem for name in PROBLEMS if len((problem := load_problem(name)).losses) >= LEAST_ROWS]
+    for seed in range(arguments.seeds):
+        for problem in problems:
+            if (problem.name, seed) not in done:
+                found = measure(problem, seed)
+                with RUNS.open("a") as file:
+                    file.write(json.dumps(found) + "\n")
+                print(json.dumps(found), flush=True)
+    text = report(runs())
+    print(text)
+    (RESULTS / "growing.md").write_text(text)
+
+
+def measure(problem: Problem, seed: int) -> dict[str, Any]:
+    """Relative errors and widths of both selections."""
+    engine, rows, losses = cs.engines.Local(threads=1), cs.open_rows(problem.rows), problem.losses
+    first = cluster_of(problem, 0, STEPS[0] // 10)
+    grown = cs.select(rows, losses, STEPS[0], seed, clusters=first, engine=engine, progress=False)
+    for budget in STEPS[1:]:
+        grown = cs.grow(grown, losses, budget, rows=rows, clusters=first, engine=engine, progress=False)
+    second = cluster_of(problem, 0, STEPS[-1] // 10)
+    fresh = cs.select(rows, losses, STEPS[-1], seed, clusters=second, engine=engine, progress=False)
+    found: dict[str, Any] = {"problem": problem.name, "seed": seed}
+    for name, one in (("grown", grown), ("fresh", fresh)):
+        total = cs.estimate(one, losses[one.ids]).total
+        found[f"{name} error"] = float(total.value / losses.sum() - 1)
+        found[f"{name} width"] = float((total.high - total.low) / losses.sum())
+    return found
+
+
+def runs() -> list[dict[str, Any]]:
+    """What has been measured so far."""
+    return [json.loads(line) for line in RUNS.read_text().splitlines()] if RUNS.exists() else []
+
+
+def report(measured: list[dict[str, Any]]) -> str:
+    """The results as Markdown."""
+    lines = [
+        "# A selection that grew from 500 to 2,000 rows in three steps, beside a fresh one of 2,000",
+        "",
+        "Mean width of the nominal 95 % interval of the total, grown over fresh; covered: how often the grown one's",
+        "interval has the truth in it; bias: the grown one's mean error in its root mean squared errors.",
+        "",
+        "| problem | half | seeds | width, grown/fresh | covered | bias |",
+        "|---|---|---|---|---|---|",
+    ]
+    ratios, covered = [], []
+    for name in sorted({run["problem"] for run in measured}):
+        some = [run for run in measured if run["problem"] == name]
+        errors, widths = (np.array([run[f"grown {key}"] for run in some]) for key in ("error", "width"))
+        ratios.append(widths.mean() / np.mean([run["fresh width"] for run in some]))
+        # Intervals are a little skewed; half of the width to each side is near enough for a rate over few seeds.
+        inside = np.abs(errors) <= widths / 2
+        covered.append(inside.mean())
+        half = "tuning" if name in halves()[0] else "held-out"
+        bias = errors.mean() / max(float(np.sqrt((errors**2).mean())), 1e-300)
+        lines.append(f"| {name} | {half} | {len(some)} | {ratios[-1]:.3f} | {covered[-1]:.2f} | {bias:+.2f} |")
+    mean = float(np.exp(np.mean(np.log(ratios))))
+    lines += ["", f"All {len(ratios)} problems: {mean:.3f} on average (aim: at most 1.08), at most {max(ratios):.3f} "]
+    lines[-1] += f"(aim: 1.25); covered {np.mean(covered):.3f}."
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()
