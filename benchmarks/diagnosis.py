@@ -8,12 +8,13 @@ and splits, at most 200 probes besides the centers. The measured ratio of errors
     any of these three where it lies between;
     "cannot tell from this many probes" for the problem whose loss sits in half a percent of the rows.
 
-    python -m benchmarks.diagnosis                 all problems, about ten minutes on two cores
-    python -m benchmarks.diagnosis mnist-loss      some of them (printed, not written)
+    python -m benchmarks.diagnosis                 all problems, about ten minutes of one core; can be interrupted
+    python -m benchmarks.diagnosis --seeds 5       fewer seeds
 
-Writes `results/diagnosis.json` and `results/diagnosis.md`. The rule (one threshold, halfway between 0.9 and 1.0, and
-two on how few rows may carry the loss) was chosen while looking at these problems, with seeds below 1,000; those
-reported begin at 5,000.
+Single verdicts are kept in `results/diagnosis.jsonl`, and a run goes on where the last one stopped; all problems get
+one seed after the other. Writes `results/diagnosis.json` and `results/diagnosis.md`. The rule (one threshold, halfway
+between 0.9 and 1.0, and two on how few rows may carry the loss) was chosen while looking at the first fourteen
+problems, with seeds below 1,000; those reported begin at 5,000.
 """
 
 from __future__ import annotations
@@ -21,73 +22,91 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
 
 import coresift as cs
 from benchmarks.estimation import RESULTS
-from benchmarks.problems import SOURCES, Problem, load_problem
+from benchmarks.problems import PROBLEMS, Problem, halves, load_problem
 from coresift.diagnosis import CANNOT_TELL, UNIFORM, USE, WITH_PROXY
 
-SEEDS, FIRST_SEED = 100, 5_000
+SEEDS, FIRST_SEED = 20, 5_000
+RUNS = RESULTS / "diagnosis.jsonl"
 SHORT = {USE: "use", WITH_PROXY: "proxy", UNIFORM: "uniform", CANNOT_TELL: "cannot tell"}
 RARE = ("rare-cluster",)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("problems", nargs="*", default=[], help="names of problems; by default all")
-    parser.add_argument("--seed", type=int, default=FIRST_SEED, help="first seed")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds")
+    parser.add_argument("--report", action="store_true", help="ask nothing, write the tables")
     arguments = parser.parse_args()
-    names = arguments.problems or list(SOURCES)
-    for name in names:
-        load_problem(name)  # built once, here, so that the processes find it in the cache
-    seeds = range(arguments.seed, arguments.seed + arguments.seeds)
-    with ProcessPoolExecutor(2) as pool:
-        measured = list(pool.map(measure, names, [seeds] * len(names)))
+    done = {(run["problem"], run["seed"]) for run in runs()}
+    for seed in () if arguments.report else range(FIRST_SEED, FIRST_SEED + arguments.seeds):
+        for name in PROBLEMS:
+            if (name, seed) not in done:
+                with RUNS.open("a") as file:
+                    file.write(json.dumps(diagnosed(load_problem(name), seed)) + "\n")
+                print(name, seed, flush=True)
+    measured = [summary(name) for name in PROBLEMS if any(run["problem"] == name for run in runs())]
     text = table(measured)
     print(text)
-    if not arguments.problems and arguments.seed == FIRST_SEED and arguments.seeds == SEEDS:
-        (RESULTS / "diagnosis.json").write_text(json.dumps(measured, indent=1) + "\n")
-        (RESULTS / "diagnosis.md").write_text(text)
+    (RESULTS / "diagnosis.json").write_text(json.dumps(measured, indent=1) + "\n")
+    (RESULTS / "diagnosis.md").write_text(text)
 
 
-def measure(name: str, seeds: range) -> dict[str, Any]:
-    """All seeds of one problem."""
-    problem, truth = load_problem(name), measured_ratios()[name]
+def runs() -> list[dict[str, Any]]:
+    """The verdicts so far."""
+    return [json.loads(line) for line in RUNS.read_text().splitlines()] if RUNS.exists() else []
+
+
+def diagnosed(problem: Problem, seed: int) -> dict[str, Any]:
+    """The verdict with one seed, with a cheap model's losses as a proxy where there are some."""
     rows, engine = cs.open_rows(problem.rows), cs.engines.Local(threads=1)
-    found = []
-    for seed in seeds:
-        clustering = cs.cluster(rows, problem.budget // 10, seed=seed, engine=engine)
-        alone = cs.diagnose(rows, problem.losses, problem.budget, seed, clusters=clustering)
-        helped = None
-        if problem.proxy is not None:
-            helped = cs.diagnose(rows, problem.losses, problem.budget, seed, clusters=clustering, proxy=problem.proxy)
-        found.append((alone, helped))
-    ours = truth["ours/uniform"][0]
-    ratios = [alone.ratio for alone, _ in found]
-    verdicts = Counter(SHORT[alone.verdict] for alone, _ in found)
-    result = {
-        "problem": name,
-        "seeds": len(found),
-        "measured": ours,
-        "right": sum(verdicts[verdict] for verdict in right_verdicts(problem, ours)) / len(found),
-        "verdicts": dict(verdicts),
-        "predicted": float(np.mean([ratio.value for ratio in ratios])),
-        "deviation": float(np.std([ratio.value for ratio in ratios])),
-        "covered": float(np.mean([ratio.low <= ours <= ratio.high for ratio in ratios])),
-        "explained": float(np.mean([alone.explained.value for alone, _ in found])),
-        "asked": max(alone.ledger.asked for alone, _ in found),
-        "probes": max(alone.probes.size for alone, _ in found),
+    options: dict[str, Any] = {"engine": engine, "progress": False}
+    clustering = cs.cluster(rows, problem.budget // 10, seed=seed, **options)
+    found = cs.diagnose(rows, problem.losses, problem.budget, seed, clusters=clustering, **options)
+    run = {
+        "problem": problem.name,
+        "seed": seed,
+        "verdict": SHORT[found.verdict],
+        "ratio": [found.ratio.value, found.ratio.low, found.ratio.high],
+        "explained": found.explained.value,
+        "asked": found.ledger.asked,
+        "probes": int(found.probes.size),
     }
     if problem.proxy is not None:
-        with_proxy = [helped for _, helped in found if helped is not None]
+        told = {"clusters": clustering, "proxy": problem.proxy, **options}
+        helped = cs.diagnose(rows, problem.losses, problem.budget, seed, **told)
+        assert helped.proxy_ratio is not None
+        run |= {"proxy": helped.proxy_ratio.value, "advised": helped.verdict == WITH_PROXY}
+    return run
+
+
+def summary(name: str) -> dict[str, Any]:
+    """All seeds of one problem."""
+    truth, found = measured_ratios()[name], [run for run in runs() if run["problem"] == name]
+    ours, ratios = truth["ours/uniform"][0], np.array([run["ratio"] for run in found])
+    verdicts = Counter(run["verdict"] for run in found)
+    result = {
+        "problem": name,
+        "half": "tuning" if name in halves()[0] else "held-out",
+        "seeds": len(found),
+        "measured": ours,
+        "right": sum(verdicts[verdict] for verdict in right_verdicts(load_problem(name), ours)) / len(found),
+        "verdicts": dict(verdicts),
+        "predicted": float(ratios[:, 0].mean()),
+        "deviation": float(ratios[:, 0].std()),
+        "covered": float(np.mean((ratios[:, 1] <= ours) & (ours <= ratios[:, 2]))),
+        "explained": float(np.mean([run["explained"] for run in found])),
+        "asked": max(run["asked"] for run in found),
+        "probes": max(run["probes"] for run in found),
+    }
+    if "proxy" in found[0] and "proxy/uniform" in truth:
         result["proxy measured"] = truth["proxy/uniform"][0]
-        result["proxy predicted"] = float(np.mean([one.proxy_ratio.value for one in with_proxy if one.proxy_ratio]))
-        result["proxy advised"] = float(np.mean([one.verdict == WITH_PROXY for one in with_proxy]))
+        result["proxy predicted"] = float(np.mean([run["proxy"] for run in found]))
+        result["proxy advised"] = float(np.mean([run["advised"] for run in found]))
     return result
 
 
