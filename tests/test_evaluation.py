@@ -1,9 +1,13 @@
 """Evaluations: weights by enumeration, metrics against brute force, coverage, stages, and what is refused."""
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import coresift as cs
 from coresift.evaluation.calibration import Calibration
@@ -150,3 +154,79 @@ def test_rows_that_are_no_numbers_are_named(n):
     rows[n // 2, 1] = np.nan
     with pytest.raises(cs.InputError, match=f"rows must be finite numbers; row {n // 2} has NaN at position 1"):
         cs.evaluate(rows, values=np.ones(n), budget=15).complete()
+
+
+def test_a_price_limit_gives_the_result_so_far():
+    oracle = cs.Oracle(lambda ids: WRONG[ids], cost=1.0, max_cost=150, batch=10)
+    found = cs.evaluate(values=oracle, n=N, budget=400).complete()
+    assert "max_cost was reached" in found.remarks[0]
+    assert found.missing.rows == found.asked - 150
+    assert found.value == pytest.approx(WRONG.mean(), abs=5 * found.standard_error)
+
+
+def test_a_callable_that_fails_halfway_loses_nothing(tmp_path):
+    state, calls = tmp_path / "run.state", []
+
+    def fails(ids):
+        calls.extend(ids.tolist())
+        if len(calls) > 300:
+            raise RuntimeError("no more credit")
+        return WRONG[ids]
+
+    options = {"n": N, "budget": 400, "state": state}
+    with (
+        pytest.raises(cs.CoresiftError, match="no more credit"),
+        cs.evaluate(values=cs.Oracle(fails, name="value", batch=20, retries=0), **options) as run,
+    ):
+        run.complete()
+    again = []
+    with cs.evaluate(values=lambda ids: again.extend(ids.tolist()) or WRONG[ids], **options) as run:
+        assert run.complete() == cs.evaluate(values=WRONG, n=N, budget=400).complete()
+    assert len(again) == 400 - 300
+
+
+@pytest.mark.slow
+def test_a_kill_loses_nothing(tmp_path):
+    """A process that ends itself without warning in the middle of the second stage; the next one goes on."""
+    script = """
+import os, sys, numpy as np, coresift as cs
+wrong = np.load("wrong.npy")
+count = 0
+def values(ids):
+    global count
+    count += len(ids)
+    if count > int(sys.argv[1]):
+        os._exit(9)
+    return wrong[ids]
+with cs.evaluate(values=cs.Oracle(values, batch=16), n=len(wrong), budget=200, state="run.state") as run:
+    print(repr(run.complete().value), count)
+"""
+    np.save(tmp_path / "wrong.npy", WRONG)
+    (tmp_path / "run.py").write_text(script)
+    killed = subprocess.run([sys.executable, "run.py", "100"], cwd=tmp_path, capture_output=True, check=False)
+    assert killed.returncode == 9
+    goes_on = subprocess.run(
+        [sys.executable, "run.py", "999"], cwd=tmp_path, capture_output=True, check=True, text=True
+    )
+    value, count = goes_on.stdout.split()
+    assert value == repr(cs.evaluate(values=WRONG, n=N, budget=200).complete().value)
+    assert int(count) <= 200 - 80
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(3, 300),
+    budget=st.integers(2, 400),
+    scale=st.sampled_from([1e-6, 1.0, 1e6]),
+    kind=st.sampled_from(["binary", "constant", "skewed"]),
+)
+def test_any_small_population_gives_a_sound_result(seed, n, budget, scale, kind):
+    rng = np.random.default_rng(seed)
+    values = {"binary": (rng.random(n) < 0.2) * 1.0, "constant": np.ones(n), "skewed": rng.lognormal(0, 2, n)}[kind]
+    found = cs.evaluate(values=scale * values, signals=rng.random(n), budget=budget, seed=seed).complete()
+    assert found.asked == min(budget, n)
+    assert found.low <= found.value <= found.high
+    assert np.isfinite(found.value)
+    if budget >= n:
+        assert found.value == pytest.approx(scale * values.mean())

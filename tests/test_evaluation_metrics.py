@@ -173,3 +173,59 @@ def test_what_metrics_refuse():
         cs.evaluate(values=LOSS, n=N, budget=9, units=LANGUAGE)
     with pytest.raises(cs.InputError, match="'these rows' or 'rows like these'"):
         cs.evaluate(values=LOSS, n=N, budget=9, target="all")
+
+
+def test_groups_learned_later_are_post_stratified():
+    part = np.where(np.arange(N) < 6, "rare", np.where(P > 0.6, "hard", "easy"))
+    values = LOSS + 3 * (part == "hard")
+    run = cs.evaluate(values=values, n=N, budget=400)
+    plain = run.complete()
+    sizes = {name: int((part == name).sum()) for name in np.unique(part)}
+    found = run.by_group(part[run.asked], sizes)
+    assert set(found) <= {"", "hard", "easy", "others"}
+    assert found["hard"].value == pytest.approx(values[part == "hard"].mean(), abs=5 * found["hard"].standard_error)
+    assert found[""].standard_error < 0.9 * plain.standard_error
+    assert found[""].value == pytest.approx(values.mean(), abs=5 * found[""].standard_error)
+    assert run.by_group(part[run.asked])[""].value == pytest.approx(plain.value)
+    with pytest.raises(cs.InputError, match="also of 'easy'"):
+        run.by_group(part[run.asked], {"hard": 3})
+
+
+def test_a_plan_before_and_after_the_first_stage():
+    run = cs.evaluate(labels=TRUTH, predictions=GUESS, n=N, within=0.03)
+    worst = run.plan(cost=2.0)
+    assert worst.answers == pytest.approx(1 / (4 * (0.03 / 1.96) ** 2 + 1 / N), rel=0.01)  # a share of one half
+    assert worst.price == 2.0 * worst.answers
+    expected = run.plan(expected=0.1).answers
+    assert expected < worst.answers
+    ids = run.ask()
+    run.tell(ids, TRUTH[ids])
+    later = run.plan()
+    assert later.basis == "200 answers"
+    assert later.half_width <= 0.03
+    found = run.complete()
+    assert found.asked == pytest.approx(later.answers, rel=0.3)
+    assert list(later.to_pandas().columns) == ["answers", "half_width"]
+    widths = [half for _, half in later.table]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] == pytest.approx(0)
+    with pytest.raises(cs.InputError, match="only shares of rows can be planned"):
+        cs.evaluate(values=LOSS, n=N, within=0.1).plan()
+
+
+def test_history_tells_more_than_nothing_and_fills_gaps():
+    skill, hard = RNG.normal(1, 1, size=30), RNG.normal(size=N)
+    kinds = RNG.normal(size=(N, 2)) @ np.stack([np.ones(30), (-1.0) ** np.arange(30)])
+    results = (RNG.random((N, 30)) < 1 / (1 + np.exp(hard[:, None] - skill - 2 * kinds))).astype(float)
+    new, earlier = results[:, 0], results[:, 1:].copy()
+    earlier[RNG.random(earlier.shape) < 0.1] = np.nan
+    signals = cs.signals.history(earlier)
+    assert signals.scales[signals.names.index("factor 1")] == 1
+    assert np.all(np.diff(signals.scales[2:]) <= 1e-12)
+    with_history = cs.evaluate(values=new, signals=signals, metric="rate", budget=300).complete()
+    assert with_history.effective_sample_size > 1.3 * 300
+    assert with_history.value == pytest.approx(new.mean(), abs=4 * with_history.standard_error)
+    mixed = cs.evaluate(values=new, signals={"history": signals, "noise": RNG.random(N)}, budget=300).complete()
+    assert mixed.effective_sample_size > 1.3 * 300
+    with pytest.raises(cs.InputError, match="at least one result of every model"):
+        cs.signals.history(np.full((4, 2), np.nan))

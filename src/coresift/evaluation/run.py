@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coresift.checks import InputError
+from coresift.checks import InputError, refuse
 from coresift.evaluation.forecasting import EvaluationPlan, forecast
-from coresift.evaluation.result import Evaluation
+from coresift.evaluation.poststrata import by_group
+from coresift.evaluation.result import Evaluation, Figure
 from coresift.evaluation.steps import Steps, Task
 from coresift.notebook import counted
 from coresift.oracle import Oracle
@@ -83,6 +84,29 @@ class EvaluationRun(Run[Evaluation]):
             if wish.group_within.size:
                 raise InputError("plan tells the answers for within or a budget, not for a half-width per group.")
             return forecast(self._course, wish.within, wish.budget, expected, cost)
+
+    def by_group(self, groups: Any, sizes: Mapping[Any, int] | None = None) -> dict[str, Figure]:
+        """Return the mean of each group, where groups were learned together with the answers.
+
+        Groups with fewer than 20 answers are put together as "others".
+
+        Args:
+            groups: One label for each of `asked`, in that order.
+            sizes: How many rows each group has in all, if that is known; the overall mean, under "", is then
+                post-stratified.
+
+        Returns:
+            Figures by group; under "" the overall one.
+        """
+        with self._lock:
+            asked = self.asked
+            labels = [str(label) for label in groups]
+            if len(labels) != asked.size:
+                refuse("groups", f"one label for each of {asked.size} asked rows", str(len(labels)))
+            named = dict(zip(asked.tolist(), labels, strict=True))
+            reading = self._course.reading()
+            rows = self._task.setup.population.rows[reading.sample.ids]
+            return by_group(self._task.setup, reading, [named[row] for row in rows.tolist()], sizes)
 
     def __repr__(self) -> str:
         now = super().status()
