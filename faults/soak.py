@@ -1,0 +1,214 @@
+"""A long run: select, active learning and evaluation in a loop, with a bad oracle, on a Ray cluster that loses nodes.
+
+    python -m faults.soak --seconds 3600 --seed 0
+
+Each turn runs one job with a state file in a child that is killed now and then, and begun again until it has finished.
+The oracle is slow, raises errors, answers NaN, and takes too long. Rows are read on a cluster of three nodes on this
+machine, of which one is killed and replaced now and then. After each turn: the result has the bytes of an undisturbed
+run, no kept answer was asked again (but for the batch in flight at a kill), and the driver's memory stays flat.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+BATCH = 8
+N = 400
+JOBS = ("select", "active learning", "evaluate")
+
+
+class BadOracle:
+    """Answers rightly in the end; notes every row that it answered, in a file that outlives the process."""
+
+    def __init__(self, log: Path, seed: int, labels: bool) -> None:
+        self._log, self._labels = log, labels
+        self._rng = np.random.default_rng([seed, os.getpid()])
+
+    def __call__(self, ids: Any) -> Any:
+        """Fail, be slow, or answer all or some of the rows."""
+        luck = self._rng.random()
+        if luck < 0.1:
+            raise ConnectionError("the service is busy")
+        time.sleep(float(self._rng.exponential(0.005)) + (0.4 if luck > 0.98 else 0.0))
+        good = np.ones(len(ids), bool) if luck < 0.75 else self._rng.random(len(ids)) < 0.7
+        with self._log.open("a") as log:
+            log.write("".join(f"{row}\n" for row in ids[good].tolist()))
+        if self._labels:
+            answers = np.array([f"c{row % 3}" for row in ids.tolist()], object)
+            answers[~good] = np.nan
+            return answers
+        return np.where(good, truth(ids), np.nan)
+
+
+def truth(ids: Any) -> Any:
+    """Return the right answers."""
+    return ((ids * 7919) % 101) / 101.0
+
+
+def job(name: str, rows: Any, seed: int, state: Path, oracle: Any, engine: Any) -> str:
+    """Run one job to its end, and return its result as a text."""
+    import coresift as cs
+
+    ask = cs.Oracle(oracle, batch=BATCH, retries=40, pause=0.0, timeout=0.3)
+    if name == "select":
+        with cs.start(cs.select, rows, 60, seed, state=state, engine=engine, progress=False) as run:
+            found = run.complete(ask)
+        return json.dumps([found.ids.tolist(), found.weights.tolist()])
+    if name == "active learning":
+        learning = cs.active_learning(
+            rows, 40, rounds=3, audit=0, seed=seed, state=state, engine=engine, progress=False
+        )
+        with learning as run:
+            chosen = run.complete(ask)
+        return json.dumps([chosen.ids.tolist(), list(chosen.labels)])
+    with cs.evaluate(rows, budget=60, seed=seed, state=state, engine=engine, progress=False) as run:
+        figure = run.complete(ask)
+    return json.dumps([figure.value, figure.low, figure.high])
+
+
+def perform(name: str, folder: Path, seed: int, address: str | None, bad: bool) -> None:
+    """Do one job in this process and write its result: what a child of the soak does."""
+    import coresift as cs
+
+    rows = np.random.default_rng(seed).normal(size=(N, 4)).astype(np.float32)
+    engine = cs.engines.Local() if address is None else cs.engines.Ray(address)
+    oracle: Any = BadOracle(folder / "answered.log", seed, name == "active learning")
+    if not bad:
+        oracle = (lambda ids: np.array([f"c{row % 3}" for row in ids.tolist()])) if oracle._labels else truth
+    text = job(name, rows, seed, folder / "work.state", oracle, engine)
+    (folder / "result.json").write_text(text)
+
+
+@dataclass
+class Count:
+    """What came of the long run so far."""
+
+    turns: int = 0
+    kills: int = 0
+    nodes: int = 0
+    answered: int = 0
+    again: int = 0
+    failures: list[str] = field(default_factory=list)
+    memory: list[int] = field(default_factory=list)
+
+
+def turn(name: str, seed: int, address: str | None, rng: np.random.Generator, count: Count) -> None:
+    """Run one job with kills until it has finished, and compare it with an undisturbed run."""
+    with tempfile.TemporaryDirectory(prefix="soak-") as place:
+        disturbed, quiet = Path(place) / "disturbed", Path(place) / "quiet"
+        disturbed.mkdir()
+        quiet.mkdir()
+        own = 0
+        while True:
+            child = _begin(name, disturbed, seed, address, bad=True)
+            patience = float(rng.exponential(8.0)) if own < 3 else 600.0
+            try:
+                child.wait(patience)
+                break
+            except subprocess.TimeoutExpired:
+                child.send_signal(signal.SIGKILL)
+                child.wait()
+                own += 1
+        count.turns, count.kills = count.turns + 1, count.kills + own
+        if child.returncode:
+            count.failures.append(f"{name}, seed {seed}: exit {child.returncode}: {_said(disturbed)}")
+            return
+        _begin(name, quiet, seed, None, bad=False).wait(600)
+        if (disturbed / "result.json").read_text() != (quiet / "result.json").read_text():
+            count.failures.append(f"{name}, seed {seed}: another result than undisturbed")
+        answered = (disturbed / "answered.log").read_text().split()
+        again = len(answered) - len(set(answered))
+        count.answered, count.again = count.answered + len(answered), count.again + again
+        # A call that took too long was answered for nobody, as was the one under way at a kill.
+        late = (disturbed / "work.state").read_text().count("\n")
+        if again > BATCH * (own + 1) + late:
+            count.failures.append(f"{name}, seed {seed}: {again} rows answered again after {own} kills")
+
+
+def _begin(name: str, folder: Path, seed: int, address: str | None, *, bad: bool) -> subprocess.Popen[bytes]:
+    words = [
+        sys.executable,
+        "-m",
+        "faults.soak",
+        "--inside",
+        name,
+        str(folder),
+        str(seed),
+        address or "",
+        str(int(bad)),
+    ]
+    with (folder / "said.txt").open("wb") as said:
+        return subprocess.Popen(words, stdout=said, stderr=said, cwd=ROOT)
+
+
+def _said(folder: Path) -> str:
+    return (folder / "said.txt").read_text("utf-8", "replace").strip()[-300:]
+
+
+def soak(seconds: float, seed: int, cluster: bool) -> Count:
+    """Run turns until the seconds are over."""
+    count, rng, end, nodes = Count(), np.random.default_rng(seed), time.monotonic() + seconds, None
+    if cluster:
+        sys.path.insert(0, str(ROOT / "tests"))
+        from nodes import Nodes
+
+        nodes = Nodes()
+    try:
+        while time.monotonic() < end:
+            if nodes is not None and count.turns and rng.random() < 0.4:
+                nodes.kill(nodes.others[int(rng.integers(len(nodes.others)))])
+                nodes.add()
+                count.nodes += 1
+            name = JOBS[count.turns % len(JOBS)]
+            turn(name, int(rng.integers(2**31)), nodes.address if nodes else None, rng, count)
+            count.memory.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
+            if count.failures:
+                print(count.failures[-1], flush=True)
+    finally:
+        if nodes is not None:
+            nodes.end()
+    return count
+
+
+def main() -> int:
+    """Run for some time and print what came of it."""
+    if sys.argv[1:2] == ["--inside"]:
+        name, folder, seed, address, bad = sys.argv[2:]
+        perform(name, Path(folder), int(seed), address or None, bad == "1")
+        return 0
+    parser = argparse.ArgumentParser(prog="python -m faults.soak", description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--local", action="store_true", help="without a cluster")
+    options = parser.parse_args()
+    began = time.monotonic()
+    count = soak(options.seconds, options.seed, not options.local)
+    memory = (
+        f"{count.memory[0]:,} MB after the first turn, {count.memory[-1]:,} MB after the last" if count.memory else "-"
+    )
+    print(
+        f"{time.monotonic() - began:,.0f} s by the clock, seed {options.seed}: {count.turns} jobs, {count.kills} kills"
+    )
+    print(
+        f"of the driver, {count.nodes} nodes killed, {count.answered:,} answers, {count.again} of them again (in flight"
+    )
+    print(f"at a kill, or too late), {len(count.failures)} failures; largest driver: {memory}.")
+    return int(bool(count.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
