@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import coresift as cs
 from coresift.evaluation.calibration import Calibration
 from coresift.evaluation.sampling import Sample, draw_phase, shares
+from coresift.evaluation.sequences import confidence_sequence
 from coresift.inclusion import fixed_size_inclusion
 
 N = 2_000
@@ -230,3 +231,28 @@ def test_any_small_population_gives_a_sound_result(seed, n, budget, scale, kind)
     assert np.isfinite(found.value)
     if budget >= n:
         assert found.value == pytest.approx(scale * values.mean())
+
+
+@pytest.mark.slow
+def test_a_confidence_sequence_covers_at_all_times():
+    """400 sequences of 95 %, which are conservative: with true coverage .95, 30 misses or more happen once in 60."""
+    truth, misses, small = WRONG[:400].mean(), 0, WRONG[:400]
+    for seed in range(400):
+        low, high = confidence_sequence(np.random.default_rng(seed).permutation(small), 400)
+        missed = bool(np.any((truth < low - 1e-12) | (truth > high + 1e-12)))
+        misses += missed
+        assert missed or (low[-1], high[-1]) == pytest.approx((truth, truth))
+    assert misses < 30
+
+
+def test_looking_at_any_time():
+    run = cs.evaluate(values=WRONG, n=N, metric="rate", within=0.05, anytime=True)
+    ids = run.ask()
+    run.tell(ids, WRONG[ids])
+    assert run.status().note.startswith("an interval that holds at any time")
+    found = run.complete()
+    assert found.half_width <= 0.05
+    assert found.low <= WRONG.mean() <= found.high
+    assert found.asked > cs.evaluate(values=WRONG, n=N, metric="rate", within=0.05).complete().asked
+    with pytest.raises(cs.InputError, match="anytime works with the rate, accuracy or precision of one model"):
+        cs.evaluate(values=WRONG, n=N, budget=9, anytime=True)

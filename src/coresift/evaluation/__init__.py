@@ -64,6 +64,7 @@ def evaluate(
     target: str = "these rows",
     units: Any = None,
     repeats: int = 1,
+    anytime: bool = False,
     seed: int = 0,
     state: str | Path | None = None,
     engine: Engine | None = None,
@@ -98,6 +99,9 @@ def evaluate(
         target: What the number is about: "these rows", or "rows like these", of which these are a sample.
         units: For "rows like these": what was sampled as a whole, such as the document of each row.
         repeats: How many answers each row gets, if answers are random; an answer is then a list of so many numbers.
+        anytime: Whether the interval should hold at any time, so that you may look and stop when you like (a confidence
+            sequence, Waudby-Smith and Ramdas 2020); for rates and accuracy. It takes two to three times the answers,
+            and signals do not help.
         seed: The same seed and the same answers give the same rows.
         state: A file that keeps every answer. With the same arguments, the same file continues the run.
         engine: What reads the rows.
@@ -129,9 +133,9 @@ def evaluate(
     setup = Setup(chosen, context, population, share("confidence", confidence), target == TARGETS[1])
     wish = wish_of(within, budget, group_within, population)
     question = chosen.question(context)
-    said = repr((chosen, budget, within, str(group_within), context.models, confidence, target, repeats))
+    said = repr((chosen, budget, within, str(group_within), context.models, confidence, target, repeats, anytime))
     return EvaluationRun(
-        Task(setup, wish, seed),
+        Task(setup, wish, seed, bool(anytime)),
         question,
         lambda: fingerprint(source, population) | {"evaluation": said, "seed": str(seed)},
         oracle=as_oracle(answers, question),

@@ -42,6 +42,7 @@ class Accuracy(Classification):
     """The share of rows that a model predicts rightly; of several models, each one's and their differences."""
 
     label: ClassVar[str] = "accuracy"
+    plain_mean: ClassVar[bool] = True
 
     def features(self, context: Context) -> Floats:
         """Return the most frequent classes that the first model predicts."""
@@ -176,6 +177,7 @@ class Precision(Positives):
     """The share of predicted positives that are positive: only those are asked."""
 
     label: ClassVar[str] = "precision"
+    plain_mean: ClassVar[bool] = True
     among_relevant: ClassVar[bool] = True
 
     def relevant(self, context: Context) -> Bools:

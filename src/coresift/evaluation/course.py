@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.evaluation.densities import Density, next_density
+from coresift.evaluation.densities import Density, first_density, next_density
 from coresift.evaluation.estimating import Reading, Setup, evaluation_of, read, read_group
 from coresift.evaluation.intervals import forecast_half_width
 from coresift.evaluation.metrics import Target
 from coresift.evaluation.result import Evaluation
 from coresift.evaluation.sampling import Sample, draw_phase
-from coresift.evaluation.stages import Forecast
+from coresift.evaluation.stages import NEARLY_ALL, SECOND, Forecast, Wish, first_stage
 from coresift.inclusion import deal
 from coresift.oracle.asking import MaxCostError
 from coresift.streams import Stream, generator
 from coresift.types import Bools, Floats, Ints, Request
+
+Steps = Generator[Request, Any, Evaluation]
 
 
 class Course:
@@ -30,6 +32,19 @@ class Course:
         self.sample = Sample.empty(np.bincount(population.strata, minlength=len(population.groups)))
         self.answers: NDArray[Any] = np.empty(0, object)
         self.stopped = False
+
+    def drive(self, wish: Wish) -> Steps:
+        """Ask in stages, and return the evaluation."""
+        population = self.setup.population
+        sizes = first_density(population.sizes)
+        first = first_stage(len(population), len(population.groups), wish)
+        yield from self.ask(self.counts(first, sizes), sizes, "pilot")
+        if not self.stopped and wish.within is None and not wish.group_within.size:
+            yield from self._spend(wish)
+        elif not self.stopped:
+            yield from self._reach(wish)
+        result = self.evaluation(self._remarks(wish))
+        return result
 
     def ask(self, counts: Ints, sizes: Floats, reason: str) -> Generator[Request, Any, None]:
         """Draw and ask one more stage: so many rows of each group."""
@@ -103,6 +118,60 @@ class Course:
         if self.stopped:
             remarks = (*remarks, "The oracle's max_cost was reached: this is what the answers so far say.")
         return evaluation_of(self.setup, self.sample, self.answers, remarks)
+
+    def _spend(self, wish: Wish) -> Generator[Request, Any, None]:
+        """Ask the rest of the budget."""
+        assert wish.budget is not None
+        more = min(wish.budget, len(self.setup.population)) - len(self.sample)
+        if more > 0:
+            sizes = self.density(self.reading()).sizes
+            yield from self.ask(self.counts(more, sizes), sizes, "rest")
+
+    def _reach(self, wish: Wish) -> Generator[Request, Any, None]:
+        """Ask most of what is predicted to be needed, and then the rest."""
+        for part, reason in ((SECOND, "second stage"), (1.0, "third stage")):
+            reading = self.reading()
+            density = self.density(reading)
+            counts = self._more(wish, reading, density.sizes, part)
+            if not counts.any() or self.stopped:
+                return
+            yield from self.ask(counts, density.sizes, reason)
+
+    def _more(self, wish: Wish, reading: Reading, sizes: Floats, part: float) -> Ints:
+        """Return how many more rows of each group to ask now."""
+        asked = np.bincount(self.sample.strata, minlength=self.sample.sizes.size)
+        density = self.density(reading)
+        if wish.group_within.size:
+            needs = self.group_needs(reading, density, wish.group_within)
+            more = _stage(needs, asked, self.sample.sizes, part)
+        else:
+            assert wish.within is not None
+            need = np.array([self.need(reading, density, wish.within)])
+            total = _stage(need, np.array([len(self.sample)]), np.array([len(self.setup.population)]), part)
+            more = self.counts(int(total[0]), sizes)
+        room = None if wish.budget is None else max(wish.budget - len(self.sample), 0)
+        if room is not None and more.sum() > room:
+            more = np.floor(more * (room / more.sum())).astype(np.int64)
+        return more
+
+    def _remarks(self, wish: Wish) -> tuple[str, ...]:
+        population = len(self.setup.population)
+        if wish.within is None:
+            return ()
+        found = self.evaluation()
+        if len(self.sample) == population and population > 0:
+            return (f"± {wish.within:g} takes nearly all of the {population:,} rows, so all were asked.",)
+        if found.half_width <= 1.1 * wish.within or wish.budget is None or len(self.sample) < 0.98 * wish.budget:
+            return ()
+        needed = found.answers_for(wish.within)
+        told = f"A budget of {wish.budget:,} answers buys ± {found.half_width:.2g}"
+        return (f"{told}; ± {wish.within:g} would take about {needed:,}.",)
+
+
+def _stage(needs: Ints, asked: Ints, sizes: Ints, part: float) -> Ints:
+    """Return how many more to ask, where `part` of the need is to be reached now; all if nearly all are needed."""
+    now = np.where(needs >= NEARLY_ALL * sizes, sizes, np.round(part * needs).astype(np.int64))
+    return np.asarray(np.where(needs > asked, np.maximum(now - asked, 0), 0), np.int64)
 
 
 def _partial(ids: Ints, error: MaxCostError) -> NDArray[Any]:

@@ -92,6 +92,8 @@ class Metric(ABC):
     ends: ClassVar[tuple[float, float]] = ANY
     # Whether the number is about the rows that matter alone, as precision is.
     among_relevant: ClassVar[bool] = False
+    # Whether it is the plain mean of its first column over the rows that matter.
+    plain_mean: ClassVar[bool] = False
 
     @abstractmethod
     def question(self, context: Context) -> Question:
@@ -237,6 +239,7 @@ class Rate(Mean):
     """The mean of values from 0 to 1, such as right or wrong."""
 
     label: ClassVar[str] = "rate"
+    plain_mean: ClassVar[bool] = True
     ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:

@@ -20,6 +20,7 @@ from coresift.oracle.sources import Names
 from coresift.progress import Progress
 
 INTERIM = "an interim interval, from the stages that are complete: do not stop because of it"
+ANYTIME = "an interval that holds at any time: you may stop because of it"
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,11 @@ class EvaluationRun(Run[Evaluation]):
             now = super().status()
             if now.finished or not len(self._course.sample):
                 return EvaluationStatus(**vars(now))
-            return EvaluationStatus(**vars(now), interim=self._course.evaluation(), note=INTERIM)
+            return EvaluationStatus(**vars(now), interim=self._course.evaluation(), note=self._note)
+
+    @property
+    def _note(self) -> str:
+        return ANYTIME if self._task.anytime else INTERIM
 
     def plan(self, *, cost: float | None = None, expected: float | None = None) -> EvaluationPlan:
         """Return how many answers this evaluation will take: from signals alone, or from its complete stages.
@@ -115,4 +120,4 @@ class EvaluationRun(Run[Evaluation]):
 
     def _job(self) -> Steps:
         self._course = self._task.begin()
-        return self._task.steps(self._course)
+        return self._course.drive(self._task.wish)
