@@ -105,3 +105,22 @@ def test_start_says_whether_a_run_is_new_goes_on_or_is_finished(coresift):
     said = succeeded(coresift(start))
     assert "select in run.state is finished; for a new run, give another --state" in said
     assert "Started" not in said
+
+
+def test_files_of_values_may_have_the_id_column_of_the_table(coresift):
+    rows = pd.read_csv("rows.csv").rename(columns={"id": "key"})
+    rows.assign(loss=rows["x"] ** 2)[::-1].to_csv("keyed.csv", index=False)
+    succeeded(coresift("select keyed.csv --budget 20 --id-column key --exclude-column loss --out picked.csv"))
+    picked = cs.load("picked.csv")
+    expected = cs.estimate(picked, (rows["x"] ** 2).to_numpy()[::-1][picked.ids]).mean.value
+    rows.assign(loss=rows["x"] ** 2).to_csv("shuffled.csv", index=False)
+    said = coresift("estimate picked.csv --values shuffled.csv --json")
+    assert f'"value": {expected!r}'[:20] in said.out
+    rows.rename(columns={"key": "name"}).to_csv("other.csv", index=False)
+    assert "must have the column id, key (or row); it has name" in refused(
+        coresift("estimate picked.csv --values other.csv")
+    )
+
+
+def test_the_plan_states_the_price(coresift):
+    assert re.search(r"price of the losses asked +0\.20", coresift("plan rows.csv --budget 20 --cost 0.05").out)

@@ -37,14 +37,16 @@ class AnswerFile:
     array([2. , 0.5, 2. ])
     """
 
-    def __init__(self, path: str | Path, table: Any = None) -> None:
-        """Read a file, or take the table that was read from it."""
+    def __init__(self, path: str | Path, table: Any = None, id_column: str | None = None) -> None:
+        """Read a file, or take the table that was read from it; ids are in `id_column` if it has that, or in `id`."""
         self.path = Path(path)
         self._table: Table = open_table(self.path if table is None else table, argument="A file of answers")
         self.columns = self._table.columns
         self.key = "row" if "row" in self.columns else "id"
-        if self.key not in self.columns:
-            raise InputError(f"{self.path} must have the column id (or row); it has {self._there()}.")
+        self.id_column = id_column if id_column is not None and id_column in self.columns else "id"
+        if self.key != "row" and self.id_column not in self.columns:
+            wanted = "id" if id_column in (None, "id") else f"id, {id_column}"
+            raise InputError(f"{self.path} must have the column {wanted} (or row); it has {self._there()}.")
 
     def require(self, column: str) -> None:
         """Refuse a file without this column."""
@@ -110,13 +112,13 @@ class AnswerFile:
         """Refuse a file in which a row has the id of another one; it may have been sorted by halves."""
         import pyarrow.compute as pc
 
-        if self.key != "row" or names is None or "id" not in self.columns or not rows.size:
+        if self.key != "row" or names is None or self.id_column not in self.columns or not rows.size:
             return
         order = np.argsort(rows, kind="stable")
         lines = self._rows()
         places = order[np.minimum(np.searchsorted(rows[order], lines), rows.size - 1)]
         about = np.flatnonzero(rows[places] == lines)
-        told, own = text_of(self._table.whole("id")).combine_chunks().take(about), text_of_names(names)
+        told, own = text_of(self._table.whole(self.id_column)).combine_chunks().take(about), text_of_names(names)
         differ = np.flatnonzero(pc.fill_null(pc.not_equal(told, own.take(places[about])), False).to_numpy(False))
         if differ.size:
             first = int(differ[0])
@@ -136,7 +138,7 @@ class AnswerFile:
         import pyarrow as pa
 
         if self.key == "id":
-            return text_of(self._table.whole("id")).combine_chunks()
+            return text_of(self._table.whole(self.id_column)).combine_chunks()
         rows = self._rows()
         return text_of(pa.array(rows, mask=rows < 0))
 

@@ -42,7 +42,10 @@ def estimate(
     Example: coresift estimate picked.parquet --values losses.csv --column loss
     """
     picked = load_weighted(selection)
-    answers, method = AnswerFile(values), parse_estimator(picked.n, predictions, estimator)
+    answers, method = (
+        AnswerFile(values, id_column=picked.provenance.id_column),
+        parse_estimator(picked.n, predictions, estimator),
+    )
     with explaining(f"An estimate {ALL_ROWS}"):
         vectors = {name: numbers_of(answers, name, picked) for name in column or ["loss"]}
     labels = None if group is None else answers.labels(group)(picked.ids, picked.names)
@@ -87,7 +90,7 @@ def certify(
     """
     picked = load_weighted(selection)
     with explaining(f"A certificate {ALL_ROWS}"):
-        found = numbers_of(AnswerFile(losses), "loss", picked)
+        found = numbers_of(AnswerFile(losses, id_column=picked.provenance.id_column), "loss", picked)
     certificate = cs.certify(
         picked,
         found,

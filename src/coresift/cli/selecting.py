@@ -158,15 +158,16 @@ def plan(
     id_column: IdColumn = None,
     exclude_column: ExcludeColumn = None,
     standardize: Standardize = False,
+    cost: Annotated[float | None, typer.Option(help="The price of one loss, to state the price of all.")] = None,
     *,
     options: Options,
 ) -> None:
     """Say what a selection will cost, before it runs.
 
-    Example: coresift plan embeddings.npy --budget 2000
+    Example: coresift plan embeddings.npy --budget 2000 --cost 0.01
     """
     opened = open_source(rows, column, id_column, exclude_column, standardize)
-    planned = cs.plan(opened, budget, seed, **options)
+    planned = cs.plan(opened, budget, seed, cost=cost, **options)
     tell(**plain(planned))
     title = f"To select {planned.budget:,} of {planned.rows:,} rows of {planned.dimension:,} numbers"
     show_facts(title, [*planned.lines(), *used_columns(opened)])

@@ -228,7 +228,7 @@ def _losses(selection: Selection, losses: Any) -> tuple[Floats | None, Floats | 
         known = selection.losses
         return (known if len(selection) and np.isfinite(known).all() else None), None
     if isinstance(losses, str | os.PathLike):
-        answers = AnswerFile(Path(losses))
+        answers = AnswerFile(Path(losses), id_column=selection.provenance.id_column)
         answers.require("loss")
         # The file with the answers of the pilot is what many have at hand: it is no mistake, and not enough.
         if 0 < answers.known(selection.ids, selection.names).size < len(selection):
