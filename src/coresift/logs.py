@@ -97,6 +97,9 @@ def from_log(path: str | os.PathLike[str]) -> Log:
     Args:
         path: `samples_*.jsonl` of lm-evaluation-harness, or `.eval` or `.json` of inspect_ai.
 
+    Returns:
+        The log: items, scores and signals, one entry per item.
+
     Examples:
         >>> import pathlib, tempfile
         >>> line = '{"doc_id": %d, "target": "1", "metrics": ["acc"], "acc": %d, "filtered_resps": %s}'
