@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,10 @@ from coresift.checks import (
     whole,
 )
 from coresift.comparison import pages
+from coresift.comparison.files import beside, opened_folder
 from coresift.comparison.methods import Method, check_module, check_travels, methods_of, name_of
 from coresift.comparison.plotting import check_matplotlib, draw
-from coresift.comparison.running import Setting, Todo, perform, travels, write_rows
+from coresift.comparison.running import Setting, Todo, perform
 from coresift.comparison.summary import Line, Mean, Trial, Verdict, summarize, verdicts
 from coresift.comparison.worker import loading
 from coresift.engine import available_cores
@@ -43,7 +43,7 @@ __all__ = ["Comparison", "Line", "Mean", "Method", "Trial", "Verdict", "compare_
 
 DEFAULT = ("coresift", "paper", "distance", "uniform")
 MOST_SEEDS = 1_000_000
-JOURNAL, LOG, ROWS, LOSSES = "runs.jsonl", "methods.log", ".rows.npy", ".losses.npy"
+JOURNAL, LOG = "runs.jsonl", "methods.log"
 
 
 @dataclass(frozen=True)
@@ -145,42 +145,25 @@ def compare_methods(
     wanted = _settle(methods, budgets, seeds, reference, train)
     rows, progress = open_rows(rows), choose(progress)
     known = _all_losses(losses, rows, train)
-    if plot and out is None:
-        raise InputError("A plot needs a folder to lie in; give out.")
-    if plot:
-        check_matplotlib()
-    plot = False if out is None else plot
-    share("confidence", confidence)
-    threads = whole("threads", threads)
-    processes = max(1, available_cores() // threads) if processes is None else whole("processes", processes)
-    if timeout is not None:
-        positive("timeout", timeout)
+    plot = _checked_plot(plot, out)
+    manner = _manner(confidence, processes, threads, timeout)
     fingerprint = {
         "rows": rows.fingerprint(),
-        "losses": _shown_losses(losses, known),
+        "losses": _shown(losses) if known is None else digest(known),
         "train": _shown(train),
         "confidence": repr(confidence),
-        "threads": str(threads),
+        "threads": str(manner["threads"]),
         "version": __version__,
     }
-    with _folder(out) as folder, closing(Lines(folder / JOURNAL, "comparison", fingerprint)) as journal:
+    with opened_folder(out) as folder, closing(Lines(folder / JOURNAL, "comparison", fingerprint)) as journal:
         runs = _kept(journal, wanted)
         todo = _todo(wanted, runs)
         if any(tasks for _, tasks in todo.values()):
-            with _beside(folder, rows, known, progress) as (there, loss_file):
-                setting = Setting(
-                    rows=there,
-                    losses=loss_file,
-                    loss_function=losses if known is None else None,
-                    train=train,
-                    confidence=confidence,
-                    processes=processes,
-                    threads=threads,
-                    timeout=timeout,
-                    log=folder / LOG,
-                )
+            with beside(folder, rows, known, progress) as (there, loss_file):
+                function = losses if known is None else None
+                setting = Setting(there, loss_file, function, train, folder / LOG, **manner)
                 _perform(setting, todo, runs, journal, progress)
-        found = _comparison(wanted, rows, known, runs, train is not None, higher, confidence, threads)
+        found = _comparison(wanted, rows, known, runs, train is not None, higher, confidence, manner["threads"])
         _write(found, folder, plot)
     return found
 
@@ -209,6 +192,26 @@ def _settle(methods: Any, budgets: Any, seeds: Any, reference: str | None, train
             refuse("train", 'a function or a text such as "module:function"', repr(train))
         check_travels("train", train, _shown(train))
     return _Wanted(chosen, _numbers("budgets", budgets, 1), _numbers("seeds", seeds, 0), reference)
+
+
+def _checked_plot(plot: bool | None, out: str | Path | None) -> bool | None:
+    """Return whether to draw a plot; None if that depends on whether matplotlib is installed."""
+    if plot and out is None:
+        raise InputError("A plot needs a folder to lie in; give out.")
+    if plot:
+        check_matplotlib()
+    return False if out is None else plot
+
+
+def _manner(confidence: float, processes: int | None, threads: int, timeout: float | None) -> dict[str, Any]:
+    """Check how methods are to be run and judged, and fill in what was left to us."""
+    threads = whole("threads", threads)
+    return {
+        "confidence": share("confidence", confidence),
+        "processes": max(1, available_cores() // threads) if processes is None else whole("processes", processes),
+        "threads": threads,
+        "timeout": None if timeout is None else positive("timeout", timeout),
+    }
 
 
 def _numbers(argument: str, given: Any, least: int) -> list[int]:
@@ -247,52 +250,6 @@ def _shown(function: Any) -> str:
     if function is None or isinstance(function, str):
         return str(function)
     return name_of(function) or repr(function)
-
-
-def _shown_losses(losses: Any, known: Floats | None) -> str:
-    return _shown(losses) if known is None else digest(known)
-
-
-@contextmanager
-def _folder(out: str | Path | None) -> Iterator[Path]:
-    if out is None:
-        with tempfile.TemporaryDirectory() as name:
-            yield Path(name)
-        return
-    folder = Path(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"out must be a folder that can be made; {folder}: {error.strerror}.") from error
-    yield folder
-
-
-@contextmanager
-def _beside(folder: Path, rows: Rows, losses: Floats | None, progress: Progress) -> Iterator[tuple[Rows, Path | None]]:
-    """Put what lies in memory into files that every process can map, and remove them in the end."""
-    made = []
-    try:
-        if not travels(rows):
-            made.append(folder / ROWS)
-            with stage(progress, "writing rows for the processes", rows.n):
-                write_rows(rows, folder / ROWS, progress.advance)
-            rows = open_rows(folder / ROWS)
-        if losses is not None:
-            made.append(folder / LOSSES)
-            _write_losses(losses, folder / LOSSES)
-        yield rows, None if losses is None else folder / LOSSES
-    except OSError as error:
-        raise CoresiftError(f"{folder} cannot hold what the processes need: {error.strerror or error}.") from error
-    finally:
-        for path in made:
-            path.unlink(missing_ok=True)
-
-
-def _write_losses(losses: Floats, path: Path) -> None:
-    """Write losses to a new file, never through a link to another."""
-    path.unlink(missing_ok=True)
-    with path.open("xb") as file:
-        np.save(file, losses, allow_pickle=False)
 
 
 def _kept(journal: Lines, wanted: _Wanted) -> dict[tuple[str, int, int], Trial]:

@@ -47,11 +47,11 @@ class Setting:
     losses: Path | None
     loss_function: Any
     train: Any
+    log: Path
     confidence: float
     processes: int
     threads: int
     timeout: float | None
-    log: Path
 
     def job(self, method: Method) -> bytes:
         """Return what a method's process is told first."""

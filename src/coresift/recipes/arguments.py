@@ -17,7 +17,7 @@ from coresift.recipes.known import read_signals, rows_of_signals
 from coresift.rows import Rows, RowsLike, check_clustered, open_rows
 from coresift.rows.numbering import numbers_of, warn_of_budget
 from coresift.scores import Distance, Portfolio
-from coresift.types import Clustering, Design, Frame, Pilot, Provenance, Recipe, Score
+from coresift.types import Clustering, Design, Frame, Pilot, Provenance, Recipe, Score, SignalTable
 
 EXAMPLES = {"pilot": Representatives(), "score": Portfolio(), "design": Systematic()}
 
@@ -110,14 +110,7 @@ def settle(
     opened, seed = None if rows is None else open_rows(rows), whole("seed", seed, least=0)
     known = read_signals(signals, opened)
     rows = rows_of_signals(known) if opened is None else opened
-    classes = None if strata is None else encode(strata, rows)
-    frame = Frame(
-        rows.n,
-        numbers_of("given", given, rows),
-        numbers_of("exclude", exclude, rows),
-        np.zeros(0, np.int32) if classes is None else classes,
-        known,
-    )
+    frame = _frame(rows, given, exclude, strata, known)
     explicit = {"z": z, "normalize": normalize, "pilot": pilot, "score": score, "design": design}
     explicit["clusters"] = None if isinstance(clusters, Clustering) else clusters
     wanted = merged(recipe, explicit)
@@ -147,6 +140,11 @@ def settle(
         budget=budget,
         seed=seed,
     )
+
+
+def _frame(rows: Rows, given: Any, exclude: Any, strata: Any, signals: SignalTable | None) -> Frame:
+    classes = np.zeros(0, np.int32) if strata is None else encode(strata, rows)
+    return Frame(rows.n, numbers_of("given", given, rows), numbers_of("exclude", exclude, rows), classes, signals)
 
 
 def merged(recipe: Recipe | None, explicit: dict[str, Any]) -> Recipe:

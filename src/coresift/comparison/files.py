@@ -1,0 +1,61 @@
+"""The folder of a comparison, and what its processes read there."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from coresift.checks import CoresiftError, InputError
+from coresift.comparison.running import travels, write_rows
+from coresift.progress import Progress, stage
+from coresift.rows import Rows, open_rows
+from coresift.types import Floats
+
+ROWS, LOSSES = ".rows.npy", ".losses.npy"
+
+
+@contextmanager
+def opened_folder(out: str | Path | None) -> Iterator[Path]:
+    """Make the folder of the results; without one, there is a folder until the end."""
+    if out is None:
+        with tempfile.TemporaryDirectory() as name:
+            yield Path(name)
+        return
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"out must be a folder that can be made; {folder}: {error.strerror}.") from error
+    yield folder
+
+
+@contextmanager
+def beside(folder: Path, rows: Rows, losses: Floats | None, progress: Progress) -> Iterator[tuple[Rows, Path | None]]:
+    """Put what lies in memory into files that every process can map, and remove them in the end."""
+    made = []
+    try:
+        if not travels(rows):
+            made.append(folder / ROWS)
+            with stage(progress, "writing rows for the processes", rows.n):
+                write_rows(rows, folder / ROWS, progress.advance)
+            rows = open_rows(folder / ROWS)
+        if losses is not None:
+            made.append(folder / LOSSES)
+            _write_losses(losses, folder / LOSSES)
+        yield rows, None if losses is None else folder / LOSSES
+    except OSError as error:
+        raise CoresiftError(f"{folder} cannot hold what the processes need: {error.strerror or error}.") from error
+    finally:
+        for path in made:
+            path.unlink(missing_ok=True)
+
+
+def _write_losses(losses: Floats, path: Path) -> None:
+    """Write losses to a new file, never through a link to another."""
+    path.unlink(missing_ok=True)
+    with path.open("xb") as file:
+        np.save(file, losses, allow_pickle=False)
