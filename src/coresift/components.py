@@ -19,7 +19,7 @@ ROUNDING = 1e-10
 
 def leading_components(
     rows: RowsLike,
-    count: int = 32,
+    count: int = 16,
     *,
     seed: int = 0,
     engine: Engine | None = None,

@@ -41,13 +41,14 @@ PRIOR = {
     "prediction": 0.27,
     "root of prediction": 0.02,
     "exponential": 0.12,
+    "fit": 0.6,
 }
 # What all signals together have in it: little, so that many useless ones cost little; a good one rises all the same.
 SIGNALS = 0.1
 # How many pilot rows' worth of the overall mean a cluster's level starts with.
 LEVEL_ROWS = 0.5
 # No pilot row counts more than this many average ones in the choice of θ: one large answer must not decide it alone.
-MOST_ROWS = 5.0
+MOST_ROWS = 10.0
 # Added to values before their logarithm, and to predictions before they become sizes, as parts of the mean.
 LOG_OFFSET, SIZE_OFFSET = 0.1, 0.05
 
@@ -181,6 +182,7 @@ def candidates(facts: Known, predictions: Floats, out_of_fold: Floats) -> dict[s
         "prediction": (value + offset, unseen + offset),
         "root of prediction": (np.sqrt(value + offset), np.sqrt(unseen + offset)),
         "exponential": _exponential(facts),
+        "fit": _fit(facts, level, others),
     }
     densities = {name: Density(everywhere, everywhere[ids]) for name, everywhere in facts.fixed.items()}
     for name, (everywhere, at_pilot) in pairs.items():
@@ -198,6 +200,20 @@ def _levels(facts: Known) -> tuple[Floats, Floats]:
     counts = np.bincount(labels, minlength=facts.clustering.k) + LEVEL_ROWS
     others = (sums[labels] - facts.losses) / (counts[labels] - 1)
     return (sums / counts)[facts.clustering.labels], others
+
+
+def _fit(facts: Known, level: Floats, others: Floats) -> tuple[Floats, Floats]:
+    """Return a nonnegative least squares fit of the answers by a constant, the cluster's level and the distance."""
+    from scipy.optimize import nnls
+
+    expansion, powers = 1 / facts.inclusion, facts.clustering.powers
+    overall = float(expansion @ facts.losses / expansion.sum())
+    far = powers * (overall / max(_mean(powers, facts.open_rows), 1e-300))
+    columns = np.stack([np.full(facts.ids.size, overall), others, far[facts.ids]], axis=1)
+    root = np.sqrt(expansion)
+    parts, _ = nnls(columns * root[:, None], facts.losses * root)
+    everywhere: Floats = parts[0] * overall + parts[1] * level + parts[2] * far
+    return everywhere, columns @ parts
 
 
 def _exponential(facts: Known) -> tuple[Floats, Floats]:

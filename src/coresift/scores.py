@@ -282,7 +282,7 @@ class Portfolio(Score):
 
     floor: float = 0.1
     prior: float = 4.0
-    components: int = 32
+    components: int = 16
 
     def __post_init__(self) -> None:
         share("floor", self.floor)

@@ -28,7 +28,7 @@ def default() -> Recipe:
 
     Examples:
         >>> default().score
-        Portfolio(floor=0.1, prior=4.0, components=32)
+        Portfolio(floor=0.1, prior=4.0, components=16)
     """
     return Recipe(pilot=Representatives(), score=Portfolio(), design=Systematic())
 
