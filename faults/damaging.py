@@ -56,9 +56,13 @@ USES = (
     ("active-learning.state", "ask active-learning.state --format label-studio --out new.json"),
     ("active-learning.state", "tell active-learning.state studio.json"),
     ("active-learning.state", "active-learning report active-learning.state --out new.html"),
+    ("evaluate.state", "evaluate status evaluate.state"),
+    ("evaluate.state", "evaluate tell evaluate.state loss.csv"),
+    ("rows.csv", "evaluate run rows.csv --predictions kind --answers loss.csv --budget 20 --out new.json"),
+    ("loss.csv", "evaluate run rows.csv --predictions kind --answers loss.csv --budget 20 --out new.json"),
     ("studio.json", "tell active-learning.state studio.json"),
     ("argilla.json", "tell active-learning.state argilla.json"),
-    ("select-ask.csv", "tell select.state select-ask.csv"),
+    ("told-select-ask.csv", "tell select.state told-select-ask.csv"),
 )
 
 

@@ -100,6 +100,21 @@ def _write_states(rows: Any, losses: Any) -> None:
         _command("ask", f"{job}.state", "--out", f"{job}-ask.csv")
         _command("tell", f"{job}.state", _answered(f"{job}-ask.csv", answers, 4))
 
+    words = (
+        "rows.csv",
+        "--predictions",
+        "kind",
+        "--budget",
+        20,
+        "--state",
+        "evaluate.state",
+        "--out",
+        "evaluated.json",
+    )
+    _command("evaluate", "start", *words)
+    _command("evaluate", "ask", "evaluate.state", "--out", "evaluate-ask.csv")
+    _command("evaluate", "tell", "evaluate.state", _answered("evaluate-ask.csv", "loss.csv", 4))
+
 
 def _answered(ask: str, answers: str, most: int) -> str:
     """Write the first answers that were asked for; return the name of their file."""
