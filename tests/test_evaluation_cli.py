@@ -67,6 +67,11 @@ def test_in_steps(command, tmp_path):
     assert said["interim"]["asked"] == 60
     assert said["note"].endswith("do not stop because of it")
     command("tell", "run.state", "labels.csv")
+    command("report", "run.state", "--out", "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "Stage by stage" in page
+    assert "Width against answers" in page
+    assert "after 60 answers" in page
     found = json.loads((tmp_path / "evaluation.json").read_text())
     assert found["asked"] == 200
     assert found["value"] == pytest.approx(ACCURACY, abs=5 * found["standard_error"])

@@ -229,3 +229,19 @@ def test_history_tells_more_than_nothing_and_fills_gaps():
     assert mixed.effective_sample_size > 1.3 * 300
     with pytest.raises(cs.InputError, match="at least one result of every model"):
         cs.signals.history(np.full((4, 2), np.nan))
+
+
+def test_a_page_escapes_names_and_shows_groups(tmp_path):
+    names = np.where(LANGUAGE == "de", "<b>de</b>", LANGUAGE)
+    run = cs.evaluate(labels=TRUTH, predictions={"A": GUESS, "B": RIVAL}, groups=names, budget=300)
+    early = cs.report(run, tmp_path / "early.html").read_text()
+    assert "Nothing is known yet: 90 answers" in early
+    run.complete()
+    page = cs.report(run, tmp_path / "page.html", title="Mine").read_text()
+    assert "&lt;b&gt;de&lt;/b&gt;" in page
+    assert "<b>de</b>" not in page
+    assert "A − B" in page
+    assert len(run.stages()) == 2
+    assert run.stages()[-1] == run.result
+    with pytest.raises(cs.InputError, match="takes a title"):
+        cs.report(run, tmp_path / "page.html", losses=LOSS)

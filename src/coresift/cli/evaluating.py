@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import coresift as cs
+from coresift.checks import InputError
 from coresift.cli.app import app
 from coresift.cli.app import verb as verb_on
 from coresift.cli.files import check_out
@@ -16,6 +17,7 @@ from coresift.cli.flags import Confidence, Seed
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs
 from coresift.cli.showing import as_json_text, show_facts, show_warning, speaking, tell
 from coresift.evaluation import Evaluation, EvaluationRun, Figure
+from coresift.oracle.journal import read_header
 from coresift.reporting.facts import plain
 from coresift.tables import open_table
 from coresift.tables.table import Table
@@ -206,3 +208,19 @@ def run(
 
 
 verb_on("run", verbs)(speaking(run))
+
+
+@verbs.command("report")
+def report(
+    state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")],
+    out: Annotated[Path, typer.Option(help="Where to write the page: .html.")] = Path("evaluation.html"),
+) -> None:
+    """Write a page about an evaluation: the number after each stage, width against answers, models and groups.
+
+    Example: coresift evaluate report run.state --out evaluation.html
+    """
+    arguments = read_header(state).get("arguments")
+    if not isinstance(arguments, dict) or arguments.get("job") != NAME:
+        raise InputError(f"The state file {state} was not written by evaluate start.")
+    with _open(arguments, state) as opened:
+        print(f"Wrote {cs.report(opened, out)}")

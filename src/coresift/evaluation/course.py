@@ -63,6 +63,15 @@ class Course:
         self.sample = self.sample.grown(ids, inclusion, strata)
         self.answers = np.concatenate([self.answers, answers])
 
+    def until(self, stage: int) -> Course:
+        """Return how far the evaluation had come after a stage."""
+        earlier = type(self)(self.setup, self._seed)
+        own = self.sample.phase <= stage
+        parts = (self.sample.ids[own], self.sample.phase[own], self.sample.inclusion[own], self.sample.strata[own])
+        earlier.sample = Sample(*parts, self.sample.sizes, self.sample.counts[:stage])
+        earlier.answers = self.answers[own]
+        return earlier
+
     def left(self) -> Bools:
         """Return the rows that were not drawn yet."""
         left: Bools = np.ones(len(self.setup.population), np.bool_)

@@ -90,6 +90,24 @@ class EvaluationRun(Run[Evaluation]):
                 raise InputError("plan tells the answers for within or a budget, not for a half-width per group.")
             return forecast(self._course, wish.within, wish.budget, expected, cost)
 
+    def stages(self) -> tuple[Evaluation, ...]:
+        """Return what the answers said after each complete stage; the last one is the result once all are."""
+        with self._lock:
+            self._driver.pending()
+            count = len(self._course.sample.counts)
+            earlier = tuple(self._course.until(stage).evaluation() for stage in range(1, count))
+            if not count:
+                return ()
+            return (*earlier, self.result if self.finished else self._course.evaluation())
+
+    def widths(self) -> tuple[tuple[int, float], ...]:
+        """Return numbers of answers from those so far to all, and the half-width that each gives."""
+        with self._lock:
+            self._driver.pending()
+            if not len(self._course.sample) or self._course.sample.complete or self._task.wish.group_within.size:
+                return ()
+            return forecast(self._course, None, len(self._course.sample), None, None).table
+
     def by_group(self, groups: Any, sizes: Mapping[Any, int] | None = None) -> dict[str, Figure]:
         """Return the mean of each group, where groups were learned together with the answers.
 

@@ -15,8 +15,10 @@ from coresift.answers import AnswerFile
 from coresift.checks import InputError, named_options, real_vector, refuse
 from coresift.diagnosis import Diagnosis
 from coresift.engine import Engine
+from coresift.evaluation import EvaluationRun
 from coresift.learning import LearningRun
 from coresift.progress import Progress, choose
+from coresift.reporting.evaluating import report_evaluation
 from coresift.reporting.facts import Facts, plain
 from coresift.reporting.gathering import Given, Shown, choose_shown, gather
 from coresift.reporting.images import thumbnail
@@ -41,7 +43,7 @@ SUFFIXES = (".html", ".htm")
 
 @named_options
 def report(
-    selection: Selection | LearningRun,
+    selection: Selection | LearningRun | EvaluationRun,
     path: str | os.PathLike[str],
     *,
     rows: RowsLike | None = None,
@@ -60,7 +62,8 @@ def report(
     """Write one HTML page that shows a selection; it works offline and loads nothing.
 
     For a run of `active_learning` the page shows a map by round, the learning curve and the class balance; it takes
-    `title`, `engine` and `progress` alone.
+    `title`, `engine` and `progress` alone. For a run of `evaluate` it shows the number after each stage, width against
+    answers, models and groups.
 
     Each part of the page needs something to show; a part that has nothing is left out, and the page says so.
 
@@ -97,11 +100,13 @@ def report(
     check_target(path, SUFFIXES, "a report")
     if facts is not None:
         check_target(Path(facts), (".json",), "a file of facts")
-    if isinstance(selection, LearningRun):
+    if isinstance(selection, LearningRun | EvaluationRun):
         if any(part is not None for part in (rows, clustering, losses, table, text, image, label, diagnosis, facts)):
             raise InputError(
                 "The report of a run takes a title, an engine and progress; the rest belongs to selections."
             )
+        if isinstance(selection, EvaluationRun):
+            return report_evaluation(selection, path, title=title)
         return report_learning(selection, path, title=title, engine=engine, progress=progress)
     found = facts_of(
         selection,
