@@ -55,7 +55,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Missing:
-    """Rows that nobody could tell: how many, and the value if they all were the worst, or the best, possible."""
+    """Rows that nobody could tell.
+
+    Attributes:
+        rows: How many there are.
+        worst: The value if all of them were the worst possible.
+        best: The value if all of them were the best possible.
+    """
 
     rows: int
     worst: float

@@ -38,7 +38,18 @@ class EvaluationStatus(Status):
 
 
 class EvaluationRun(Run[Evaluation]):
-    """A run of `evaluate`: `complete()` it, or `ask` for rows and `tell` their answers until `finished`."""
+    """A run of `evaluate`: `complete()` it, or `ask` for rows and `tell` their answers until `finished`.
+
+    Args:
+        task: What is evaluated, and what is wanted.
+        question: What is asked about a row.
+        fingerprint: What the run depends on, by part.
+        oracle: Who answers.
+        names: The rows' own ids.
+        state: The file that keeps every answer.
+        arguments: What the run can be begun again with.
+        progress: Told how far the answers have come.
+    """
 
     def __init__(
         self,
