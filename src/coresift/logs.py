@@ -98,7 +98,7 @@ def from_log(path: str | os.PathLike[str]) -> Log:
         path: `samples_*.jsonl` of lm-evaluation-harness, or `.eval` or `.json` of inspect_ai.
 
     Returns:
-        The log: items, scores and signals, one entry per item.
+        The log, with one entry per item.
 
     Examples:
         >>> import pathlib, tempfile
