@@ -23,7 +23,7 @@ def run(*words, cwd=ROOT):
 @pytest.mark.slow
 def test_a_seeded_part_of_the_campaign_finds_nothing(tmp_path):
     kinds = "known,kills,flips,reading,damage,races,calls,words,types,forged,results"
-    ended = run("--seconds", 600, "--most", 6, "--seed", 1, "--only", kinds, "--keep", tmp_path)
+    ended = run("--seconds", 600, "--most", 3, "--seed", 1, "--only", kinds, "--keep", tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
@@ -35,11 +35,11 @@ def test_what_failed_once_does_not_fail_again():
         assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize("path", sorted(KEPT.glob("*.json")), ids=lambda path: path.stem)
-def test_kept_cases_can_be_replayed(path):
-    kept = json.loads(path.read_text())
-    assert kept["kind"] in KINDS
-    assert isinstance(kept["case"], dict)
+def test_kept_cases_can_be_replayed():
+    for path in KEPT.glob("*.json"):
+        kept = json.loads(path.read_text())
+        assert kept["kind"] in KINDS, path
+        assert isinstance(kept["case"], dict), path
 
 
 @pytest.mark.slow

@@ -522,7 +522,7 @@ def test_bad_classes_on_the_command_line_are_one_sentence(run, tmp_path):
     assert "row 7 has none (1 of 600 rows" in run("cluster", "rows.npy", "-k", 5, "--strata", "gaps.csv")
     write(tmp_path / "short.csv", {"row": [1, 2], "class": ["a", "b"]})
     assert "598 of 600 are missing" in run("cluster", "rows.npy", "-k", 5, "--strata", "short.csv")
-    assert "k must be at least 4" in run("cluster", "rows.parquet", "-k", 3, "--strata", "kind")
+    assert "--clusters must be at least 4" in run("cluster", "rows.parquet", "-k", 3, "--strata", "kind")
     assert not (tmp_path / "clusters.npz").exists()
 
 
