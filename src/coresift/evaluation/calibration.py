@@ -34,25 +34,14 @@ class Fit(Value):
     Attributes:
         total: The estimated total.
         moments: Variance and skewness of the total.
-        residuals: What the regression misses of each answer, as if the answer had not been used.
         penalty: The ridge penalty that left the least variance.
         errors: What each row adds to the total's error, of which the variance is the sum of squares.
-        level: What the regression predicts for a row of which nothing is known.
-        slopes: What each column adds to that.
     """
 
     total: float
     moments: Moments
-    residuals: Floats
     penalty: float
     errors: Floats
-    level: float
-    slopes: Floats
-
-    def predict(self, known: Floats) -> Floats:
-        """Return what the regression predicts for rows of which this is known."""
-        predicted: Floats = self.level + known @ self.slopes
-        return predicted
 
 
 class Calibration:
@@ -105,22 +94,17 @@ class Calibration:
         scaled = scaled - self._means(scaled)
         count = max(len(self.sample), 1)
         moments = self._turned.T @ scaled / count
-        nothing = np.zeros(self._known.shape[1]), np.zeros(answers.size), np.ones(answers.size), PENALTIES[-1]
-        best, chosen = math.inf, nothing
+        best, chosen = math.inf, (np.zeros(self._known.shape[1]), np.zeros(answers.size), PENALTIES[-1])
         for candidate in PENALTIES if penalty is None else (penalty,):
             shrunk = 1 / (self._strengths + candidate)
             leverage = np.minimum(self._own + self._turned**2 @ shrunk / count, MOST_LEVERAGE)
             missed = (scaled - self._turned @ (shrunk * moments)) / (1 - leverage)
             error = float(missed @ missed)
             if error < best:
-                best, chosen = error, (self._directions @ (shrunk * moments), missed, 1 - leverage, candidate)
-        slopes, missed, kept, penalty = chosen
+                best, chosen = error, (self._directions @ (shrunk * moments), missed, candidate)
+        slopes, missed, penalty = chosen
         total = float(self.sample.weights @ answers + self._missing @ slopes)
-        beside = answers - self._known @ slopes
-        middle = float(self.sample.weights @ beside) / self.sample.population
-        level = middle + math.sqrt(CONSTANT) * float(slopes[0])
-        residuals, errors = (beside - middle) / kept, self._unit * missed
-        return Fit(total, self._moments(missed), residuals, penalty, errors, level, slopes[1:])
+        return Fit(total, self._moments(missed), penalty, self._unit * missed)
 
     def _moments(self, missed: Floats) -> Moments:
         root = np.sqrt(self._chance)

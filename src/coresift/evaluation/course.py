@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.evaluation.densities import Density, first_density, next_density
+from coresift.evaluation.densities import Density, Expectation, first_density, next_density
 from coresift.evaluation.estimating import Reading, Setup, evaluation_of, read, read_group
 from coresift.evaluation.intervals import forecast_half_width
 from coresift.evaluation.metrics import Target
@@ -94,12 +94,15 @@ class Course:
     def density(self, reading: Reading) -> Density:
         """Return how to draw next."""
         population = self.setup.population
-        squares = np.mean([target.fit.residuals**2 for target in reading.targets], axis=0)
-        main, chances = reading.targets[0], None
-        if main.event and len(reading.targets) == 1:
-            unseen = (main.linear - main.fit.residuals) / main.event
-            chances = main.fit.predict(population.known) / main.event, unseen
+        expected = [self._expect(reading, target) for target in reading.targets]
+        squares = np.mean([one.residuals**2 for one in expected], axis=0)
+        event = reading.targets[0].event
+        single = bool(event) and len(expected) == 1
+        chances = (expected[0].everywhere / event, expected[0].unseen / event) if single else None
         return next_density(reading.sample, np.sqrt(squares), population.known, population.sizes, chances)
+
+    def _expect(self, reading: Reading, target: Target) -> Expectation:
+        return Expectation.of(reading.sample, target.linear, self.setup.population.known)
 
     def need(self, reading: Reading, density: Density, within: float) -> int:
         """Return how many answers in all reach a half-width."""
@@ -117,7 +120,8 @@ class Course:
 
     def _need(self, reading: Reading, target: Target, here: Floats, within: float) -> int:
         sample, confidence = reading.sample, self.setup.confidence
-        forecast = Forecast(sample, target.fit.moments.variance, here, target.fit.residuals**2)
+        squares = self._expect(reading, target).residuals ** 2
+        forecast = Forecast(sample, target.fit.moments.variance, here, squares)
         return forecast.answers_for(
             within, lambda variance, total: forecast_half_width(target, sample, variance, total, confidence)
         )

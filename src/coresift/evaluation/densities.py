@@ -35,16 +35,34 @@ LEAST_CHANCE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
+class Expectation(Value):
+    """What answers are expected to be: `everywhere`, for every row; and for asked rows without their own answers.
+
+    This is a regression that predicts. The one that calibrates totals does not: along the direction in which rows were
+    drawn it needs no slope, since a fixed number of rows has that total right already.
+    """
+
+    everywhere: Floats
+    unseen: Floats
+    residuals: Floats
+
+    @classmethod
+    def of(cls, sample: Sample, answers: Floats, known: Floats) -> Expectation:
+        """Learn from the answers of a sample."""
+        weights = sample.weights / sample.weights.mean()
+        intercept, slopes, unseen = ridge(known[sample.ids], answers, weights)
+        return cls(intercept + known @ slopes, unseen, answers - unseen)
+
+
+@dataclass(frozen=True, eq=False)
 class Density(Value):
     """How the next rows are drawn: a size for every row, 1 on average over those that count.
 
-    `here` has the sizes of the asked rows as they would be had their own answers not been used, and `stakes` their
-    squared residuals.
+    `here` has the sizes of the asked rows as they would be had their own answers not been used.
     """
 
     sizes: Floats
     here: Floats
-    stakes: Floats
 
 
 def first_density(signals: Floats, trust: float = TRUST) -> Floats:
@@ -88,7 +106,7 @@ def next_density(
     middle = float(weights @ squares) / float(weights.sum())
     uniform = np.ones(len(known))
     if not middle > 0:
-        return Density(uniform, np.ones(len(sample)), squares)
+        return Density(uniform, np.ones(len(sample)))
     intercept, slopes, unseen = ridge(known[ids], np.minimum(squares, MOST_SQUARE * middle), weights / weights.mean())
     least = LEAST_SQUARE * middle
     learned = [(_root(intercept + known @ slopes, least), _root(unseen, least))]
@@ -107,7 +125,7 @@ def next_density(
     sizes = np.full(len(known), FLOOR)
     for part, place in zip(theta, usable, strict=True):
         sizes += (1 - FLOOR) * part * pairs[place][0] / means[place]
-    return Density(sizes, here @ theta, squares)
+    return Density(sizes, here @ theta)
 
 
 def _root(squares: Floats, least: float) -> Floats:

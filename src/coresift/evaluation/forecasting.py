@@ -10,6 +10,7 @@ import numpy as np
 
 from coresift.checks import InputError, positive, share
 from coresift.evaluation.course import Course
+from coresift.evaluation.densities import Expectation
 from coresift.evaluation.intervals import forecast_half_width
 from coresift.evaluation.stages import Forecast
 from coresift.inclusion import fixed_size_inclusion
@@ -121,10 +122,11 @@ def _from_answers(course: Course) -> Any:
     reading = course.reading()
     density = course.density(reading)
     sample, confidence = reading.sample, course.setup.confidence
-    forecasts = [
-        (target, Forecast(sample, target.fit.moments.variance, density.here, target.fit.residuals**2))
-        for target in reading.targets
-    ]
+    known = course.setup.population.known
+    forecasts = []
+    for target in reading.targets:
+        squares = Expectation.of(sample, target.linear, known).residuals ** 2
+        forecasts.append((target, Forecast(sample, target.fit.moments.variance, density.here, squares)))
 
     def width_at(total: int) -> float:
         return max(

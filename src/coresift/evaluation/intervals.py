@@ -124,5 +124,7 @@ def forecast_half_width(target: Target, sample: Sample, variance: float, total: 
     unit = abs(target.event) * sample.population
     rate = min(max(float(sample.weights @ events / sample.weights.sum()), 0.5 / len(sample)), 1 - 0.5 / len(sample))
     trials = min(rate * (1 - rate) * unit**2 / variance, total / (1 - min(total / sample.population, 0.99)))
-    low, high = clopper_pearson(rate * trials, trials, confidence)
+    # Few events may be fewer than there are to come: one more of either kind guards against too small a plan.
+    likely = (rate * len(sample) + 1) / (len(sample) + 2)
+    low, high = clopper_pearson(likely * trials, trials, confidence)
     return unit * float(high - low) / 2
