@@ -34,7 +34,8 @@ def summarize(runs: list[Facts]) -> list[Facts]:
     table: dict[tuple[str, int], dict[str, dict[int, Facts]]] = {}
     for run in runs:
         table.setdefault((run["data"], run["budget"]), {}).setdefault(run["method"], {})[run["seed"]] = run
-    pairs = [_pair(data, budget, found, table) for (data, budget), found in table.items() if OURS in found]
+    both = {key: found for key, found in table.items() if OURS in found and BASE in found}
+    pairs = [_pair(data, budget, found, table) for (data, budget), found in both.items()]
     pairs.sort(key=lambda one: (one["data"], one["budget"]))
     _holm(pairs, "below_uniform")
     _holm(pairs, "below_best")
@@ -44,7 +45,9 @@ def summarize(runs: list[Facts]) -> list[Facts]:
 def _pair(data: str, budget: int, found: dict[str, dict[int, Facts]], table: Any) -> Facts:
     methods = {}
     for method, by_seed in found.items():
-        seeds = sorted(by_seed.keys() & found[BASE].keys())
+        seeds = sorted(by_seed.keys() & found.get(BASE, {}).keys())
+        if not seeds:
+            continue
         gains = np.array([by_seed[seed]["accuracy"] - found[BASE][seed]["accuracy"] for seed in seeds])
         methods[method] = {
             "seeds": len(seeds),
@@ -53,7 +56,7 @@ def _pair(data: str, budget: int, found: dict[str, dict[int, Facts]], table: Any
             "error": float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else float("nan"),
             "cpu": float(np.median([by_seed[seed]["cpu"] for seed in seeds])),
         }
-    others = {name: one["accuracy"] for name, one in methods.items() if name not in (OURS, BASE, *VARIANTS)}
+    others = {name: one["gain"] for name, one in methods.items() if name not in (OURS, BASE, *VARIANTS)}
     best = max(others, key=others.__getitem__, default=BASE)
     curve = {b: list(by.get(BASE, {}).values()) for (name, b), by in table.items() if name == data and BASE in by}
     return {
@@ -117,6 +120,8 @@ def to_markdown(facts: list[Facts]) -> str:
         "Test accuracy of a linear head on frozen embeddings with uniform rows, and what other rows gain over that:",
         "mean ± one standard error over paired seeds. Bold: the most. `python -m benchmarks.active_learning` says how.",
         "",
+        _seeds(facts, [OURS, *names]),
+        "",
         "| " + " | ".join(head) + " |",
         "|" + "---|" * len(head),
     ]
@@ -145,6 +150,17 @@ def to_markdown(facts: list[Facts]) -> str:
         shown = [f"{one['cpu']:.1f}" if one else "" for one in times]
         lines.append("| " + " | ".join([f"{pair['data']}, {pair['budget']:,}", *shown]) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _seeds(facts: list[Facts], names: list[str]) -> str:
+    """Say how many paired seeds each method has: all the same, or from the fewest to the most of a pair."""
+    counts = []
+    for name in names:
+        found = [pair["methods"][name]["seeds"] for pair in facts if name in pair["methods"]]
+        span = f"{min(found)}" if min(found) == max(found) else f"{min(found)} to {max(found)}"
+        pairs = "" if len(found) == len(facts) else f" on {len(found)} of {len(facts)} pairs"
+        counts.append(f"{name} {span}{pairs}")
+    return f"Seeds: {', '.join(counts)}."
 
 
 def _gain(one: Facts | None, most: float) -> str:

@@ -34,29 +34,38 @@ BASE = "uniform"
 # What is passed to `steps`, by name. Runs of settings that are no longer here stay in the table. "All rows" is before
 # rows that matter least came to be passed over (`NEGLIGIBLE` in `facility/groups.py`).
 SETTINGS: dict[str, dict[str, Any]] = {
-    "factor .5": {"schedule": Schedule(widest=0.5, narrowest=0.5)},
     "factor .7": {"schedule": Schedule(widest=0.7, narrowest=0.7)},
+    "factor .5": {"schedule": Schedule(widest=0.5, narrowest=0.5)},
     "factor .7 to .5": {"schedule": Schedule(widest=0.7, narrowest=0.5)},
-    "factor .5, audit .05": {"audit": 0.05, "schedule": Schedule(widest=0.5, narrowest=0.5)},
-    "factor .5, 12 rounds": {"rounds": 12, "schedule": Schedule(widest=0.5, narrowest=0.5)},
+    "factor .7, 16 rounds": {"rounds": 16, "schedule": Schedule(widest=0.7, narrowest=0.7)},
+    "factor .7, first tenth": {"schedule": Schedule(first=0.1, widest=0.7, narrowest=0.7)},
+    "factor .7, root": {"schedule": Schedule(widest=0.7, narrowest=0.7, power=0.5)},
+    "factor .7, audit .05": {"audit": 0.05, "schedule": Schedule(widest=0.7, narrowest=0.7)},
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
+    parser.add_argument("--budgets", nargs="+", type=int, default=[budget for _, budget in PAIRS])
+    parser.add_argument("--seeds", type=int, default=len(SEEDS))
+    given = parser.parse_args()
     runs = read(KEPT)
-    if not parser.parse_args().report:
-        for run in missing({_key(run) for run in runs}):
+    if not given.report:
+        pairs = [pair for pair in PAIRS if pair[1] in given.budgets]
+        for run in missing({_key(run) for run in runs}, given.settings, pairs, SEEDS[: given.seeds]):
             append(KEPT, run)
             runs.append(run)
             print(run, flush=True)
     (RESULTS / "active_learning_tuning.md").write_text(to_markdown(runs))
 
 
-def missing(done: set[tuple[str, int, str, int]]) -> Iterator[Facts]:
+def missing(
+    done: set[tuple[str, int, str, int]], settings: list[str], pairs: list[tuple[str, int]], seeds: tuple[int, ...]
+) -> Iterator[Facts]:
     """Do what is not done: all settings with one seed before the next seed."""
-    for seed, name, (data, budget) in product(SEEDS, (BASE, *SETTINGS), PAIRS):
+    for seed, name, (data, budget) in product(seeds, (BASE, *settings), pairs):
         if (data, budget, name, seed) in done:
             continue
         features, start = features_of(data), time.process_time()

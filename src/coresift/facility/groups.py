@@ -28,7 +28,7 @@ GROUP, LARGEST_GROUP = 1024, 2048
 # In how many stages rows are chosen; one, where as many were chosen before: those tell about borders.
 STAGES = 3
 # Groups are learned from so many rows per group, and at least so many in all, in so many steps.
-LEARNED_FROM, FEWEST_LEARNED, STEPS = 32, 16_384, 5
+LEARNED_FROM, FEWEST_LEARNED, STEPS = 32, 4096, 5
 # A group may choose so many times its share of the rows, and a few more.
 SLACK, FEW = 3, 4
 # Rows that make up this part of what is left to cover, those that matter least, are passed over. Where a model is sure
