@@ -30,7 +30,7 @@ from coresift.heads import LogisticHead
 from coresift.learning import steps
 
 RESULTS = Path(__file__).resolve().parent / "results"
-DATA = ("banking77", "fashion-mnist")
+DATA = ("sst2", "fashion-mnist")
 KEPT = RESULTS / "audits.jsonl"
 RUNS, POOL, BUDGET, ROUNDS, AUDIT = 1000, 2000, 300, 4, 0.5
 
