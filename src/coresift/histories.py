@@ -14,6 +14,10 @@ FACTORS = 64
 FILLS = 8
 # How many models' worth of the overall mean an item's mean starts with.
 PRIOR_MODELS = 2.0
+# An item's ease has next to no penalty: the next model's results go with it, as those of all others did.
+EASE = 4.0
+# Models differ at least so much along a factor, as a part of its variance.
+LEAST_SPREAD = 0.02
 
 
 def history(results: Any) -> SignalTable:
@@ -39,7 +43,7 @@ def history(results: Any) -> SignalTable:
     counts = given.sum(axis=1)
     ease = (np.where(given, known, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
     factors, strengths = _factors(known, given, ease)
-    columns, names, sizes, scales = [ease], ["ease"], [False], [1.0]
+    columns, names, sizes, scales = [ease], ["ease"], [False], [EASE]
     if known[given].min() >= 0 and known[given].max() <= 1:
         columns.append(np.sqrt(ease * (1 - ease)))
         names.append("doubt")
@@ -71,7 +75,10 @@ def _factors(known: Floats, given: Any, ease: Floats) -> tuple[Floats, Floats]:
     factors = (filled - centers) @ (directions * np.where(largest < 0, -1.0, 1.0))
     deviations = factors.std(axis=0)
     varies = deviations > 1e-9 * max(float(deviations.max(initial=0.0)), 1e-300)
-    return factors[:, varies], deviations[varies] / max(float(deviations.max(initial=0.0)), 1e-300)
+    # What all models have in common along a factor is in the ease already; it counts as far as models differ.
+    common = len(directions) * directions.mean(axis=0) ** 2
+    counts = deviations * np.sqrt(np.maximum(1 - common, LEAST_SPREAD))
+    return factors[:, varies], counts[varies] / max(float(counts.max(initial=0.0)), 1e-300)
 
 
 def _matrix(results: Any) -> Floats:
