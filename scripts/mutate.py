@@ -1,6 +1,6 @@
 """Make one small error after another in a copy of the source, and see that the golden results notice each.
 
-    python scripts/mutate.py            all of them, about two minutes
+    python scripts/mutate.py            all of them, some minutes
     python scripts/mutate.py 3 17       those with these numbers
 
 A mutation is a file under `src/coresift`, a text that stands in it exactly once, and what is put in its place. A text
@@ -59,6 +59,7 @@ MUTATIONS = (
     # Scores
     Mutation("floor of Learned", "scores.py", "floor: float = 0.5\n\n", "floor: float = 0.51\n\n"),
     Mutation("floor of Distance", "scores.py", "floor: float = 0.5\n    power", "floor: float = 0.51\n    power"),
+    Mutation("floor of Portfolio", "scores.py", "floor: float = 0.1\n", "floor: float = 0.11\n"),
     Mutation("a cluster's prior", "scores.py", "PRIOR = 0.5", "PRIOR = 0.6"),
     Mutation("what is uniform without a loss", "inclusion.py", "FLAT = 0.6", "FLAT = 0.61"),
     Mutation(
@@ -133,7 +134,7 @@ MUTATIONS = (
     Mutation("draws of the paper's bound", "bounds.py", "(2 + 2 * epsilon / 3)", "(2 + epsilon / 3)"),
     # Other roads to a selection
     Mutation("x₀ counts excluded rows", "regression.py", "members -= np.bincount", "members -= 0 * np.bincount"),
-    Mutation("ridge of a fit", "regression.py", "np.sqrt(ridge) * np.eye", "ridge * np.eye"),
+    Mutation("ridge of a fit", "fitting.py", "np.sqrt(ridge) * np.eye", "ridge * np.eye"),
     Mutation("second phase of the diagnosis", "diagnosis/gain.py", "left = 1 - first if", "left = 1 + first if"),
     Mutation("rows without leverage", "baselines/making.py", "(self.room - certain) /", "self.room /"),
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from coresift.designs import Independent, Pivotal, Poisson, Systematic
 from coresift.pilots import Centers, Representatives
-from coresift.scores import Distance, Learned, Mixture, Proxy, Sensitivity
+from coresift.scores import Distance, Learned, Mixture, Portfolio, Proxy, Sensitivity
 
 DESIGNS = [Independent(), Systematic(), Pivotal(), Poisson()]
 PILOTS = [Centers(keep=False), Centers(keep=True), Representatives()]
@@ -22,6 +22,7 @@ def scores(n):
         Learned(),
         Mixture(),
         Distance(),
+        Portfolio(),
         Proxy(np.random.default_rng(5).exponential(size=n).round(1)),
     ]
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from test_unbiased import TINY, expected_weights
+from expectations import expected_weights
 
 import coresift as cs
 from coresift.signal_pilot import InformedRepresentatives, mean_signal, within_clusters
 from coresift.signal_table import signal_table
+from coresift.testing import TINY
 from coresift.types import Frame
 
 

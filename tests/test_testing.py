@@ -54,13 +54,13 @@ def test_our_designs_pass(design):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pilot", PILOTS, ids=repr)
+@pytest.mark.parametrize("pilot", [*PILOTS, cs.pilots.Informed()], ids=repr)
 def test_our_pilots_pass(pilot):
     check_pilot(pilot)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("score", scores(7)[:5], ids=repr)
+@pytest.mark.parametrize("score", scores(7)[:-1], ids=repr)
 def test_our_scores_pass(score):
     check_score(score)
 

@@ -1,57 +1,16 @@
 """The promise: the expected weight of every row is 1, under every pilot, score and design."""
 
 import warnings
-from functools import cache
 
 import numpy as np
 import pytest
-from enumeration import Scripted, samples
+from expectations import expected_weights, tiny_clustering
 from parts import DESIGNS, combinations, pairwise, show
 
 import coresift as cs
-from coresift import selection
-from coresift.progress import Progress
-from coresift.recipes.arguments import settle
-from coresift.testing import TINY, TINY_LOSSES
+from coresift.testing import TINY
 
 FRAMES = {"plain": {}, "given": {"given": [4]}, "excluded": {"exclude": [1]}, "both": {"given": [0], "exclude": [6]}}
-
-
-@cache
-def tiny_clustering(k=2, **options):
-    """Return the clustering of the seven rows; in two classes, if `strata` says so."""
-    return cs.cluster(TINY, k, seed=1, **options)
-
-
-def expected_weights(monkeypatch, combination, frame, budget, clustering=None):
-    """Run the real flow on every outcome of the pilot's draw and of the second draw."""
-    pilot_design, design = Scripted(selection.EVEN_DRAW), Scripted(combination["design"])
-    monkeypatch.setattr(selection, "EVEN_DRAW", pilot_design)
-    options = {**combination, **frame, "design": design, "clusters": clustering or tiny_clustering()}
-    job = settle(TINY, budget, 0, asking=True, **options)
-
-    def prepare():
-        return selection.prepare(job, None, Progress())
-
-    def finish(draft):
-        return selection.finish(draft, TINY_LOSSES[draft.pilot.ids], cs.types.Ledger())
-
-    prepare()
-    first_draws = [(None, 1.0)] if pilot_design.seen is None else samples(pilot_design.design, pilot_design.seen)
-    total, mass = np.zeros(len(TINY)), 0.0
-    for first, chance in first_draws:
-        pilot_design.script = first
-        draft = prepare()
-        design.script = design.seen = None
-        certain = finish(draft)
-        second_draws = [(None, 1.0)] if design.seen is None else samples(design.design, design.seen)
-        for second, further in second_draws:
-            design.script = second
-            picked = certain if second is None else finish(draft)
-            total[picked.ids] += chance * further * picked.weights
-            mass += chance * further
-    assert mass == pytest.approx(1)
-    return total
 
 
 def enumerated():
@@ -91,7 +50,7 @@ N = 2000
 # Enumeration has proved all combinations on seven rows. Simulation shows that nothing else happens on many rows, for
 # every pair of parts, and longer for what the documentation names.
 NAMED = [
-    {"pilot": cs.pilots.Representatives(), "score": cs.scores.Learned(), "design": cs.designs.Systematic()},
+    {"pilot": cs.pilots.Representatives(), "score": cs.scores.Portfolio(), "design": cs.designs.Systematic()},
     {
         "pilot": cs.pilots.Centers(keep=False),
         "score": cs.scores.Sensitivity(holder=0.3),
