@@ -671,6 +671,20 @@ def covered(matrix, **options):
     return {name: getattr(found, name) for name in ("ids", "order", "origin", "represents", "representative")}
 
 
+def evaluated(**options):
+    """Evaluate, and return which rows were asked, in which stages, and every figure."""
+    run = cs.evaluate(seed=SEED, **options)
+    found = run.complete()
+    figures = [*found.figures.values(), *found.groups.values()]
+    numbers = [(one.value, one.low, one.high, one.standard_error, one.effective_sample_size) for one in figures]
+    return {"asked": run.asked, "stages": np.array(found.stages), "figures": np.array(numbers, np.float64)}
+
+
+def guesses(shift=0):
+    """Return predictions of four classes, and other ones."""
+    return np.roll(inputs().probabilities, shift, axis=0).argmax(axis=1)
+
+
 def learned(matrix, labels, budget=120, **options):
     """Label all that a run asks, and return the rows with their rounds, and the audits."""
     found = cs.active_learning(matrix, budget, rounds=3, labels=lambda ids: labels[ids], seed=SEED, **options)
@@ -690,9 +704,29 @@ ROW_CASES |= {
     "rows-active-learning": lambda: learned(demo().rows, demo().classes, audit=50),
     "rows-active-learning-numeric": lambda: learned(demo().rows, demo().losses, audit=None, numeric=True),
 }
+EVALUATIONS = {
+    "evaluate-mean": lambda: evaluated(values=inputs().losses, signals={"proxy": inputs().proxy}, budget=120),
+    "evaluate-within": lambda: evaluated(values=inputs().losses, signals=inputs().proxy, within=0.1),
+    "evaluate-quantile": lambda: evaluated(values=inputs().losses, n=480, metric="p95", budget=150),
+    "evaluate-rate": lambda: evaluated(values=inputs().losses > 1, n=480, metric="rate", budget=100),
+    "evaluate-f1": lambda: evaluated(
+        labels=inputs().classes, predictions=guesses(), metric=cs.evaluation.F1(positive=1), budget=150
+    ),
+    "evaluate-difference": lambda: evaluated(
+        labels=inputs().classes, predictions={"A": guesses(), "B": guesses(3), "C": guesses(5)}, budget=120
+    ),
+    "evaluate-groups": lambda: evaluated(
+        values=inputs().losses, signals={"length": inputs().lengths}, groups=inputs().classes, group_within=0.3
+    ),
+    "evaluate-history": lambda: evaluated(
+        values=inputs().losses, signals=cs.signals.history(inputs().probabilities), budget=100
+    ),
+}
+CASES |= EVALUATIONS
 EVERY_CASE: dict[str, Case] = CASES | ROW_CASES
 # Cases whose score predicts losses from features.
 PREDICTING = {"default", "large-budget", "other-seed", "grown", "groups", "difference-weights"}
+PREDICTING |= set(EVALUATIONS)
 PREDICTING |= {"diagnose", "diagnose-proxy", "diagnose-z1", "diagnose-strata"}
 
 
