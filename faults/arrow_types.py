@@ -38,7 +38,7 @@ def columns() -> dict[str, Any]:
     }
     found["fixed binary"] = pa.array([b"%04d" % row for row in numbers], pa.binary(4))
     found["uuid"] = pa.ExtensionArray.from_storage(
-        pa.uuid(), pa.array([uuid.UUID(int=row).bytes for row in numbers], pa.binary(16))
+        pa.uuid(), pa.array([uuid.uuid5(uuid.NAMESPACE_DNS, str(row)).bytes for row in numbers], pa.binary(16))
     )
     found |= {
         str(kind): pa.array(times, kind)

@@ -1216,3 +1216,9 @@ def test_a_link_in_the_folder_of_a_comparison_is_not_written_through(run, data):
     words = ("--losses", "losses.csv", "--budget", 20, "--seeds", 1, "--method", "uniform", "--standardize")
     succeeded(run("compare-methods", "rows.npy", *words))
     assert Path("precious.npy").read_text() == "precious"
+
+
+def test_a_key_in_an_address_that_is_taken_for_a_path_is_not_shown(run):
+    sentence = refused(run("status", "s3://KEY:SECRET@bucket/run.state"))
+    assert "SECRET" not in sentence
+    assert "bucket" in sentence

@@ -256,3 +256,11 @@ def test_looking_at_any_time():
     assert found.asked > cs.evaluate(values=WRONG, n=N, metric="rate", within=0.05).complete().asked
     with pytest.raises(cs.InputError, match="anytime works with the rate, accuracy or precision of one model"):
         cs.evaluate(values=WRONG, n=N, budget=9, anytime=True)
+
+
+def test_numbers_whose_squares_are_none_are_refused():
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    with pytest.raises(cs.CoresiftError, match=r"one finite number and at most 1e\+100 in size per row"):
+        cs.evaluate(rows, values=np.full(40, 1e307), budget=15).complete()
+    with pytest.raises(cs.CoresiftError, match=r"b must be finite and at most 1e\+100 in size; row \d+ has 1e\+307"):
+        cs.regression.select(rows, np.full(40, 1e307), 15)

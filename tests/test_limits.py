@@ -1,5 +1,7 @@
 """Intervals that cannot be silly: no zero width after a sample, no rate outside [0, 1], no crash at large numbers."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -138,3 +140,10 @@ def test_rare_events_are_covered(where, budget):
     found = [coverage(rate, budget, where, 300, seed=[7, budget, round(rate * 1000)]) for rate in rates]
     assert min(found) >= 0.905
     assert np.mean(found) >= 0.93
+
+
+def test_losses_near_the_largest_number_are_selected_by_without_a_word_of_numpy():
+    rng = np.random.default_rng(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        cs.select(rng.normal(size=(40, 3)), np.abs(rng.normal(size=40)) * 1e307, 10)

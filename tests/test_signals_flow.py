@@ -112,3 +112,14 @@ def test_the_clustering_and_file_keep_the_signals(problem, tmp_path):
     picked = cs.select(rows, losses, 100, signals=hard)
     cs.save(picked, tmp_path / "picked.parquet")
     assert cs.load(tmp_path / "picked.parquet") == picked
+
+
+def test_columns_of_times_are_classes_and_odd_row_numbers_are_refused(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    pq.write_table(pa.table({"when": pa.array(range(60), pa.time64("ns"))}), tmp_path / "times.parquet")
+    names = read_signals(tmp_path / "times.parquet", cs.open_rows(rows)).names
+    assert "when=00:00:00.000000001" in names
+    for odd in ([None, *range(59)], [f"row {row}" for row in range(60)]):
+        pq.write_table(pa.table({"row": odd, "hard": np.arange(60.0)}), tmp_path / "odd.parquet")
+        with pytest.raises(cs.InputError, match=r"every row once|The column row cannot be read"):
+            read_signals(tmp_path / "odd.parquet", cs.open_rows(rows))

@@ -60,7 +60,8 @@ class Predicted:
             asked: The rows whose answers the score knew, in its order.
             carried: aₖ of every row that the phase can draw; 0 for all others.
         """
-        total = float(carried @ scores.predictions) if scores.predictions.size else np.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(carried @ scores.predictions) if scores.predictions.size else np.inf
         if not np.isfinite(total):
             return None
         predictions = scores.predictions.copy()

@@ -118,8 +118,17 @@ def main() -> None:
         message = f"There is not enough memory: {error or 'nothing more is known'}."
     except typer.Abort:
         raise SystemExit(130) from None
-    print("Error:", clean(" ".join(message.split())), file=sys.stderr)
+    print("Error:", _shown(message), file=sys.stderr)
     raise SystemExit(2)
+
+
+def _shown(message: str) -> str:
+    """Return a message on one line, without keys in addresses and without what a terminal would obey."""
+    if ":/" in message:
+        from coresift.tables.places import hide_secrets
+
+        message = hide_secrets(message)
+    return clean(" ".join(message.split()))
 
 
 def _version() -> int:

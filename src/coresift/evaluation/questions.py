@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import AnswerError
-from coresift.oracle.questions import CLASS, Question
+from coresift.oracle.questions import CLASS, LARGEST, Question, too_large
 from coresift.types import Bools, Floats, Ints
 
 __all__ = ["CLASS", "NumberQuestion", "numbers", "question_of_numbers"]
@@ -52,7 +52,7 @@ class NumberQuestion(Question):
         """Return the sentence on an answer that cannot be used, without its end."""
         low, high = self.ends
         span = f" from {low:g} to {high:g}" if math.isfinite(high) else ""
-        allowed = f"{self._kind}{span} per row, or None for a row nobody can tell"
+        allowed = f"{self._kind}{span or too_large(came)} per row, or None for a row nobody can tell"
         return f"{source or self.argument} must be {allowed}; row {row} has {came}"
 
     def shown(self, answer: Any) -> Any:
@@ -81,22 +81,22 @@ class NumberQuestion(Question):
             return None, True
         if self.width == 1:
             number = _number(answer)
-            return number, self.ends[0] <= number <= self.ends[1] and math.isfinite(number)
+            return number, self._usable(number)
         try:
             line = [_number(part) for part in answer]
         except TypeError:
             return answer, False
-        good = len(line) == self.width and all(
-            self.ends[0] <= number <= self.ends[1] and math.isfinite(number) for number in line
-        )
-        return line, good
+        return line, len(line) == self.width and all(map(self._usable, line))
+
+    def _usable(self, number: float) -> bool:
+        return self.ends[0] <= number <= self.ends[1] and abs(number) <= LARGEST
 
 
 def question_of_numbers(
     width: int = 1, names: tuple[str, ...] = (), ends: tuple[float, float] = (-math.inf, math.inf)
 ) -> NumberQuestion:
     """Return the question for numbers."""
-    return NumberQuestion("values", "values", "value", True, False, width, names, ends)
+    return NumberQuestion("values", "values", "value", True, False, width, names, ends, squared=True)
 
 
 def numbers(answers: NDArray[Any], width: int) -> Floats:

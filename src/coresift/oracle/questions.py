@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from coresift.checks import AnswerError
 from coresift.redaction import holds_secret, redact
 from coresift.types import Bools, Ints
+
+LARGEST = 1e100  # of answers that are squared: the sum of as many squares as there can be rows is a number still
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Question:
         plural: What the answers are called.
         column: The name of their column in files.
         signed: Whether a number may be negative.
+        squared: Whether answers are squared, so that very large ones cannot be used.
         numeric: Whether answers are finite numbers (the job gets a float array). Otherwise they are labels: texts,
             numbers, or None for "cannot tell" (the job gets an object array). NaN is no answer of either kind.
 
@@ -39,6 +42,7 @@ class Question:
     column: str
     signed: bool
     numeric: bool = True
+    squared: bool = field(default=False, kw_only=True)
 
     @property
     def allowed(self) -> str:
@@ -81,7 +85,8 @@ class Question:
             )
         if not self.numeric:
             return answers, np.array([value is not _BAD for value in answers], np.bool_)
-        return answers, np.isfinite(answers) & (self.signed | (answers >= 0))
+        usable = np.isfinite(answers) & (self.signed | (answers >= 0))
+        return answers, usable & (np.abs(answers) <= LARGEST) if self.squared else usable
 
     def check(self, values: Any, ids: Ints, *, source: str | None = None, names: Sequence[Any] | None = None) -> Any:
         """Return one usable answer per row, or name the first row without.
@@ -109,7 +114,8 @@ class Question:
 
     def refusal(self, source: str | None, row: Any, came: Any) -> str:
         """Return the sentence on an answer that cannot be used, without its end."""
-        allowed = f"finite{'' if self.signed else ' and at least 0'}" if self.numeric else "texts, numbers or None"
+        sizes = f"finite{'' if self.signed else ' and at least 0'}{too_large(came)}"
+        allowed = sizes if self.numeric else "texts, numbers or None"
         return f"{source or self.argument} must be {allowed}; row {row} has {came}"
 
     def shown(self, answer: Any) -> Any:
@@ -156,10 +162,16 @@ class Question:
 
 
 LOSS = Question(argument="losses", plural="losses", column="loss", signed=False)
-LABEL = Question(argument="b", plural="labels", column="label", signed=True)
+LABEL = Question(argument="b", plural="labels", column="label", signed=True, squared=True)
 CLASS = Question(argument="labels", plural="labels", column="label", signed=True, numeric=False)
 
 _BAD: Any = object()
+
+
+def too_large(came: Any) -> str:
+    """Return how large a number may be that is squared, for the sentence on one that is larger."""
+    size = abs(float(came)) if isinstance(came, (float, np.floating)) else 0.0
+    return f" and at most {LARGEST:g} in size" if LARGEST < size < math.inf else ""
 
 
 def told(error: BaseException | None) -> str:

@@ -17,6 +17,9 @@ from coresift.signal_table import signal_table
 from coresift.tables import is_tabular, open_table
 from coresift.tables.finding import SUFFIXES
 from coresift.tables.npy import map_npy
+from coresift.tables.parts import reading
+from coresift.tables.table import Table
+from coresift.tables.values import numbers_in, text_of
 from coresift.types import SignalTable
 
 FORMS = "an array, a mapping of names to arrays, columns of the rows' table, or a file"
@@ -75,20 +78,31 @@ def _columns(names: Sequence[str], rows: Rows | None) -> dict[str, NDArray[Any]]
     for name in names:
         if name not in table.columns:
             refuse("signals", f"columns of the rows' table, {table.listed()}", repr(name))
-    return {name: table.whole(name).to_numpy() for name in names}
+    return {name: _values(table, name) for name in names}
+
+
+def _values(table: Table, name: str) -> NDArray[Any]:
+    """Return a column's values; times of day, which numpy does not have, as texts."""
+    import pyarrow.types as kinds
+
+    column = table.whole(name)
+    with reading(f"The column {name}"):
+        values: NDArray[Any] = (text_of(column) if kinds.is_time(column.type) else column).to_numpy()
+    return values
 
 
 def _from_table(source: Any, rows: Rows | None) -> dict[str, NDArray[Any]]:
     table = open_table(source, argument="signals", texts=())
     skipped = {"row", table.id_name, *table.index_columns}
-    columns = {name: table.whole(name).to_numpy() for name in table.columns if name not in skipped}
+    columns = {name: _values(table, name) for name in table.columns if name not in skipped}
     if not columns:
         refuse("signals", "a table with a column besides row and id", table.listed())
     if rows is not None and table.n != rows.n:
         refuse("signals", f"a table with one line for each of {rows.n} rows", f"{table.n} lines")
-    places = None
+    places: NDArray[Any] | None = None
     if "row" in table.columns:
-        places = table.whole("row").to_numpy()
+        with reading("The column row"):
+            places = numbers_in(table.whole("row"))
     elif table.id_name is not None and rows is not None and rows.id_name is not None:
         places = rows.numbers_of(table.names(np.arange(table.n)) or [], "signals")
     if places is None:

@@ -8,8 +8,9 @@ from typing import Any
 
 from coresift.checks import refuse
 
-# In a URI, what may be a key: the user and password, and everything after the path.
-_SECRETS = re.compile(r"(?<=://)[^/\s@]*@|(?<=\w)\?[^\s'\"]*=[^\s'\"]*")
+# In a URI, what may be a key: the user and password, and everything after the path. One that was taken for a path has
+# lost a slash.
+_SECRETS = re.compile(r"(?<=:/)(/?)[^/\s@]*@|(?<=\w)\?[^\s'\"]*=[^\s'\"]*(?<![.,;)])")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def hide_secrets(text: str) -> str:
     >>> hide_secrets("got 's3://KEY:SECRET@bucket/rows?secret_key=x' (no access)")
     "got 's3://…@bucket/rows?…' (no access)"
     """
-    return _SECRETS.sub(lambda found: "…@" if found[0].endswith("@") else "?…", text)
+    return _SECRETS.sub(lambda found: f"{found[1]}…@" if found[0].endswith("@") else "?…", text)
 
 
 def find_places(source: str, filesystem: Any, suffixes: tuple[str, ...], argument: str = "rows") -> list[Place]:
