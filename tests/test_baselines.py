@@ -154,7 +154,7 @@ def test_the_tables_own_ids_come_along(name, rows):
 def test_all_rows_come_out_when_the_budget_allows(name, rows):
     few = rows[:25]
     exactly = run(name, few, 25)
-    with pytest.warns(cs.CoresiftWarning, match="only 25 rows to choose from: all of them come out"):
+    with pytest.warns(cs.CoresiftWarning, match="only 25 rows to choose from: all of them are selected"):
         more = run(name, few, 40)
     for picked in (exactly, more):
         assert picked.ids.tolist() == list(range(25))
@@ -392,7 +392,7 @@ def test_deduplicated_rows_stand_for_their_groups():
     picked = cs.baselines.deduplicated(rows, 20, seed=2)
     assert len(set(group[picked.ids].tolist())) == 20
     np.testing.assert_allclose(picked.weights, 40 / 20 * np.bincount(group)[group[picked.ids]])
-    with pytest.warns(cs.CoresiftWarning, match="only 40 are no duplicates"):
+    with pytest.warns(cs.CoresiftWarning, match="only 40 are left without duplicates"):
         picked = cs.baselines.deduplicated(rows, 60)
     np.testing.assert_allclose(picked.weights, np.bincount(group)[group[picked.ids]])
 

@@ -153,7 +153,7 @@ def test_help_groups_the_options_and_says_how_tab_completes_them(run):
     shown = succeeded(run("select", "--help"))
     headings = re.findall(r"^(\S.*):$", shown, re.MULTILINE)
     assert headings == [
-        *("Arguments", "Options", "How ROWS are read", "How rows are chosen", "From texts", "Who computes"),
+        *("Arguments", "Options", "How ROWS are read", "How rows are chosen", "From texts", "Computing"),
     ]
     section = shown.split("How ROWS are read:")[1].split("How rows are chosen:")[0]
     assert set(re.findall(r"^  (--[a-z-]+)", section, re.MULTILINE)) == {
@@ -536,7 +536,7 @@ def test_very_different_scales_are_hinted_at(run, data):
     _write("wide.csv", {f"x{place}": wide[:, place].tolist() for place in range(D)})
     shown = succeeded(run("select", "wide.csv", "--budget", BUDGET))
     assert "The values of column 'x0' vary" in shown
-    assert "--standardize gives both the same say" in shown
+    assert "--standardize puts all columns on one scale" in shown
     shown = succeeded(run("select", "wide.csv", "--budget", BUDGET, "--standardize"))
     assert "hint" not in shown
     twin = cs.select(cs.open_rows("wide.csv", standardize=True), budget=BUDGET)
@@ -838,7 +838,7 @@ REFUSALS = {
     ),
     "importance of no column": (
         ("cover", "rows.npy", "--budget", 5, "--importance", "loss"),
-        "--importance must be a FILE:COLUMN where the rows are no table; got loss.",
+        "--importance must be a FILE:COLUMN if the rows are not a table; got loss.",
     ),
     "importance below 0": (
         ("cover", "rows.npy", "--budget", 5, "--importance", "negative.csv:loss"),
@@ -897,7 +897,7 @@ REFUSALS = {
         (*SELECT, "--paper", "dear"),
         "--paper must be a number, or one of estimate, free, robust; got dear.",
     ),
-    "epsilon alone": ((*SELECT, "--epsilon", 0.1), "--epsilon stands instead of a budget in paper mode only: .*"),
+    "epsilon alone": ((*SELECT, "--epsilon", 0.1), "--epsilon replaces the budget in paper mode only: .*"),
     "asking score, no losses": ((*SELECT, "--score", "Learned"), "--score Learned.* asks for losses, and .*"),
     "given and excluded": (
         (*SELECT, "--given", "lines.txt", "--exclude", "lines.txt"),
@@ -906,7 +906,7 @@ REFUSALS = {
     "given rows that are none": ((*SELECT, "--given", "words.txt"), "words.txt must have one row number per line, "),
     "given rows beyond the last": ((*SELECT, "--given", "beyond.txt"), "--given must be row numbers from 0 to 399; .*"),
     "no given rows": ((*SELECT, "--given", "none.txt"), "There is no file none.txt."),
-    "unknown column": ((*SELECT, "--column", "x"), "--column must be left out where there are no columns"),
+    "unknown column": ((*SELECT, "--column", "x"), "--column must be left out if there are no columns"),
     "damaged rows": (("select", "damaged.npy", "--budget", 5), "The file damaged.npy cannot be read: .*"),
     "pickled rows": (("select", "pickled.npy", "--budget", 5), "The file pickled.npy cannot be read: it has Python .*"),
     "out of no kind": ((*SELECT, "--out", "x.txt"), "A selection must be a file .* .jsonl; got x.txt."),

@@ -246,7 +246,7 @@ class TestCover:
 
     def test_the_budget_may_be_all_rows(self):
         assert cover(blobs(20), 20).ids.tolist() == list(range(20))
-        with pytest.warns(cs.CoresiftWarning, match="only 20 rows to choose from: all of them come out"):
+        with pytest.warns(cs.CoresiftWarning, match="only 20 rows to choose from: all of them are selected"):
             assert cover(blobs(20), 25, given=[0]).ids.tolist() == list(range(20))
 
     @pytest.mark.parametrize(

@@ -364,10 +364,10 @@ REFUSED = {
     "method": (lambda c: holder.plan(c, "dear"), "method must be one of 'estimate', 'free', 'robust'; got 'dear'"),
     "share": (lambda c: holder.plan(c, share=1.0), "share must be a number between 0 and 1; got 1.0"),
     "members": (lambda c: holder.plan(c, "robust", members=0), "members must be a whole number of at least 1"),
-    "no losses": (lambda c: holder.estimate(c, None), "losses must say what the losses are; got None"),
+    "no losses": (lambda c: holder.estimate(c, None), "losses must be given; got None"),
     "no rows": (lambda c: holder.estimate(c, LOSSES, method="free"), "give the rows too"),
     "other rows": (lambda c: holder.estimate(c, LOSSES, ROWS + 1), "The clustering is of other rows"),
-    "a center": (lambda c: holder.estimate(c, LOSSES, exclude=c.centers[:1]), "exclude must leave out no center"),
+    "a center": (lambda c: holder.estimate(c, LOSSES, exclude=c.centers[:1]), "exclude must not contain centers"),
 }
 
 

@@ -292,7 +292,7 @@ def test_what_cannot_be_told_is_one_sentence_each():
         ({"classes": [], "budget": 3}, "classes must be different texts or numbers, at least one"),
         ({"classes": ["a"], "numeric": True}, "classes and numeric exclude each other"),
         ({"given": ["a"]}, "given must be a mapping from row numbers or ids to labels; got list"),
-        ({"given": {"x": "a"}}, "given must be row numbers, where rows have no ids; got ids"),
+        ({"given": {"x": "a"}}, "given must be row numbers, because the rows have no ids; got ids"),
         ({"given": {3: ""}}, "given must be texts that are not empty, or numbers, or None .* row 3 has ''"),
         ({"given": {3: "z"}, "classes": ["a"]}, r"given must be one of the 1 classes \(a\), or None .* row 3 has 'z'"),
         ({"given": {300: "z"}}, "given must be row numbers from 0 to 99"),

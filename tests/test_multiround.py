@@ -456,7 +456,7 @@ def test_given_excluded_and_normalized_rows():
 def test_without_losses_distances_decide():
     first, second = cs.rounds(ROWS, None, 30, 12, 2)
     assert first.ledger.asked == second.ledger.asked == 0
-    with pytest.raises(cs.InputError, match="losses cannot join a run that began without"):
+    with pytest.raises(cs.InputError, match="This run began without losses"):
         cs.rounds(ROWS, None, 30, 12, 2).next(losses=LOSSES)
 
 
@@ -472,7 +472,7 @@ REFUSED = {
     "order": ({"order": "random"}, "order must be one of 'sampling', 'mettu-plaxton'; got 'random'"),
     "room": (
         {"pilot": cs.pilots.Centers(keep=True), "clusters": 20},
-        "keeps 40 centers in the end, more than the budget of 30",
+        "keeps 40 centers in the end, which is more than the budget of 30",
     ),
     "budget": ({"budget": None}, "budget must say how many rows"),
 }

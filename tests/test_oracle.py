@@ -226,7 +226,7 @@ def test_after_the_last_retry_the_error_tells_what_is_safe_and_the_same_call_goe
         ask(model, batch=3, journal=journal)
     assert str(error.value) == (
         "The callable for losses failed 3 times on 3 rows, the first of them row 17: ConnectionError: the model is "
-        f"away. 3 answers are safe in the state file {journal}; the same call goes on from there."
+        f"away. 3 answers are safe in the state file {journal}; the same call continues from there."
     )
     assert isinstance(error.value.__cause__, ConnectionError)
     again = Model()
@@ -518,7 +518,7 @@ def test_a_journal_of_another_run_is_refused_and_left_alone(tmp_path, change, to
     with path.open("ab") as file:
         file.write(b'{"ids": [')
     content = path.read_bytes()
-    sentence = rf"belongs to another run \({told}\); use another file, or the arguments that it was begun with\.$"
+    sentence = rf"belongs to another run \({told}\); use another file, or the arguments that it was started with\.$"
     with pytest.raises(InputError, match=sentence):
         ask(model, journal=path, **change)
     assert (path.read_bytes(), model.batches) == (content, [])
@@ -657,7 +657,7 @@ def test_lines_that_are_removed_doubled_or_shuffled_are_refused_by_number(tmp_pa
 def test_a_journal_in_use_is_refused_and_free_again_afterwards(tmp_path):
     path = tmp_path / "journal"
     with opened(Model(), journal=path) as session:
-        with pytest.raises(InputError, match=r"journal is in use by another run; wait until that has ended, or use an"):
+        with pytest.raises(InputError, match=r"journal is in use by another run; wait until it ends, or use an"):
             ask(Model(), journal=path)
         session.ask(ROWS, round=1, reason="pilot")
     model = Model()

@@ -461,7 +461,7 @@ def test_determination_is_r_squared_of_the_weighted_rows():
         ({"b": lambda ids: ids[:-1]}, "b must be one number for each of 10 rows; got shape (9,)."),
         ({"A": np.full((50, 2), np.nan)}, "rows must be finite numbers; row 0 has NaN at position 0."),
         ({"intercept": 1}, "intercept must be True or False; got 1."),
-        ({"clusters": 20}, "Centers(keep=True) asks 20 rows, more than the budget of 10 leaves; "),
+        ({"clusters": 20}, "Centers(keep=True) asks 20 rows, which is more than the budget of 10 allows; "),
         ({"score": "Distance"}, "score must be one of coresift's scores, such as "),
         (
             {"score": cs.scores.Sensitivity(holder=[1.0, 2.0])},
@@ -492,7 +492,7 @@ def test_more_bad_input():
         cs.open_rows(pa.table({"id": [1], "x": [2.0]}), target="id")
     with pytest.raises(cs.InputError, match=r"^target must be one of the columns 'x'; got 'y'\.$"):
         cs.open_rows(pa.table({"x": [2.0]}), target="y")
-    with pytest.raises(cs.InputError, match="target must be left out where there are no columns"):
+    with pytest.raises(cs.InputError, match="target must be left out if there are no columns"):
         cs.open_rows(A, target="y")
     with pytest.raises(cs.InputError, match="target must be named when the rows are opened"):
         cs.open_rows(A).targets([1])

@@ -143,7 +143,7 @@ def test_labels_are_words_and_one_word_may_mean_that_nobody_can_tell(command, tm
 def test_a_state_file_works_from_any_folder_and_belongs_to_one_start(command, tmp_path, monkeypatch):
     command("start", "losses", "rows.npy")
     assert "waiting for" in command("start", "losses", "rows.npy")  # once more, after a kill perhaps
-    with pytest.raises(InputError, match=r"run\.state belongs to another run; go on with that by ask and tell"):
+    with pytest.raises(InputError, match=r"run\.state belongs to another run; continue it with ask and tell"):
         command("start", "losses", "rows.npy", "--note", "other")
     (tmp_path / "torn.state").write_bytes((tmp_path / "run.state").read_bytes()[:30])
     command("start", "losses", "rows.npy", "--state", "torn.state")
@@ -160,7 +160,7 @@ def test_what_is_no_state_file_of_a_start_is_one_sentence(command, tmp_path):
     with pytest.raises(InputError, match="is not a state file of coresift"):
         command("status", "notes")
     cs.select("rows.npy", cs.Oracle(np.sqrt, journal=tmp_path / "journal"), budget=10)
-    with pytest.raises(InputError, match="was not written by start; its run goes on where it was begun"):
+    with pytest.raises(InputError, match="was not written by start; continue its run where it was started"):
         command("status", "journal")
     command("start", "losses", "rows.npy")
     content = (tmp_path / "run.state").read_bytes()

@@ -39,7 +39,7 @@ def test_a_file_without_its_weights_is_told(tmp_path, suffix):
     else:
         lines = pd.read_json(path, lines=True, dtype=False).drop(columns="weight")
         path.write_text("\n".join(line.dropna().to_json() for _, line in lines.iterrows()))
-    with pytest.raises(InputError, match=r"must have the column weight, as coresift wrote it; the column was removed"):
+    with pytest.raises(InputError, match=r"must have the column weight, as coresift wrote it; the column has been"):
         cs.load(path)
 
 

@@ -142,7 +142,7 @@ def test_given_names_of_a_part_are_numbered_in_the_part():
     [
         (["a", "z"], "given must be ids that column 'id' has; got 'z'."),
         (["a", "a"], "given must be distinct ids; got 'a' twice."),
-        (["b"], "given must be ids that one row has each; got 'b', which several rows have."),
+        (["b"], "given must be ids that only one row has; got 'b', which several rows have."),
         ([None], "given must be ids; got None."),
         (["a", 1.5j], "given must be a list of ids, whole numbers or texts; got others."),
     ],
@@ -152,7 +152,7 @@ def test_ids_that_cannot_be_found_are_told(names, says):
     with pytest.raises(InputError) as error:
         rows.numbers_of(names, "given")
     assert str(error.value) == says
-    with pytest.raises(InputError, match="given must be row numbers, where rows have no ids; got ids"):
+    with pytest.raises(InputError, match="given must be row numbers, because the rows have no ids; got ids"):
         open_rows(ROWS).numbers_of(["a"], "given")
 
 
@@ -180,7 +180,7 @@ def test_columns_can_be_chosen_and_left_out():
         ({"columns": []}, "columns must be at least one name, and none twice; got []."),
         ({"columns": ["a", "a"]}, "columns must be at least one name, and none twice; got ['a', 'a']."),
         ({"exclude_columns": ["z"]}, "exclude_columns must be one of the columns 'id', 'a', 't'; got 'z'."),
-        ({"ids": [1, 2]}, "ids must be left out where the rows have ids (in column 'id'); got 2 ids."),
+        ({"ids": [1, 2]}, "ids must be left out if the rows have ids (in column 'id'); got 2 ids."),
     ],
 )
 def test_columns_that_cannot_be_chosen_are_told(options, says):

@@ -63,7 +63,7 @@ def test_a_table_without_the_rows_is_refused(tmp_path):
     double = pd.concat([SHUFFLED, SHUFFLED])
     with pytest.raises(InputError, match=r"table must have one row for each id; several have the id \d+\."):
         PICKED.take(double)
-    with pytest.raises(InputError, match="ids that one row has each"):
+    with pytest.raises(InputError, match="ids that only one row has"):
         cs.save(PICKED, tmp_path / "picked.csv", table=double)
     assert not (tmp_path / "picked.csv").exists()
 

@@ -100,7 +100,7 @@ def test_a_correction_names_the_flag(coresift):
 def test_start_says_whether_a_run_is_new_goes_on_or_is_finished(coresift):
     start = "start select rows.csv --budget 20"
     assert "Started select; its state is in run.state" in succeeded(coresift(start))
-    assert "select was started before and goes on" in succeeded(coresift(start))
+    assert "select was started before and continues" in succeeded(coresift(start))
     succeeded(coresift("tell run.state losses.csv"))
     said = succeeded(coresift(start))
     assert "select in run.state is finished; for a new run, give another --state" in said

@@ -201,9 +201,9 @@ def estimate(
     points = _points(clustering, rows, method)
     oracle = as_oracle(losses)
     if oracle is None:
-        raise InputError("losses must say what the losses are; got None.")
+        raise InputError("losses must be given; got None.")
     if np.isin(clustering.centers, row_numbers("exclude", exclude, clustering.n)).any():
-        raise InputError("exclude must leave out no center: its loss is what the others are compared with.")
+        raise InputError("exclude must not contain centers: other rows are compared with their losses.")
     wanted = {"rows": clustering.fingerprint, "clustering": clustering.digest(), "Λ": f"{method}, {share}, {members}"}
     wanted |= {"seed": str(seed)}
     with oracle.session(clustering.n, wanted, probes.queries, choose(progress)) as session:

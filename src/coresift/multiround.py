@@ -175,7 +175,7 @@ class Rounds:
             ((3, '40 earlier answers kept', 0), (3, 'new centers', 20))
         """
         if self.round == self.rounds:
-            raise InputError(f"All {self.rounds} rounds are done; a run with more rounds goes on.")
+            raise InputError(f"All {self.rounds} rounds are done; start a run with more rounds.")
         if losses is not None:
             self._change(as_oracle(losses), keep_answers)
         draft = self._prepare()
@@ -206,7 +206,7 @@ class Rounds:
 
     def _change(self, oracle: Oracle | None, keep: bool) -> None:
         if self._oracle is None:
-            raise InputError("losses cannot join a run that began without; begin a run with losses.")
+            raise InputError("This run began without losses; start a new run with losses.")
         self._oracle = oracle
         if keep and self._known.any():
             self._note(f"{np.count_nonzero(self._known)} earlier answers kept", 0)
@@ -288,7 +288,7 @@ def _check(job: Job, most: int, order: str) -> None:
     """Refuse what some later round could not do."""
     if job.pilot is not None and job.pilot.keep and most > job.room:
         raise InputError(
-            f"{job.pilot!r} keeps {most} centers in the end, more than the budget of {job.budget} leaves; "
+            f"{job.pilot!r} keeps {most} centers in the end, which is more than the budget of {job.budget} allows; "
             "use fewer clusters or rounds, or a larger budget."
         )
     job.score.check_clusters(most)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
 
-from coresift.checks import CoresiftWarning, InputError, positive, real_vector, refuse
+from coresift.checks import InputError, positive, real_vector, refuse
 from coresift.engine import Engine
+from coresift.errors import warn
 from coresift.fitting import Fit, least_squares
 from coresift.leverage import leverage_scores
 from coresift.notebook import card
@@ -86,7 +86,7 @@ class RegressionSelection(Value):
                 "coefficients; of all best fits this is the shortest. More rows or a ridge would settle it, "
                 "and so would leaving out columns that are constant or made of others."
             )
-            warnings.warn(message, CoresiftWarning, stacklevel=2)
+            warn(message)
         return found
 
     def determination(self, fit: Fit) -> float:
@@ -243,7 +243,7 @@ class _Task:
                 f"x0 fits the labels of the medoids ({pilot.size}) exactly, as they are too few for {self.rows.d} "
                 "columns: residuals say nothing about where to draw."
             )
-            warnings.warn(message, CoresiftWarning, stacklevel=5)
+            warn(message)
         return fit, (fit.predict(features) - labels) ** 2
 
     def _sizes(self, pilot: Ints) -> Floats:

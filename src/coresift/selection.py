@@ -237,7 +237,7 @@ def _check_room(job: Job, pilot: PilotSample, most: int) -> None:
     kept = np.setdiff1d(ids, given).size if pilot.plan.keep else 0
     if ids.size > most or kept > job.room:
         raise InputError(
-            f"{job.pilot!r} asks {ids.size} rows, more than the budget of {job.budget} leaves; "
+            f"{job.pilot!r} asks {ids.size} rows, which is more than the budget of {job.budget} allows; "
             "use fewer clusters or a larger budget."
         )
 

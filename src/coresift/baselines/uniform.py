@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from coresift.baselines.duplicates import group_duplicates
 from coresift.baselines.making import Task, Watch, begin, flag
 from coresift.checks import (
-    CoresiftWarning,
     InputError,
     named_options,
     positive,
@@ -21,6 +19,7 @@ from coresift.checks import (
 )
 from coresift.clustering import cluster
 from coresift.engine import Engine
+from coresift.errors import warn
 from coresift.inclusion import deal
 from coresift.rows import RowsLike, check_clustered
 from coresift.types import Clustering, Floats, Ints, Selection
@@ -117,8 +116,7 @@ def deduplicated(
     _, first = np.unique(groups[mixed], return_index=True)
     one_each = task.rng.permutation(mixed[first])
     if one_each.size < task.room:
-        message = f"Asked for {task.room} rows, but only {one_each.size} are no duplicates: that many come out."
-        warnings.warn(message, CoresiftWarning, stacklevel=2)
+        warn(f"Asked for {task.room} rows, but only {one_each.size} are left without duplicates: all are selected.")
     drawn = one_each[: task.room]
     return task.weighted(ids[drawn], drawn.size / one_each.size / members[groups[drawn]])
 
@@ -258,6 +256,6 @@ def _matched(task: Task, sizes: Floats, reference: Ints) -> Ints:
     missing = task.room - int(dealt.sum())
     if missing:
         message = f"Only {dealt.sum()} rows are left of the lengths that like has: {missing} others are of any length."
-        warnings.warn(message, CoresiftWarning, stacklevel=3)
+        warn(message)
     place = np.arange(mixed.size) - np.repeat(np.cumsum(members) - members, members)
     return mixed[place < np.repeat(dealt, members)]

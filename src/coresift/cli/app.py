@@ -41,7 +41,7 @@ VERBS = {
 }
 HELP = {"help_option_names": ["-h", "--help"]}
 # The headings in the help of a verb, in their order.
-READING, CHOOSING, TEXTS, COMPUTING = "How ROWS are read", "How rows are chosen", "From texts", "Who computes"
+READING, CHOOSING, TEXTS, COMPUTING = "How ROWS are read", "How rows are chosen", "From texts", "Computing"
 HEADINGS = ("Arguments", "Options", READING, CHOOSING, TEXTS, COMPUTING)
 UsageError: Any = typer.BadParameter.__base__  # click's, or that of the copy of click inside newer versions of typer
 

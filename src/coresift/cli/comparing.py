@@ -34,7 +34,7 @@ def compare_methods(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="How many seeds each method is run with.")] = 20,
-    out: Annotated[Path, typer.Option(help="Folder for the results; the same command again goes on in it.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the results; the same command continues in it.")] = Path(
         "comparison"
     ),
     train: Annotated[
@@ -56,7 +56,7 @@ def compare_methods(
     """Compare methods: error of the estimated total loss, coverage, calls, time and memory.
 
     Every method has the same rows, seeds and budgets, and runs in processes of its own: one that fails has a failed
-    line, the others go on, and the exit status is 1. A module:function may lie in the current folder.
+    line, the others go on, and the exit status is 1. A module:function may be in the current folder.
 
     Example: coresift compare-methods embeddings.npy --losses losses.csv --budget 100 --budget 200 --seeds 3
     --out comparison

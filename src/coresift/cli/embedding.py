@@ -41,7 +41,7 @@ def embed(
     engine: EngineName = "local",
     address: Address = None,
 ) -> None:
-    """Embed a column of texts; the same command goes on after a stop.
+    """Embed a column of texts; the same command continues after a stop.
 
     Example: coresift embed corpus.parquet --text en --model encoder --out embeddings
     """

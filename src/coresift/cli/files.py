@@ -96,7 +96,7 @@ def used_columns(rows: cs.rows.Rows) -> list[tuple[str, str]]:
     hint = rows.scale_hint()
     if hint is None:
         return [("columns used", shown)]
-    hint = hint.replace("open the rows with standardize=True to give", "--standardize gives")
+    hint = hint.replace("open the rows with standardize=True to put", "--standardize puts")
     tell(hint=hint)
     return [("columns used", shown), ("hint", hint)]
 

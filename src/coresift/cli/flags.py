@@ -50,7 +50,7 @@ Column = Annotated[str | None, reading(help="In a table: the column that holds t
 IdColumn = Annotated[str | None, reading(help="In a table: the column of its own ids (by default id).")]
 ExcludeColumn = Annotated[
     list[str] | None,
-    reading(metavar="NAME", help="In a table: a column of numbers that is no part of the rows; can be repeated."),
+    reading(metavar="NAME", help="In a table: a numeric column to leave out of the rows; can be repeated."),
 ]
 Standardize = Annotated[
     bool, reading("--standardize", help="Give every column mean 0 and standard deviation 1, where scales differ.")

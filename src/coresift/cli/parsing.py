@@ -70,7 +70,7 @@ def read_importance(text: str, rows: cs.rows.Rows) -> Any:
     if path is not None:
         return AnswerFile(path).numbers(column)(*_all(rows))
     if rows.table is None:
-        raise InputError(f"--importance must be a FILE:COLUMN where the rows are no table; got {text}.")
+        raise InputError(f"--importance must be a FILE:COLUMN if the rows are not a table; got {text}.")
     rows.table.require("--importance", column)
     return rows.table.numbers(column, np.arange(rows.n))
 

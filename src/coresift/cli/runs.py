@@ -92,7 +92,7 @@ def _title(now: Status, name: str, state: Path, before: bool) -> str:
     if now.finished:
         return f"{name} in {state} is finished; for a new run, give another --state"
     if before:
-        return f"{name} was started before and goes on; its state is in {state}"
+        return f"{name} was started before and continues; its state is in {state}"
     return f"Started {name}; its state is in {state}"
 
 
@@ -188,7 +188,7 @@ def _check_start(state: Path, name: str, arguments: Arguments) -> bool:
         return False
     if read_header(state).get("arguments") != {"job": name, **arguments}:
         raise InputError(
-            f"The state file {state} belongs to another run; go on with that by ask and tell, or give another --state."
+            f"The state file {state} belongs to another run; continue it with ask and tell, or give another --state."
         )
     return True
 
@@ -198,7 +198,7 @@ def _opened(state: Path) -> Iterator[tuple[Run[Any], StepJob, Arguments]]:
     """Open the run in a state file with the arguments that it was started with."""
     arguments = read_header(state).get("arguments")
     if not isinstance(arguments, dict) or arguments.get("job") not in JOBS:
-        raise InputError(f"The state file {state} was not written by start; its run goes on where it was begun.")
+        raise InputError(f"The state file {state} was not written by start; continue its run where it was started.")
     job = JOBS[arguments["job"]]
     with job.open(arguments, state) as run:
         yield run, job, arguments

@@ -45,7 +45,7 @@ def in_flags(sentence: str, flags: Mapping[str, str]) -> str:
     for name, flag in flags.items():
         sentence = re.sub(rf"(?<![\w(.-]){name}=True\b", flag, sentence)
         sentence = re.sub(rf"(?<![\w(.-]){name}=(?=\S)", f"{flag} ", sentence)
-        sentence = re.sub(rf"^{name}(?= (?:must|is|goes|stands|needs|leaves|says)\b)", flag, sentence)
+        sentence = re.sub(rf"^{name}(?= (?:must|is|goes|replaces|needs|leaves|says)\b)", flag, sentence)
     return sentence
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from coresift.checks import CoresiftWarning, named_options, positive, whole
+from coresift.checks import named_options, positive, whole
 from coresift.clustering.learning import draw_sample, learn_centers
 from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import cost_of, refine, refuse_infinite, step
@@ -19,6 +18,7 @@ from coresift.clustering.snapping import Found, fill_up, snap_all
 from coresift.clustering.space import Axes, principal_axes, take
 from coresift.clustering.strata import encode, find_within
 from coresift.engine import Engine, Local, Workers
+from coresift.errors import warn
 from coresift.progress import Progress, choose
 from coresift.rows import Rows, RowsLike, checksum, open_rows
 from coresift.streams import Stream, generator
@@ -96,7 +96,7 @@ def cluster(
     if len(found.chosen) < k:
         where = "" if strata is None else " within their classes"
         message = f"Asked for {k} clusters, but only {len(found.chosen)} rows are distinct{where}: that many centers."
-        warnings.warn(message, CoresiftWarning, stacklevel=3)
+        warn(message)
     free_cost, snapped_cost = cost_of(found.free_distances, z), cost_of(found.distances, z)
     if not np.isfinite(free_cost + snapped_cost):
         refuse_infinite(view, z)

@@ -178,7 +178,7 @@ class Oracle:
             elif shared.run != (n, dict(fingerprint), question):
                 raise InputError(
                     f"The state file {path} is in use by another run of the same oracle; "
-                    "wait until that has ended, or give each run an oracle with a journal of its own."
+                    "wait until it ends, or give each run an oracle with its own journal."
                 )
             shared.users += 1
         try:

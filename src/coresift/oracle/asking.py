@@ -83,7 +83,7 @@ class Meter:
             if count <= 0:
                 raise MaxCostError(
                     f"The next answer would cost more than max_cost={self.max_cost:g}; {self.spent:g} is spent. "
-                    "With a larger max_cost the same call goes on."
+                    "The same call continues with a larger max_cost."
                 )
             if self.cost and journal is not None:
                 journal.send(count)

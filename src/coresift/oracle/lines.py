@@ -184,7 +184,7 @@ class Lines:
             changes = "; ".join(f"{part}: {show(before.get(part))} then, {show(after.get(part))} now" for part in parts)
             raise InputError(
                 f"The state file {self.path} belongs to another run ({changes}); "
-                "use another file, or the arguments that it was begun with."
+                "use another file, or the arguments that it was started with."
             )
 
     def _write(self, entry: dict[str, Any]) -> None:
@@ -202,7 +202,7 @@ class Lines:
             self._restore(end)
             raise AnswerError(
                 f"The state file {self.path} cannot be written: {error.strerror}. "
-                f"{self.count} answers are safe in it; the same call goes on from there."
+                f"{self.count} answers are safe in it; the same call continues from there."
             ) from error
         except BaseException:
             self._restore(end)

@@ -292,7 +292,7 @@ class Run(Generic[R]):
         known: dict[str, int] = {}
         for row, name in zip(rows.tolist(), self._names_of(rows), strict=True):
             if known.setdefault(_key(name), row) != row:
-                raise InputError(f"The id {name} stands for several rows that were asked; tell row numbers instead.")
+                raise InputError(f"The id {name} belongs to several rows that were asked; use row numbers instead.")
         unknown = [name for name in ids if _key(name) not in known]
         if unknown:
             raise InputError(f"ids must be rows that were asked; got {unknown[0]!r} ({len(unknown)} are like that).")

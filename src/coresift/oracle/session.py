@@ -82,8 +82,8 @@ class Fetcher:
     def _safe(self) -> str:
         journal = self._answers.journal
         if journal is None:
-            return "Its earlier answers live in this process only; with a journal, a later run goes on from there."
-        return f"{journal.count} answers are safe in the state file {journal.path}; the same call goes on from there."
+            return "Its earlier answers live in this process only; with a journal, a later run continues from there."
+        return f"{journal.count} answers are safe in the state file {journal.path}; the same call continues from there."
 
 
 class Session:
@@ -120,7 +120,7 @@ class Session:
         if total > self._limit:
             raise AnswerError(
                 f"The {self._fetcher.question.plural} of {total} rows were asked, and the limit is {self._limit}; "
-                "this is a defect of coresift, please report it."
+                "this is a bug in coresift, please report it."
             )
         self._tally.note(request)
         self._fetcher.fetch(request.ids)

@@ -107,6 +107,6 @@ class Driver(Generic[R]):
         if self.tally.ledger.asked + self.tally.new(request.ids).size > self._limit:
             raise AnswerError(
                 f"The job asks for more than {self._limit} rows, which was to be the most; "
-                "this is a defect of coresift, please report it."
+                "this is a bug in coresift, please report it."
             )
         self._generator, self._request = generator, self.tally.note(request)

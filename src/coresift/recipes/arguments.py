@@ -191,9 +191,7 @@ def _budget(
         pilot, score, design = parts
         algorithm = pilot is not None and pilot.asks_centers and not pilot.keep and score.theorem and design.independent
         if budget is not None or not algorithm:
-            raise InputError(
-                "epsilon stands instead of a budget in paper mode only: recipe=cs.recipes.paper(holder=...)."
-            )
+            raise InputError("epsilon replaces the budget in paper mode only: recipe=cs.recipes.paper(holder=...).")
         return paper_size(epsilon, delta)
     if delta is not None:
         raise InputError("delta goes with epsilon; give both, or a budget alone.")

@@ -89,7 +89,7 @@ def open_rows(
     rows = _open(source, choice, id_column, filesystem)
     if ids is not None:
         if rows.id_name is not None:
-            refuse("ids", f"left out where the rows have ids (in column {rows.id_name!r})", f"{len(ids)} ids")
+            refuse("ids", f"left out if the rows have ids (in column {rows.id_name!r})", f"{len(ids)} ids")
         rows = rows.named(ids)
     return rows.standardized() if standardize else rows
 
@@ -110,7 +110,7 @@ def _open(source: Any, choice: Choice, id_column: str | None, filesystem: Any) -
         return rows_of_table(open_table(opened, argument="rows", id_column=id_column), choice)
     choice.refuse_any()
     if id_column is not None:
-        refuse("id_column", "left out where there are no columns to choose from", repr(id_column))
+        refuse("id_column", "left out if there are no columns to choose from", repr(id_column))
     return _rows_of_files(opened) if _are_files(opened) else _rows_of_matrix(opened)
 
 

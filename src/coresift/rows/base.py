@@ -134,7 +134,7 @@ class Rows(ABC):
         >>> open_rows(pa.table({"id": ["a", "b"], "x": [1, 2]})).numbers_of(["b"]).tolist()
         [1]
         """
-        refuse(argument, "row numbers, where rows have no ids", "ids")
+        refuse(argument, "row numbers, because the rows have no ids", "ids")
 
     def named(self, ids: Sequence[Any], name: str = "id") -> Rows:
         """Return a view of these rows that have ids, one per row."""
@@ -179,8 +179,8 @@ class Rows(ABC):
             return None
         return (
             f"The values of column {names[most]!r} vary {ratio:,.0f} times as much as those of "
-            f"{names[least]!r}, so distances are almost its alone; "
-            "open the rows with standardize=True to give both the same say."
+            f"{names[least]!r}, so it dominates all distances; "
+            "open the rows with standardize=True to put all columns on one scale."
         )
 
     def warn_of_scales(self) -> None:

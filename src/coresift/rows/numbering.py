@@ -61,7 +61,7 @@ def numbers_in_order(argument: str, rows_or_ids: Any, rows: Rows) -> Ints:
 def warn_of_budget(budget: int, available: int) -> None:
     """Say that a budget is larger than what there is to choose from."""
     if budget > available:
-        warn(f"budget is {budget:,}, and there are only {available:,} rows to choose from: all of them come out.")
+        warn(f"budget is {budget:,}, and there are only {available:,} rows to choose from: all of them are selected.")
 
 
 def numbers_of(argument: str, rows_or_ids: Any, rows: Rows) -> Ints:

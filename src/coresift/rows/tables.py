@@ -38,7 +38,7 @@ class Choice:
         names = {"column": self.column, "columns": self.columns, "exclude_columns": self.exclude, "target": self.target}
         for argument, value in names.items():
             if value:
-                refuse(argument, "left out where there are no columns to choose from", repr(value))
+                refuse(argument, "left out if there are no columns to choose from", repr(value))
 
 
 class TableRows(Rows):

@@ -83,7 +83,7 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
             raise InputError(f"The file {path} cannot be read: its arrays are larger than the file.")
         for info in archive.infolist():
             if info.compress_type != zipfile.ZIP_STORED or not info.filename.endswith(".npy"):
-                raise InputError(f"The file {path} cannot be read: {info.filename} is not an array, stored as it is.")
+                raise InputError(f"The file {path} cannot be read: {info.filename} is not an uncompressed array.")
             with archive.open(info) as file:
                 header = read_header(file, info.file_size, f"{path} ({info.filename})")
                 flat = np.frombuffer(file.read(), header.dtype)

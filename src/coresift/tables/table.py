@@ -148,7 +148,7 @@ class Table:
     def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
         """Return the row numbers of some ids, in their order; refuse an id that no row has, or that two rows have."""
         if self.id_name is None:
-            refuse(argument, "row numbers, where rows have no ids", "ids")
+            refuse(argument, "row numbers, because the rows have no ids", "ids")
         asked = _texts_of(names, argument)
         found = np.full(len(asked), -1, np.int64)
         start = 0
@@ -229,5 +229,5 @@ def _match(column: pa.Array, asked: pa.Array, start: int, found: Ints, argument:
     if unique.size < which.size or again.size:
         other = np.setdiff1d(np.arange(which.size), first)
         place = again[0] if again.size else which[other[0]]
-        refuse(argument, "ids that one row has each", f"{asked[int(place)].as_py()!r}, which several rows have")
+        refuse(argument, "ids that only one row has", f"{asked[int(place)].as_py()!r}, which several rows have")
     found[which] = start + hits

@@ -88,7 +88,7 @@ def _answers(path: Path, column: str) -> Iterator[tuple[int, Any, bool]]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} must be the JSON export of Label Studio or Argilla; it is no JSON.") from error
+        raise InputError(f"{path} must be the JSON export of Label Studio or Argilla; it is not JSON.") from error
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
         raise InputError(f"{path} must be the JSON export of Label Studio or Argilla, a list of tasks.")
     for task in tasks:

@@ -148,7 +148,7 @@ def _check_columns(path: Path, schema: pa.Schema, there: Sequence[str]) -> None:
     """Refuse a file from which a column was taken."""
     for name in schema.names:
         if name not in there:
-            raise InputError(f"{path} must have the column {name}, as coresift wrote it; the column was removed since.")
+            raise InputError(f"{path} must have the column {name}, as coresift wrote it; the column has been removed.")
 
 
 def _sweep(folder: Path) -> None:
