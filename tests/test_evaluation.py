@@ -94,7 +94,8 @@ def test_calibration_matches_a_slow_twin():
         without = np.linalg.lstsq(design[rest], answers[rest], rcond=None)[0]
         errors.append(answers[row] - design[row] @ without)
     scale = 200 / 30 * np.sqrt(0.85)
-    assert fit.moments.variance == pytest.approx(scale**2 * np.square(errors).sum())
+    inside = answers - design @ slopes  # HC2: e²/(1 − h) is an error left out times the error inside
+    assert fit.moments.variance == pytest.approx(scale**2 * (np.array(errors) @ inside))
 
 
 @pytest.mark.slow

@@ -101,16 +101,18 @@ class Calibration:
             missed = (scaled - self._turned @ (shrunk * moments)) / (1 - leverage)
             error = float(missed @ missed)
             if error < best:
-                best, chosen = error, (self._directions @ (shrunk * moments), missed, candidate)
-        slopes, missed, penalty = chosen
+                # Errors left out are too large for the variance by 1/(1 − leverage), as in MacKinnon and White's HC2.
+                kept = missed * np.sqrt(1 - leverage)
+                best, chosen = error, (self._directions @ (shrunk * moments), kept, candidate)
+        slopes, errors, penalty = chosen
         total = float(self.sample.weights @ answers + self._missing @ slopes)
-        return Fit(total, self._moments(missed), penalty, self._unit * missed)
+        return Fit(total, self._moments(errors), penalty, self._unit * errors)
 
-    def _moments(self, missed: Floats) -> Moments:
+    def _moments(self, errors: Floats) -> Moments:
         root = np.sqrt(self._chance)
-        third = np.divide(missed**3 * (2 * self._chance - 1), root, out=np.zeros_like(root), where=root > 0)
+        third = np.divide(errors**3 * (2 * self._chance - 1), root, out=np.zeros_like(root), where=root > 0)
         unit = self._unit
-        found = Moments.of(missed**2, third)
+        found = Moments.of(errors**2, third)
         return Moments(found.variance * unit**2, found.third * unit**3, found.squares * unit**4)
 
 
