@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from faults.campaign import KEPT, KINDS, campaign, replay, table
+from faults.campaign import KEPT, KINDS, Tally, campaign, replay, table
 from faults.kind import Bench
 from faults.processes import warm
 
@@ -30,21 +30,26 @@ def main() -> int:
     warm()
     if options.replay:
         return _replay(options.replay)
-    began, names = time.monotonic(), options.only.split(",")
+    began = time.monotonic()
+
+    def told(tallies: dict[str, Tally]) -> str:
+        text = f"Seed {options.seed}, {time.monotonic() - began:,.0f} s by the clock.\n\n{table(tallies)}\n"
+        if options.out is not None:
+            options.out.write_text(text)
+        return text
+
     tallies = campaign(
         options.seconds,
         options.seed,
-        names,
+        options.only.split(","),
         most=options.most,
         keep=options.keep,
         stop_at_failure=options.stop,
         originals=options.originals,
         tell=lambda line: print(line, flush=True),
+        note=told,
     )
-    text = f"Seed {options.seed}, {time.monotonic() - began:,.0f} s by the clock.\n\n{table(tallies)}\n"
-    print(text)
-    if options.out is not None:
-        options.out.write_text(text)
+    print(told(tallies))
     return int(any(tally.failures for tally in tallies.values()))
 
 

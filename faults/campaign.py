@@ -67,6 +67,7 @@ def campaign(
     stop_at_failure: bool = False,
     originals: Path | None = None,
     tell: Callable[[str], None] = print,
+    note: Callable[[dict[str, Tally]], None] = lambda tallies: None,
 ) -> dict[str, Tally]:
     """Run cases of these kinds until the seconds are over, or all kinds have no more.
 
@@ -79,6 +80,7 @@ def campaign(
         stop_at_failure: Whether the first failure ends it.
         originals: A folder of sound files to use, or to make.
         tell: Called with a line for each failure.
+        note: Called about once a minute with what came of each kind so far; an interrupt ends the campaign early.
 
     Returns:
         What came of each kind, by name.
@@ -88,14 +90,19 @@ def campaign(
     for name in names:
         kind = KINDS[name](bench)
         tallies[name] = Tally(kind, kind.cases(np.random.default_rng([seed, list(KINDS).index(name)])))
-    end = time.monotonic() + seconds
+    end, noted = time.monotonic() + seconds, time.monotonic()
     try:
         while time.monotonic() < end:
+            if time.monotonic() > noted + 60:
+                note(tallies)
+                noted = time.monotonic()
             open_ones = [name for name, tally in tallies.items() if not tally.done]
             if not open_ones or (stop_at_failure and any(tally.failures for tally in tallies.values())):
                 break
             name = min(open_ones, key=lambda name: tallies[name].used / tallies[name].kind.share)
             _turn(name, tallies[name], most, keep, tell)
+    except KeyboardInterrupt:
+        tell("interrupted")
     finally:
         for tally in tallies.values():
             tally.kind.close()
