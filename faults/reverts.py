@@ -93,7 +93,11 @@ REVERTS = {
     "L3": Revert("calls", (("checks.py", "if isinstance(values, np.ma.MaskedArray):", "if values is None:"),)),
     "L4": Revert("words", (("cli/showing.py", "    return _COMMANDS.sub(_escaped, text)\n", "    return text\n"),)),
     "L5": Revert("words", (("tables/places.py", "    return _SECRETS.sub(", "    return text or _SECRETS.sub("),)),
-    "L6": Revert("words", (("tables/parts.py", "    if twice is not None:\n", "    if twice == 0:\n"),)),
+    "L6": Revert(
+        "words",
+        (("tables/parts.py", "    if twice is not None:\n", "    if twice == 0:\n"),
+         ("tables/parts.py", "OSError, ValueError, TypeError, KeyError, Over", "OSError, ValueError, TypeError, Over")),
+    ),
     "L7": Revert("surroundings", (("cli/app.py", "    prepare_streams()\n", ""),)),
     "L8": Revert("calls", (("reporting/__init__.py", "    if not isinstance(part, str) or not part:\n",
                             "    if part is NotImplemented:\n"),)),

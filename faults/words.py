@@ -93,6 +93,9 @@ FIRST = (
 )
 
 
+INFLATED = 400 * 2**20  # bytes that a command needs only if it inflates bomb.npz
+
+
 class Words(Kind):
     """A command ends in a result or in one sentence; what is refused leaves nothing, and no secret is shown."""
 
@@ -123,6 +126,8 @@ class Words(Kind):
                 return problem
             if outcome.status != case.get("status", outcome.status):
                 return f"exit {outcome.status}: {outcome.out[:200]}{outcome.err[:200]}"
+            if "bomb.npz" in case["words"] and outcome.peak > INFLATED:
+                return f"{outcome.peak / 2**20:.0f} MB for a file of less than one"
             if "SECRET1" in outcome.out + outcome.err:
                 return "shows a key"
             if "PWNED" in left:
@@ -190,6 +195,6 @@ def _more_files() -> None:
     pyarrow.csv.write_csv(two, "two.csv")
     pq.write_table(two, "two.parquet")
     with zipfile.ZipFile("bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("labels.npy", "w") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (3 * 10**8,)})
-        for _ in range(300):
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (5 * 10**7,)})
+        for _ in range(50):
             file.write(bytes(8 * 10**6))
