@@ -103,7 +103,7 @@ REVERTS = {
                             "    if part is NotImplemented:\n"),)),
     "L9": Revert("surroundings", (("cli/app.py",
                                    '    warnings.filterwarnings("default", category=CoresiftWarning)\n', ""),)),
-    "L10": Revert("surroundings", (("comparison/__init__.py",
+    "L10": Revert("surroundings", (("comparison/files.py",
                                     '    path.unlink(missing_ok=True)\n    with path.open("xb") as file:\n',
                                     '    with path.open("wb") as file:\n'),)),
     "L11": Revert("surroundings", (("tables/writing.py", "                os.fchmod(file.fileno(), ",

@@ -34,14 +34,16 @@ COMMANDS = {
 }
 # What is different, and with which commands it is tried.
 SETTINGS: dict[str, tuple[str, ...]] = {
-    "planted modules": ("compare-methods", "select", "report", "active-learning", "cluster", "estimate"),
+    "warnings as errors": ("warned", "select", "diagnose", "report"),
+    "leftovers": ("select",),
+    "private old file": ("select", "cover"),
     "links in the folder": ("compare-methods",),
+    "planted modules": ("compare-methods", "select", "report", "active-learning", "cluster", "estimate"),
     "closed stdout": ("select", "diagnose", "refused", "help"),
     "closed stdout and stderr": ("select", "refused"),
     "full stdout": ("select", "diagnose"),
     "latin-1 stdout": ("diagnose", "help", "regression"),
     "ASCII stdout": ("diagnose", "help", "select"),
-    "warnings as errors": ("warned", "select", "diagnose", "report"),
     "no HOME": ("select", "active-learning"),
     "no environment": ("select", "cluster"),
     "optimized": ("select", "report"),
@@ -49,8 +51,6 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "no space at all": ("select", "cover", "active-learning"),
     "little memory": ("select", "cluster"),
     "folder read-only": ("select", "active-learning"),
-    "private old file": ("select", "cover"),
-    "leftovers": ("select",),
 }
 
 
@@ -105,7 +105,7 @@ class Surroundings(Kind):
         other = folder.parent / "other"
         other.write_text("untouched")
         (folder / "compared").mkdir()
-        for name in (".losses.npy", "losses.npy", "runs.jsonl", "summary.md", "summary.json", "page.html"):
+        for name in (".losses.npy", ".rows.npy", "methods.log", "summary.md", "summary.json", "page.html"):
             (folder / "compared" / name).symlink_to(other)
         problem = misbehaved(self._run(folder, words))
         return "wrote through a link" if other.read_text() != "untouched" else problem

@@ -742,3 +742,14 @@ def test_the_command_line_refuses_in_one_sentence(run, words, sentence):
     assert re.fullmatch(r"Error: [^\n]+\.\n", err)
     assert sentence in err
     assert not Path("comparison").exists()
+
+
+def test_a_log_that_is_a_link_to_another_file_is_replaced(tmp_path):
+    from coresift.comparison.running import _not_a_link
+
+    other, log = tmp_path / "other", tmp_path / "methods.log"
+    other.write_text("untouched")
+    log.symlink_to(other)
+    with open(log, "ab", opener=_not_a_link) as file:
+        file.write(b"a warning")
+    assert (other.read_text(), log.read_text()) == ("untouched", "a warning")

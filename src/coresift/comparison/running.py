@@ -159,6 +159,13 @@ class _Floor:
             worker.close()
 
 
+def _not_a_link(path: str, flags: int) -> int:
+    """Open a file; a link to another in its place is removed first."""
+    if os.path.islink(path):
+        os.unlink(path)
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
 class _Worker:
     """A process of one method, its current task, and a thread that listens to it."""
 
@@ -168,7 +175,7 @@ class _Worker:
         self._begun = time.monotonic()
         self._events, self._late, self._gone = events, "", 0.0
         threads = dict.fromkeys(THREADS, str(setting.threads))
-        with setting.log.open("ab") as log:
+        with open(setting.log, "ab", opener=_not_a_link) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", START, json.dumps(sys.path)],
                 stdin=subprocess.PIPE,
