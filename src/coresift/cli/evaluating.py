@@ -210,6 +210,28 @@ def run(
 verb_on("run", verbs)(speaking(run))
 
 
+def plan(
+    state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")],
+    cost: Annotated[float | None, typer.Option(help="The price per answer.")] = None,
+    expected: Annotated[
+        float | None, typer.Option(help="Before the first answers: the share of rows that you expect to count.")
+    ] = None,
+) -> None:
+    """Say how many answers an evaluation will take: from signals alone, or from its complete stages.
+
+    Example: coresift evaluate plan run.state --cost 0.05
+    """
+    with _reopened(state) as opened:
+        found = opened.plan(cost=cost, expected=expected)
+    tell(**plain(found))
+    lines = [("rests on", found.basis), *((f"{count:,} answers", f"± {half:.3g}") for count, half in found.table)]
+    price = [] if found.price is None else [("price", f"{found.price:,.2f}")]
+    show_facts(f"{found.answers:,} answers give ± {found.half_width:.3g}", [*price, *lines])
+
+
+verb_on("plan", verbs)(speaking(plan))
+
+
 @verbs.command("report")
 def report(
     state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")],
@@ -219,8 +241,12 @@ def report(
 
     Example: coresift evaluate report run.state --out evaluation.html
     """
+    with _reopened(state) as opened:
+        print(f"Wrote {cs.report(opened, out)}")
+
+
+def _reopened(state: Path) -> EvaluationRun:
     arguments = read_header(state).get("arguments")
     if not isinstance(arguments, dict) or arguments.get("job") != NAME:
         raise InputError(f"The state file {state} was not written by evaluate start.")
-    with _open(arguments, state) as opened:
-        print(f"Wrote {cs.report(opened, out)}")
+    return _open(arguments, state)
