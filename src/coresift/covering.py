@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.baselines.making import Task, Watch, begin, flag
+from coresift.baselines.making import BaselineTask, Watch, begin, flag
 from coresift.checks import named_options, real_vector, refuse
 from coresift.engine import Engine
 from coresift.facility import cover_rows
@@ -99,7 +99,7 @@ def _with_members(selection: Selection, representative: Ints) -> CoverSelection:
     return CoverSelection(**parts, represents=represents, representative=representative)
 
 
-def _check(importance: Any, task: Task) -> Floats:
+def _check(importance: Any, task: BaselineTask) -> Floats:
     weights = real_vector("importance", importance, task.frame.n)
     if weights.min() < 0:
         refuse("importance", "numbers of at least 0", f"{weights.min():g} for row {weights.argmin()}")

@@ -183,7 +183,7 @@ def begin(
 
 
 @dataclass(frozen=True)
-class _Task:
+class _RegressionJob:
     """A regression up to its first label: the flow's own preparation, and what is particular to A."""
 
     rows: Rows
@@ -265,7 +265,7 @@ def _begin(
     options: RegressionOptions,
     *,
     asking: bool,
-) -> _Task:
+) -> _RegressionJob:
     """Check the arguments, cluster, draw the medoids, and compute leverage scores if the score needs them."""
     check_options("regression", options, ("A", "b", "budget", "seed", "engine", "progress"), RegressionOptions)
     given: dict[str, Any] = dict(options)
@@ -290,7 +290,7 @@ def _begin(
     ridge, leverage = job.score.needs.leverage, None
     if ridge is not None:
         leverage = leverage_scores(rows, ridge, intercept=intercept, engine=engine, progress=progress)
-    return _Task(rows, draft, leverage, intercept)
+    return _RegressionJob(rows, draft, leverage, intercept)
 
 
 def _medoids(n: int, budget: Any, free: bool) -> int:

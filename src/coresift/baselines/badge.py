@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.baselines.making import Task, Watch, begin, by_block
+from coresift.baselines.making import BaselineTask, Watch, begin, by_block
 from coresift.baselines.probabilities import REASON, ask_probabilities
 from coresift.checks import named_options
 from coresift.engine import Engine, Workers
@@ -67,7 +67,7 @@ def badge(
     return task.choose(ids[chosen], Ledger(((1, REASON, int(ids.size)),)))
 
 
-def _errors(task: Task, probabilities: Any, batch: int, ids: Ints) -> Singles:
+def _errors(task: BaselineTask, probabilities: Any, batch: int, ids: Ints) -> Singles:
     """Return p − e for these rows."""
     errors: Singles | None = None
     for here, answers in ask_probabilities(task, probabilities, ids, batch):
@@ -79,7 +79,7 @@ def _errors(task: Task, probabilities: Any, batch: int, ids: Ints) -> Singles:
     return errors
 
 
-def _spread_out(task: Task, gradients: _Gradients, given: Ints, free: Ints) -> Ints:
+def _spread_out(task: BaselineTask, gradients: _Gradients, given: Ints, free: Ints) -> Ints:
     """Return positions drawn by k-means++, fewer when all gradients that are left are zero away."""
     closest = np.full(gradients.squares.size, np.inf)
     for one in given:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from coresift.baselines.making import Some, Task, by_block
+from coresift.baselines.making import BaselineTask, Some, by_block
 from coresift.clustering import cluster
 from coresift.clustering.nearest import squared_distances
 from coresift.engine import Workers
@@ -18,7 +18,7 @@ ROWS_A_CLUSTER = 1024
 CHUNK, TILE = 1024, 4096
 
 
-def group_duplicates(task: Task, rows: Rows, near: float) -> Ints:
+def group_duplicates(task: BaselineTask, rows: Rows, near: float) -> Ints:
     """Return the number of each row's group, from 0 on, in the order of the groups' first rows."""
     with task.workers() as workers:
         first, groups = _exact(rows, task.rng, workers)

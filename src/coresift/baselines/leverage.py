@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from coresift.baselines.lewis import lewis_weights
-from coresift.baselines.making import Task, Watch, begin
+from coresift.baselines.making import BaselineTask, Watch, begin
 from coresift.baselines.sketching import sketched_scores
 from coresift.checks import named_options, positive, refuse, whole
 from coresift.engine import Engine
@@ -201,7 +201,7 @@ def lewis(
     return _draw(task, weights, design)
 
 
-def _draw(task: Task, counted: Floats, design: Design | None) -> Selection:
+def _draw(task: BaselineTask, counted: Floats, design: Design | None) -> Selection:
     """Draw open rows in random order; `counted` are the sizes of all rows that are not excluded."""
     sizes = np.zeros(task.rows.n)
     sizes[task.counted] = counted
@@ -209,7 +209,7 @@ def _draw(task: Task, counted: Floats, design: Design | None) -> Selection:
     return task.draw(order, sizes[order], design=design)
 
 
-def _squared_norm(task: Task) -> float:
+def _squared_norm(task: BaselineTask) -> float:
     def squares(_: int, block: Singles) -> float:
         return float(np.einsum("ij,ij->", block, block, dtype=np.float64))
 

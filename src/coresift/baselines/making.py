@@ -38,7 +38,7 @@ Watch: TypeAlias = bool | Progress | None
 
 
 @dataclass(frozen=True)
-class Task:
+class BaselineTask:
     """The arguments that all baselines have, checked; `room` rows are to be chosen besides the given ones."""
 
     rows: Rows
@@ -137,7 +137,7 @@ def begin(
     engine: Engine | None,
     progress: Watch,
     **options: Any,
-) -> Task:
+) -> BaselineTask:
     """Check what all baselines are given; the options are noted down."""
     rows, seed = open_rows(rows), whole("seed", seed, least=0)
     frame = Frame(rows.n, numbers_of("given", given, rows), numbers_of("exclude", exclude, rows))
@@ -150,7 +150,7 @@ def begin(
     budget = min(budget, frame.population)
     shown = {name: _shown(option) for name, option in options.items()}
     rng = generator(seed, Stream.BASELINES)
-    return Task(rows, frame, budget, seed, method, shown, rng, engine or Local(), choose(progress))
+    return BaselineTask(rows, frame, budget, seed, method, shown, rng, engine or Local(), choose(progress))
 
 
 def flag(argument: str, value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.baselines.making import Task
+from coresift.baselines.making import BaselineTask
 from coresift.checks import AnswerError, refuse, whole
 from coresift.progress import stage
 from coresift.types import Floats, Ints
@@ -19,7 +19,7 @@ ALLOWED = "an array with a line per row and a column per class, or a callable of
 ROUNDED = 1e-2
 
 
-def ask_probabilities(task: Task, source: Any, ids: Ints, batch: int) -> Iterator[tuple[slice, Floats]]:
+def ask_probabilities(task: BaselineTask, source: Any, ids: Ints, batch: int) -> Iterator[tuple[slice, Floats]]:
     """Yield places in `ids` and the probabilities of those rows, batch by batch."""
     batch = whole("batch", batch)
     table = None if callable(source) else _table(source, task.rows.n)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.baselines.making import Task, Watch, begin
+from coresift.baselines.making import BaselineTask, Watch, begin
 from coresift.baselines.probabilities import REASON, ask_probabilities
 from coresift.checks import named_options
 from coresift.engine import Engine
@@ -153,7 +153,7 @@ def order_of(probabilities: Floats) -> Floats:
     return np.asarray((probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0))).sum(axis=1))
 
 
-def _least_sure(task: Task, probabilities: Any, batch: int, sureness: Callable[[Floats], Floats]) -> Selection:
+def _least_sure(task: BaselineTask, probabilities: Any, batch: int, sureness: Callable[[Floats], Floats]) -> Selection:
     ids = task.open
     sure = np.empty(ids.size)
     for here, answers in ask_probabilities(task, probabilities, ids, batch):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from coresift.baselines.duplicates import group_duplicates
-from coresift.baselines.making import Task, Watch, begin, flag
+from coresift.baselines.making import BaselineTask, Watch, begin, flag
 from coresift.checks import (
     InputError,
     named_options,
@@ -222,7 +222,7 @@ def length_matched(
     return task.choose(_matched(task, sizes, reference))
 
 
-def _clustering(task: Task, clusters: int | Clustering | None, normalize: bool) -> Clustering:
+def _clustering(task: BaselineTask, clusters: int | Clustering | None, normalize: bool) -> Clustering:
     if not isinstance(clusters, Clustering):
         k = min(max(1, task.budget // 10), task.rows.n) if clusters is None else whole("clusters", clusters)
         return cluster(task.rows, k, seed=task.seed, normalize=normalize, engine=task.engine, progress=task.progress)
@@ -244,7 +244,7 @@ def _lengths(lengths: Any, n: int) -> Floats:
     return found
 
 
-def _matched(task: Task, sizes: Floats, reference: Ints) -> Ints:
+def _matched(task: BaselineTask, sizes: Floats, reference: Ints) -> Ints:
     """Return random open rows, as many of each tenth of the lengths as the reference asks for."""
     edges = np.quantile(sizes[task.counted], np.arange(1, BINS) / BINS)
     bins = np.searchsorted(edges, sizes, side="right")

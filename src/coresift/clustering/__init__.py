@@ -12,7 +12,7 @@ from coresift.checks import named_options, positive, whole
 from coresift.clustering.learning import draw_sample, learn_centers
 from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import cost_of, refine, refuse_infinite, step
-from coresift.clustering.search import LEAST_CAPTURED, Exact, Given, Search, choose_search
+from coresift.clustering.search import LEAST_CAPTURED, Exact, KnownLabels, Search, choose_search
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.snapping import Found, fill_up, snap_all
 from coresift.clustering.space import Axes, principal_axes, take
@@ -222,7 +222,7 @@ def _many_centers(
     centers = near.lift(points)
     if size == rows.n:
         # These centers lie on the axes, and so their rows are known already.
-        search: Search = Given(centers)
+        search: Search = KnownLabels(centers)
         if near.directions is not None:
             centers = step(rows, search, centers, z, workers, labels)[1]
         return _Start(centers, labels, axes)

@@ -101,7 +101,7 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class Given:
+class KnownLabels:
     """No search: the coarse labels are right."""
 
     centers: Singles

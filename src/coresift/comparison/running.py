@@ -22,7 +22,7 @@ import numpy as np
 
 from coresift.comparison.methods import Method
 from coresift.comparison.summary import Trial
-from coresift.comparison.worker import Job, Packed
+from coresift.comparison.worker import MethodJob, Packed
 from coresift.rows import Rows
 
 Task: TypeAlias = tuple[int, int]  # budget, seed
@@ -57,7 +57,7 @@ class Setting:
         """Return what a method's process is told first."""
         packed = pickle.dumps(Packed(method, self.train, self.loss_function))
         main = _main() if b"__main__" in packed else None
-        return pickle.dumps(Job(main, self.rows, self.losses, packed, self.threads, self.confidence))
+        return pickle.dumps(MethodJob(main, self.rows, self.losses, packed, self.threads, self.confidence))
 
 
 def perform(setting: Setting, todo: Todo) -> Iterator[Trial]:

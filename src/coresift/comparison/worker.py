@@ -40,7 +40,7 @@ loading = threading.Event()
 
 
 @dataclass(frozen=True)
-class Job:
+class MethodJob:
     """All that a method's process needs to know; `method` and functions are packed, to be opened after `main`."""
 
     main: tuple[str, str] | None
@@ -64,7 +64,7 @@ def main() -> None:
     """Take the job and the tasks from standard input, reply on standard output."""
     requests, replies = _own_pipes()
     size = int.from_bytes(_exactly(requests, 8), "big")
-    job: Job = pickle.loads(_exactly(requests, size))
+    job: MethodJob = pickle.loads(_exactly(requests, size))
     tasks: queue.Queue[dict[str, int]] = queue.Queue()
     threading.Thread(target=_listen, args=(requests, tasks), daemon=True).start()
     _go_first_when_memory_is_short()
@@ -81,7 +81,7 @@ def main() -> None:
         reply(_try(lambda task=task: prepared.run(task["budget"], task["seed"])))  # type: ignore[misc]
 
 
-def prepare(job: Job) -> Bench:
+def prepare(job: MethodJob) -> Bench:
     """Open everything, so that no selection pays for imports."""
     import scipy.optimize
     import scipy.special  # noqa: F401

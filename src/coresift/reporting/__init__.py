@@ -20,12 +20,12 @@ from coresift.learning import LearningRun
 from coresift.progress import Progress, choose
 from coresift.reporting.evaluating import report_evaluation
 from coresift.reporting.facts import Facts, plain
-from coresift.reporting.gathering import Given, Shown, choose_shown, gather
+from coresift.reporting.gathering import ReportInputs, Shown, choose_shown, gather
 from coresift.reporting.images import thumbnail
 from coresift.reporting.learning import report_learning
 from coresift.reporting.mapping import draw_map
 from coresift.reporting.page import LIMIT, as_page
-from coresift.reporting.reading import Lines
+from coresift.reporting.reading import RowLines
 from coresift.rows import Rows, RowsLike, open_rows
 from coresift.tables.npy import map_npy
 from coresift.tables.places import hide_secrets
@@ -155,7 +155,7 @@ def facts_of(
     points = None
     if source.rows is not None and own is not None and every is None:
         points = source.view.take(selection.ids)
-    given = Given(
+    given = ReportInputs(
         clustering=clustering,
         losses=own,
         every_loss=every,
@@ -198,11 +198,11 @@ class _Source:
             else self.rows
         )
 
-    def lines(self, argument: str) -> Lines:
+    def lines(self, argument: str) -> RowLines:
         """Return the table for this argument, or say that there is none."""
         if self.table is not None:
-            return Lines.open(self.table, self.selection.n, self._names)
-        found = None if self.rows is None else Lines.of_rows(self.rows)
+            return RowLines.open(self.table, self.selection.n, self._names)
+        found = None if self.rows is None else RowLines.of_rows(self.rows)
         return found or refuse(argument, "given together with a table, or with rows that come from one", "neither")
 
     def _names(self, ids: Ints) -> Any:
@@ -309,7 +309,7 @@ def _pixels(image: Any) -> NDArray[Any]:
 
 
 def _left_out(
-    selection: Selection, given: Given, source: _Source, *, text: str | None, image: Any, shown: Shown
+    selection: Selection, given: ReportInputs, source: _Source, *, text: str | None, image: Any, shown: Shown
 ) -> list[tuple[str, str]]:
     clustered = bool(len(selection)) and bool(selection.clusters.min() >= 0)
     found = []

@@ -93,7 +93,7 @@ class Clusters:
 
 
 @dataclass(frozen=True)
-class Coverage:
+class ClassCoverage:
     """Which classes the selection reaches, a line per class, and how many a uniform sample would reach on average.
 
     `by_uniform` is how many rows of a class a uniform sample of that size has on average.
@@ -130,7 +130,7 @@ class Facts:
     clusters: Clusters | None
     smoothness: Smoothness | None
     loss_by_distance: LossByDistance | None
-    coverage: Coverage | None
+    coverage: ClassCoverage | None
     texts: dict[int, str]
     images: dict[int, str]
     origins: dict[str, int]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from coresift.estimation import estimate
 from coresift.reporting.facts import (
     PERCENTILES,
+    ClassCoverage,
     Clusters,
-    Coverage,
     Facts,
     Histogram,
     LossByDistance,
@@ -35,7 +35,7 @@ MOST_EXAMPLES = 30_000
 
 
 @dataclass(frozen=True)
-class Given:
+class ReportInputs:
     """What a report was given besides the selection, read and in the order of the selection's rows.
 
     `losses` are those of the selected rows; `every_loss` those of all n, where they are known. `points` are the
@@ -61,7 +61,7 @@ class Shown:
 
 def gather(
     selection: Selection,
-    given: Given,
+    given: ReportInputs,
     shown: Shown,
     *,
     title: str,
@@ -148,7 +148,7 @@ def examples_of(clustering: Clustering, selected: Ints) -> Ints:
     return np.where(picked >= 0, np.append(ids, -1)[picked], -1)
 
 
-def _rows(selection: Selection, given: Given, places: Ints) -> tuple[Row, ...]:
+def _rows(selection: Selection, given: ReportInputs, places: Ints) -> tuple[Row, ...]:
     known = weights_of(selection)
     weights = [None] * places.size if known is None else known[places].tolist()
     losses = selection.losses if given.losses is None else given.losses
@@ -219,7 +219,7 @@ def _picture(picture: Map, shown: Shown) -> dict[str, Any]:
     }
 
 
-def _clusters(selection: Selection, given: Given, shown: Shown) -> Clusters | None:
+def _clusters(selection: Selection, given: ReportInputs, shown: Shown) -> Clusters | None:
     labels, clustering = selection.clusters.astype(np.int64), given.clustering
     weighted = selection if isinstance(selection, WeightedSelection) else None
     if not labels.size or labels.min() < 0 or (clustering is None and weighted is None):
@@ -266,7 +266,7 @@ def nearest_selected(selection: Selection, k: int) -> Ints:
     return found
 
 
-def _smoothness(selection: Selection, given: Given) -> Smoothness | None:
+def _smoothness(selection: Selection, given: ReportInputs) -> Smoothness | None:
     if given.losses is None or not isinstance(selection, WeightedSelection):
         return None
     if not len(selection) or selection.clusters.min() < 0:
@@ -297,7 +297,7 @@ def weighted_percentiles(values: Floats, weights: Floats, percentiles: Sequence[
     return tuple(values[order][np.minimum(np.searchsorted(carried, wanted), values.size - 1)].tolist())
 
 
-def _loss_by_distance(selection: Selection, given: Given) -> LossByDistance | None:
+def _loss_by_distance(selection: Selection, given: ReportInputs) -> LossByDistance | None:
     weights = weights_of(selection)
     if given.losses is None or weights is None or not selection.distances.any():
         return None
@@ -312,7 +312,7 @@ def _loss_by_distance(selection: Selection, given: Given) -> LossByDistance | No
     )
 
 
-def _coverage(selection: Selection, given: Given) -> Coverage | None:
+def _coverage(selection: Selection, given: ReportInputs) -> ClassCoverage | None:
     if given.classes is None:
         return None
     column, names, codes = given.classes
@@ -328,7 +328,7 @@ def _coverage(selection: Selection, given: Given) -> Coverage | None:
     size = len(selection)
     missed = _missed(rows, selection.n, size)
     order = np.lexsort([np.array(names), -rows])
-    return Coverage(
+    return ClassCoverage(
         column=column,
         names=tuple(names[place] for place in order),
         rows=tuple(rows[order].tolist()),

@@ -19,7 +19,7 @@ from coresift.types import Ints
 NamesOf = Callable[[Ints], Sequence[Any] | None]
 
 
-class Lines:
+class RowLines:
     """The lines of a table as the rows that they speak of.
 
     A table with a column `row` says itself which row a line is about; else a column `id` does, where rows have ids;
@@ -31,12 +31,12 @@ class Lines:
         self._line_of = self._places(names_of)
 
     @classmethod
-    def open(cls, source: Any, n: int, names_of: NamesOf) -> Lines:
+    def open(cls, source: Any, n: int, names_of: NamesOf) -> RowLines:
         """Open a table of its own."""
         return cls(open_table(source), n, names_of)
 
     @classmethod
-    def of_rows(cls, rows: Rows) -> Lines | None:
+    def of_rows(cls, rows: Rows) -> RowLines | None:
         """Return the table that the rows themselves come from, if they do."""
         return None if rows.table is None else cls(rows.table, rows.n, None)
 

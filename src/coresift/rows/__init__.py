@@ -14,7 +14,7 @@ from coresift.rows.checking import check_clustered
 from coresift.rows.embedded import MANIFEST, rows_of_embeddings
 from coresift.rows.inputs import RowsLike
 from coresift.rows.matrices import SparseRows, as_array, is_sparse
-from coresift.rows.tables import Choice, rows_of_table
+from coresift.rows.tables import ColumnChoice, rows_of_table
 from coresift.tables.finding import SUFFIXES as TABLES
 from coresift.tables.finding import find_files
 from coresift.tables.opening import described, is_tabular, open_part, open_table
@@ -85,7 +85,7 @@ def open_rows(
         >>> rows.columns, rows.names([1]), rows.normalized().take([0]).round(1).tolist()
         (('embedding',), ['b'], [[0.6000000238418579, 0.800000011920929]])
     """
-    choice = Choice(column, _names("columns", columns), _names("exclude_columns", exclude_columns) or (), target)
+    choice = ColumnChoice(column, _names("columns", columns), _names("exclude_columns", exclude_columns) or (), target)
     rows = _open(source, choice, id_column, filesystem)
     if ids is not None:
         if rows.id_name is not None:
@@ -94,7 +94,7 @@ def open_rows(
     return rows.standardized() if standardize else rows
 
 
-def _open(source: Any, choice: Choice, id_column: str | None, filesystem: Any) -> Rows:
+def _open(source: Any, choice: ColumnChoice, id_column: str | None, filesystem: Any) -> Rows:
     opened = source
     if filesystem is not None or is_uri(source):
         opened = find_places(str(source), filesystem, SUFFIXES)

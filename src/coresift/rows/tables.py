@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ColumnChoice:
     """Which columns are asked to be the rows, and which are not.
 
     `column` is one of lists of numbers, `columns` are some of numbers; `exclude` and `target` are neither.
@@ -147,7 +147,7 @@ class Layout:
         return result
 
 
-def rows_of_table(table: Table, choice: Choice) -> TableRows:
+def rows_of_table(table: Table, choice: ColumnChoice) -> TableRows:
     """Return rows over the columns of a table."""
     layout = _layout(table, choice)
     for part in table.parts[1:]:
@@ -158,7 +158,7 @@ def rows_of_table(table: Table, choice: Choice) -> TableRows:
     return TableRows(table, layout)
 
 
-def _layout(table: Table, choice: Choice) -> Layout:
+def _layout(table: Table, choice: ColumnChoice) -> Layout:
     _check(table, choice)
     out = {table.id_name, choice.target, *choice.exclude, *table.index_columns}
     if choice.columns is not None:
@@ -175,7 +175,7 @@ def _layout(table: Table, choice: Choice) -> Layout:
     return Layout(numeric, False, choice.target)
 
 
-def _check(table: Table, choice: Choice) -> None:
+def _check(table: Table, choice: ColumnChoice) -> None:
     asked = {"column": [choice.column], "target": [choice.target], "exclude_columns": choice.exclude}
     for argument, names in {**asked, "columns": choice.columns or ()}.items():
         for name in names:
