@@ -73,7 +73,7 @@ class HolderEstimate(Value):
 
 @dataclass(frozen=True, eq=False)
 class Probes(Value):
-    """The rows whose losses an estimate of Λ needs besides the centers', drawn before any loss is seen."""
+    """The rows whose losses an estimate of Λ needs in addition to the centers', drawn before any loss is seen."""
 
     method: str
     clustering: Clustering
@@ -155,7 +155,7 @@ def lemma_size(clusters: int, share: float) -> int:
 
 
 def most_queries(clusters: int, method: str) -> int:
-    """Return how many losses a method asks at most besides the centers', with its usual options."""
+    """Return how many losses a method asks at most in addition to the centers', with its usual options."""
     return clusters * {"estimate": lemma_size(clusters, 0.5), "robust": MEMBERS, "free": 0}[method]
 
 
@@ -316,7 +316,7 @@ def _from_neighbors(clustering: Clustering, levels: Floats, points: Singles, wor
     seen = np.isfinite(ratios)
     counts = seen.sum(axis=1)
     place = np.maximum(np.ceil(RANK * counts).astype(np.int64) - 1, 0)
-    values = np.sort(ratios, axis=1)[np.arange(clustering.k), place]  # what is missing is sorted to the end
+    values = np.sort(ratios, axis=1)[np.arange(clustering.k), place]  # missing ratios are sorted to the end
     return np.where(counts > 0, values, 0.0), ratios[seen]
 
 

@@ -43,7 +43,7 @@ class RegressionSelection(Value):
         asked: All rows whose label was asked, in the order of their numbers.
         labels: The labels of the rows in `asked`.
         x0: The first fit, or None without labels (b=None).
-        intercept: Whether fits have a constant beside A's columns.
+        intercept: Whether fits have a constant in addition to A's columns.
     """
 
     selection: WeightedSelection
@@ -142,13 +142,13 @@ def select(
             column whose mean is a million times its spread.
         b: The labels: a callable of row numbers, an array of n, a file with a column `label`, or an `Oracle`. None
             takes the target column that A was opened with; if there is none, no label is asked.
-        budget: How many rows come out, medoids and draws together; each costs one label. If the medoids are not kept
+        budget: How many rows to select, medoids and draws together; each costs one label. If the medoids are not kept
             (as in the paper), their labels are asked in addition.
         seed: The seed.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
         options: The options of `cs.select`, with other defaults, and `intercept` (whether x₀, leverage scores and fits
-            have a constant beside A's columns, by default True). `clusters` is the number of medoids or a `Clustering`
+            have a constant term, by default True). `clusters` is the number of medoids or a `Clustering`
             with z=1: by default a tenth of the budget (a third with `LeverageMixture`, a tenth of the rows if medoids
             are not kept), and at most a tenth of the rows. `pilot` is `Centers(keep=True)`: medoids come out with
             certainty and weight 1, and the draw is among the others; with `LeverageMixture` no label is asked first,

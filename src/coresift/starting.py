@@ -45,7 +45,7 @@ def start(
             process or a later one.
         engine: As in that function.
         progress: As in that function.
-        **options: The other options of that function, but for the losses or labels.
+        **options: The other options of that function, except the losses or labels.
 
     Returns:
         A run. `ask()` returns the rows to answer next, `tell(ids, answers)` takes answers, `result` is what the

@@ -2,7 +2,7 @@
 
 A selection is a table (Parquet, CSV or JSON lines) that any tool reads, one line per row. What holds for the whole
 selection is its manifest, which lies inside the file (`tables.writing` says where). The manifest has a digest of
-everything, so a table that was changed is told. A clustering is `.npz`.
+everything, so a changed table is detected. A clustering is `.npz`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) 
         path: The file; its suffix decides the format.
         table: Anything that `open_rows` takes, all n rows or only the selected ones, in their order. Where both the
             selection and the table have ids, they find the rows, whatever the order. The table's columns are written
-            beside the selection's own, so that the file is ready to train on. A column whose name is taken becomes
+            next to the selection's own, so that the file is ready to train on. A column whose name is taken becomes
             `table_NAME`. `load` ignores these columns.
 
     Returns:
@@ -216,7 +216,7 @@ def _plain(names: tuple[Any, ...] | None, kind: str | None) -> list[Any] | None:
 
 
 def _kind(names: tuple[Any, ...] | None) -> str | None:
-    """Return the type that holds the own ids: whole numbers as such, everything else as text; None stays None."""
+    """Return the type of the table's ids: whole numbers as such, everything else as text; None stays None."""
     if names is None:
         return None
     known = [name for name in names if name is not None]

@@ -15,7 +15,7 @@ from coresift.progress import stage
 from coresift.rows import Rows, RowsLike, refuse_bad_row
 from coresift.types import Ints, Selection, Singles
 
-# How many of the farthest rows are kept at hand between two passes, and how many centers a block meets at a time.
+# How many of the farthest rows are kept between two passes, and how many centers a block meets at a time.
 AT_HAND = 1024
 TILE = 64
 
@@ -170,7 +170,7 @@ class _Cover:
             chosen.append(farthest)
             np.minimum(closest, squared_distances(shifted, norms, shifted[farthest : farthest + 1])[0], out=closest)
             farthest = int(closest.argmax())
-            # A row that is not at hand may be as far as the limit, and come first.
+            # A row that was not kept may be as far as the limit, and be next.
             if len(chosen) == most or closest[farthest] <= limit:
                 break
         self.add(points[chosen])

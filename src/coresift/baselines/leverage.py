@@ -30,7 +30,7 @@ def leverage(
 ) -> Selection:
     """Draw rows ∝ their leverage scores aᵀ(AᵀA)⁺a, exact, by QR in double precision; weights 1/π.
 
-    Excluded rows are no part of A. A row of zeros has no leverage and is never drawn, with a warning.
+    Excluded rows are not part of A. A row of zeros has no leverage and is never drawn, with a warning.
 
     Cost: no model call; two passes, 2nd² operations in the first. Memory: 24 bytes per row, and a few d×d matrices.
 

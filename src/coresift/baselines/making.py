@@ -1,4 +1,4 @@
-"""What every baseline shares: checked arguments, the rows that may come out, and the making of a Selection."""
+"""What every baseline shares: checked arguments, the rows that may be selected, and how a Selection is made."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Watch: TypeAlias = bool | Progress | None
 
 @dataclass(frozen=True)
 class BaselineTask:
-    """The arguments that all baselines have, checked; `room` rows are to be chosen besides the given ones."""
+    """The arguments that all baselines have, checked; `room` rows are to be chosen in addition to the given ones."""
 
     rows: Rows
     frame: Frame

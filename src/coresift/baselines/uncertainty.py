@@ -1,4 +1,4 @@
-"""Rows of which a model is least sure. Each method asks the model about every row that may come out."""
+"""Rows that a model is least sure about. Each method asks the model about every row that may be selected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One fair comparison of methods: the same rows, seeds and budgets, each method in processes of its own."""
+"""One fair comparison of methods: the same rows, seeds and budgets, each method in its own processes."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def compare_methods(
     plot: bool | None = None,
     progress: bool | Progress | None = None,
 ) -> Comparison:
-    """Compare methods on the same rows with the same seeds and budgets, each in processes of its own.
+    """Compare methods on the same rows with the same seeds and budgets, each in its own processes.
 
-    A method that raises, crashes or runs out of memory gets a failed line; the others go on.
+    A method that raises, crashes or runs out of memory gets a failed line; the others continue.
 
     Args:
         rows: Anything that `open_rows` takes.
@@ -117,7 +117,7 @@ def compare_methods(
             draws budget − k rows.
         seeds: How many, or which.
         out: A folder for the results: comparison.md, .csv, .json and .svg, and runs.jsonl, which keeps every run. The
-            same call again goes on where it stopped; you can add seeds, budgets or methods.
+            same call continues where it stopped; you can add seeds, budgets or methods.
         train: A function (or "module:function") that takes a selection and returns a score to judge methods by.
         higher: Whether a larger score is better.
         reference: The method to compare the others with; by default "uniform" if it is among them, else the first.

@@ -35,7 +35,7 @@ def opened_folder(out: str | Path | None) -> Iterator[Path]:
 
 @contextmanager
 def beside(folder: Path, rows: Rows, losses: Floats | None, progress: Progress) -> Iterator[tuple[Rows, Path | None]]:
-    """Put what lies in memory into files that every process can map, and remove them in the end."""
+    """Write what is in memory to files that every process can map, and remove them at the end."""
     made = []
     try:
         if not travels(rows):

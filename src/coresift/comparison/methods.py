@@ -191,7 +191,7 @@ KNOWN: dict[str, Callable[..., Selection]] = {
 }
 KNOWN |= {name: _baseline(method) for name, method in {**METHODS, "cover": cover}.items()}
 
-# What every method is given, and no option of its own.
+# What every method gets, which is not one of its own options.
 GIVEN = {"rows", "losses", "budget", "seed", "engine", "given", "exclude", "progress"}
 
 
@@ -325,7 +325,7 @@ def name_of(function: Any) -> str | None:
 
 
 def check_travels(argument: str, function: Any, shown: str) -> None:
-    """Refuse a function that a process of its own could not find."""
+    """Refuse a function that another process could not find."""
     main = getattr(function, "__module__", None) == "__main__"
     try:
         pickle.dumps(function)
@@ -334,7 +334,7 @@ def check_travels(argument: str, function: Any, shown: str) -> None:
         found = False
     if not found:
         raise InputError(
-            f"{argument}: {shown} must be defined at module level, since it runs in a process of its own; "
+            f"{argument}: {shown} must be defined at module level, because it runs in another process; "
             "put it into a file, such as my_methods.py, and import it from there."
         )
 

@@ -22,7 +22,7 @@ def as_text(found: Comparison) -> str:
 
 
 def as_markdown(found: Comparison, picture: Path) -> str:
-    """Return the same as a page, with the plot where there is one."""
+    """Return the same as a page, with the plot if there is one."""
     heads, cells = columns(found)
     rule = ["---:" if place != 1 else "---" for place in range(len(heads))]
     safe = [[cell.replace("|", "\\|") for cell in row] for row in (heads, *cells)]

@@ -41,7 +41,7 @@ def draw(found: Comparison, path: Path) -> Path:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # An object of its own, so that whatever the user draws with pyplot is left alone.
+    # A separate figure object, so that the user's own pyplot figures are left alone.
     with matplotlib.rc_context({"svg.hashsalt": "coresift", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(7.2, HEIGHT), layout="constrained")
         FigureCanvasAgg(figure)

@@ -33,7 +33,7 @@ Todo: TypeAlias = dict[str, tuple[Method, list[Task]]]  # by label
 START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from coresift.comparison.worker import main; main()"
 SMALL = 2**20  # what describes rows in files takes fewer bytes than this
 LOOK = 0.1  # seconds between two looks at which processes have ended or take too long
-STARTING = 60.0  # seconds for imports, besides the user's limit
+STARTING = 60.0  # seconds for imports, in addition to the user's limit
 GRACE = 2.0  # seconds for the last replies of a process that has ended
 WORTH_A_PROCESS = 4  # tasks for which another process of the same method is begun
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -81,7 +81,7 @@ class _Floor:
         self._events: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
 
     def staff(self) -> bool:
-        """Begin processes where there is room and work; return whether there is any at work."""
+        """Start processes while there is room and work; return whether any is running."""
         while len(self._workers) < self._setting.processes:
             label = self._neediest()
             if label is None:
@@ -206,7 +206,7 @@ class _Worker:
             self._events.put((self, None))
 
     def obituary(self) -> str:
-        """Return why it is no more."""
+        """Return why the process ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
         status = self._process.poll()
@@ -238,7 +238,7 @@ class _Worker:
 
     def _write(self, content: bytes) -> None:
         assert self._process.stdin is not None
-        with suppress(OSError):  # it has ended; its listener tells
+        with suppress(OSError):  # it has ended; its listener reports that
             self._process.stdin.write(content)
             self._process.stdin.flush()
 
@@ -263,7 +263,7 @@ def _main() -> tuple[str, str] | None:
 
 
 def travels(rows: Rows) -> bool:
-    """Return whether another process can open these rows by itself, because they lie in files."""
+    """Return whether another process can open these rows by itself, because they are in files."""
     try:
         pickle.Pickler(_Small()).dump(rows)
     except Exception:  # rows in memory: too large, or of a kind that cannot be packed

@@ -43,7 +43,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over seeds, and its standard error (None where there is only one seed)."""
+    """A mean over seeds, and its standard error (None if there is only one seed)."""
 
     value: float
     error: float | None
@@ -91,7 +91,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which method is best at a budget, and which others cannot be told from it with these seeds."""
+    """Which method is best at a budget, and which others these seeds cannot distinguish from it."""
 
     budget: int
     best: str
@@ -172,7 +172,7 @@ def root_mean_square(errors: Sequence[float]) -> Mean | None:
 def verdicts(
     lines: Sequence[Line], runs: Sequence[Trial], reference: str, value: Callable[[Trial], Any], higher: bool
 ) -> tuple[Verdict, ...]:
-    """Return, per budget with something to compare, the best method and those that cannot be told from it."""
+    """Return, per budget with something to compare, the best method and those that cannot be distinguished from it."""
     found = []
     for budget in dict.fromkeys(line.budget for line in lines):
         there = {line.method: line for line in lines if line.budget == budget and line.measure is not None}

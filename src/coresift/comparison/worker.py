@@ -97,7 +97,7 @@ def prepare(job: MethodJob) -> Bench:
 
 @dataclass(frozen=True)
 class Bench:
-    """One method with all that it is measured on."""
+    """One method with everything that it is measured on."""
 
     runner: Callable[..., Selection]
     rows: Rows
@@ -144,7 +144,7 @@ def measure(selection: WeightedSelection, losses: Floats, confidence: float) -> 
 
 
 def check_selection(selection: Any, n: int, budget: int) -> None:
-    """Refuse what is no answer to the question that all methods are asked."""
+    """Refuse a result that does not answer the question that all methods are asked."""
     if not isinstance(selection, Selection):
         raise InputError(f"A method must return a Selection; this one returned {type(selection).__name__}.")
     if selection.n != n or selection.population != n:
@@ -189,7 +189,7 @@ def sentence(error: BaseException) -> str:
 
 @contextmanager
 def peak_memory() -> Iterator[list[float | None]]:
-    """Watch this process's memory beside pages of files; the list's only entry is its peak in bytes."""
+    """Watch this process's memory without pages of mapped files; the list's only entry is its peak in bytes."""
     peak: list[float | None] = [None]
     stop = threading.Event()
 
@@ -213,7 +213,7 @@ def peak_memory() -> Iterator[list[float | None]]:
 
 
 def anonymous_bytes() -> int:
-    """Return what this process holds beside pages of files, where the kernel counts that."""
+    """Return this process's memory without pages of mapped files, if the kernel counts that."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024

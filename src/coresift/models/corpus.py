@@ -1,4 +1,4 @@
-"""Tables of texts, wherever they lie: in order, some at a time, or by row number."""
+"""Tables of texts, wherever they are stored: in order, some at a time, or by row number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coresift.types import Ints
 class Corpus(Table):
     """A table of n rows with columns of texts.
 
-    In CSV an empty text cannot be told from none, so `blank` is what a missing text of such a file is.
+    CSV cannot distinguish an empty text from a missing one, so `blank` is what a missing text of such a file is.
 
     >>> corpus = open_corpus(["to be", "or not"])
     >>> corpus.n, list(corpus.windows("text", 5))

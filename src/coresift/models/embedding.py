@@ -1,7 +1,7 @@
-"""Embeddings: items in, float16 shards out, with ids and a manifest; a run that was killed goes on where it was.
+"""Embeddings: items in, float16 shards out, with ids and a manifest; a killed run continues where it was.
 
 Items are encoded in windows of 65,536 rows, one shard each, the longest texts of a window first so that a batch has
-texts of like length. The work lies in `OUT.part`: finished shards, and of the shard in work the vectors so far, in
+texts of similar length. The work is in `OUT.part`: finished shards, and the vectors so far of the current shard, in
 the order of encoding. When all is done the folder gets its name, so `OUT` is whole or not there.
 """
 
@@ -190,7 +190,7 @@ def _encoded(encoder: Encoder, window: Window, cuts: list[Ints]) -> Iterator[tup
 
 
 def facts_of(source: Source, encoder: Encoder, dtype: str) -> dict[str, str]:
-    """Return all that the embeddings depend on."""
+    """Return everything that the embeddings depend on."""
     return {**encoder.facts, **source.facts(), "dtype": dtype}
 
 

@@ -24,7 +24,7 @@ from coresift.types import Singles, digest
 
 
 class Encoder(Protocol):
-    """Turns items into one vector each; `facts` are all that the vectors depend on besides the items."""
+    """Turns items into one vector each; `facts` are everything else that the vectors depend on."""
 
     facts: dict[str, str]
 
@@ -184,7 +184,7 @@ def tapped(layer: Any) -> Iterator[list[Any]]:
 
 
 def call(model: Any, inputs: Any) -> Any:
-    """Run a model on inputs: by name, one after the other, or one alone."""
+    """Run a model on inputs: by name, one after another, or a single one."""
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)

@@ -25,19 +25,19 @@ class Window(Protocol):
 
 
 class Source(Protocol):
-    """Items to encode, window by window; `facts` tell them from others."""
+    """Items to encode, window by window; `facts` distinguish them from others."""
 
     n: int
     what: str
 
     def facts(self) -> Mapping[str, str]:
-        """Return what tells these items from others."""
+        """Return what distinguishes these items from others."""
 
     def windows(self, size: int) -> Iterator[Window]:
         """Yield all items in order, `size` at a time."""
 
     def names(self, ids: Ints) -> list[Any] | None:
-        """Return the own ids of rows, if there are any."""
+        """Return the ids of rows, if there are any."""
 
     @property
     def id_name(self) -> str | None:
@@ -55,7 +55,7 @@ class Texts:
         self._facts: dict[str, str] = {}
 
     def facts(self) -> Mapping[str, str]:
-        """Return what tells these items from others."""
+        """Return what distinguishes these items from others."""
         if not self._facts:
             names = self._corpus.names(np.arange(self.n))
             ids = "row numbers" if names is None else digest(np.frombuffer(repr(names).encode(), np.uint8))
@@ -67,7 +67,7 @@ class Texts:
         return map(_TextWindow, self._corpus.windows(self._column, size))
 
     def names(self, ids: Ints) -> list[Any] | None:
-        """Return the own ids of rows, if there are any."""
+        """Return the ids of rows, if there are any."""
         return self._corpus.names(ids)
 
     @property
@@ -99,7 +99,7 @@ class Items:
             refuse("dataset", "one of at least one item", "an empty one")
 
     def facts(self) -> Mapping[str, str]:
-        """Return what tells these items from others."""
+        """Return what distinguishes these items from others."""
         spread = np.unique(np.linspace(0, self.n - 1, min(self.n, 64)).astype(np.int64))
         leaves = [leaf for place in spread for leaf in _leaves(self._dataset[int(place)])]
         return {"items": f"{self.n} {digest(*leaves)}"}
@@ -110,7 +110,7 @@ class Items:
             yield _ItemWindow(self._dataset, start, min(size, self.n - start))
 
     def names(self, ids: Ints) -> list[Any] | None:
-        """Return the own ids of rows, if there are any."""
+        """Return the ids of rows, if there are any."""
         return None
 
 

@@ -25,7 +25,7 @@ def find_model(name: str | Path, argument: str = "model") -> Path:
     """Return the folder of a model: the one that was named, or what the hub has under that name.
 
     Only configurations, tokenizers and weights as safetensors are downloaded. A folder whose weights are of another
-    kind, or that names classes of its own, is refused.
+    kind, or that names its own classes, is refused.
     """
     folder = Path(name)
     if not folder.exists():
@@ -43,7 +43,7 @@ def find_model(name: str | Path, argument: str = "model") -> Path:
 
 
 def fingerprint(folder: Path) -> str:
-    """Return a digest of all that a model is loaded from."""
+    """Return a digest of everything that a model is loaded from."""
     state = hashlib.blake2b(digest_size=12)
     files = sorted({path for pattern in WANTED for path in folder.rglob(pattern) if path.is_file()})
     for path in files:
@@ -162,7 +162,7 @@ def _modules(folder: Path, argument: str) -> list[str]:
 
 @contextmanager
 def _loading(folder: Path) -> Iterator[None]:
-    """Load without chatter, and tell in one sentence why it failed."""
+    """Load without log output, and say in one sentence why it failed."""
     logging = need("transformers").utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

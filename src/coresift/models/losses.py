@@ -20,7 +20,7 @@ from coresift.types import Floats, Ints
 
 IGNORED = -100  # what transformers and torch call a position that does not count
 BATCH = 64
-# An oracle asks for several batches at a time: the table is searched once for all of them, and texts of like length
+# An oracle asks for several batches at a time: the table is searched once for all of them, and texts of similar length
 # go together. What a kill can cost is that many batches.
 BATCHES_AT_ONCE = 16
 
@@ -88,11 +88,11 @@ class RowLoss(RowValues, ABC):
         """Return a tensor of one loss per row; `model` may be the model with other parameters in it."""
 
     def fetch(self, ids: Ints) -> None:
-        """Get hold of what these rows need, which will be asked next; a data set has it at hand."""
+        """Fetch what these rows need, because they will be asked next; a data set has it already."""
         return None
 
     def sizes(self, ids: Ints) -> Ints:
-        """Return how long each row is; rows of like length share a batch."""
+        """Return how long each row is; rows of similar length share a batch."""
         return np.zeros(ids.size, np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Encoders on a Ray cluster: batches go to actors, each with the model of its own, and vectors come back in order."""
+"""Encoders on a Ray cluster: batches go to actors, each with its own model, and vectors come back in order."""
 
 from __future__ import annotations
 

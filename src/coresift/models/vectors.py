@@ -1,4 +1,4 @@
-"""The vectors of a shard in work: batches with a checksum each, so that damage is never taken for a vector."""
+"""The vectors of the current shard: batches with a checksum each, so that damage is never taken for a vector."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 Source: TypeAlias = Callable[[Ints], Any] | ArrayLike | str | os.PathLike[str]
-# So many tables' answers stay in memory besides those that are in use.
+# The answers of this many tables stay in memory, in addition to those in use.
 TABLES = 4
 
 
@@ -55,7 +55,7 @@ class Oracle:
             file with a column `loss` and a column `row` (row numbers) or else `id` (the table's own ids, or row
             numbers if it has none). Where labels are asked, the file's column is `label`.
         name: What the answers are called, such as the model and its version. A journal is good for one name only.
-        journal: A state file that keeps every answer, so that a run that was stopped goes on from where it was.
+        journal: A state file that keeps every answer, so that a run that was stopped can continue.
         batch: How many rows a callable is asked for at once. An answer must depend on its row alone, not on its batch.
         retries: How often a call is tried again that raised, took too long, or had answers that cannot be used; of a
             reply with some bad answers the good ones are kept and only the bad ones are asked again.
@@ -64,8 +64,8 @@ class Oracle:
             services bill those as well. Arrays and files cost nothing.
         max_cost: The most that may be spent, in all runs of this oracle and of its journal together. When the next
             row would cost more, the run stops with `MaxCostError` (or with the result so far, if its job has one), and
-            the same call with a larger `max_cost` goes on.
-        concurrency: How many calls may be under way at the same time, each in a thread of its own.
+            the same call with a larger `max_cost` continues.
+        concurrency: How many calls may be under way at the same time, each in its own thread.
         per_minute: The most calls per minute, evenly spread.
         timeout: How many seconds a call may take before it counts as failed.
 

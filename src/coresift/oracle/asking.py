@@ -210,7 +210,7 @@ class Asker:
             if failures:
                 stop.wait(self._pause)
             self._pace.wait(stop)
-            if stop.is_set():  # another batch has failed, and its sentence is told
+            if stop.is_set():  # another batch has failed and raises its error
                 return
             sending = left[: self._meter.take(left.size, self._journal)]
             self._count_call()

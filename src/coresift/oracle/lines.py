@@ -1,4 +1,4 @@
-"""The state file: append-only, checksummed lines, so that a run that was killed goes on and damage is never misread."""
+"""The state file: append-only, checksummed lines, so that a killed run can continue and damage is never misread."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Lines:
             self._keep_name()
             return []
         whole = _SUM.search(torn)
-        if whole:  # only the end of the line is missing, or something stands in its place
+        if whole:  # only the end of the line is missing, or something else is in its place
             lines, torn = [*lines, torn[: whole.end()]], torn[whole.end() :]
         self._check_header(lines[0], header)
         checksum = self._checked(lines[0], "", 1)
@@ -152,7 +152,7 @@ class Lines:
     def _refuse_line(self, number: int, why: str) -> NoReturn:
         raise InputError(
             f"Line {number} of the state file {self.path} cannot be used: {why} "
-            "Restore the file from a copy; or remove that line and all that follow it, to have them asked again."
+            "Restore the file from a copy, or remove that line and all lines after it to have them asked again."
         )
 
     def _checked(self, line: bytes, before: str, number: int) -> str:

@@ -28,7 +28,7 @@ class Question:
         signed: Whether a number may be negative.
         squared: Whether answers are squared, so that very large ones cannot be used.
         numeric: Whether answers are finite numbers (the job gets a float array). Otherwise they are labels: texts,
-            numbers, or None for "cannot tell" (the job gets an object array). NaN is no answer of either kind.
+            numbers, or None for "cannot tell" (the job gets an object array). NaN is never an answer.
 
     Examples:
         >>> LOSS.read([0.5, float("nan")], np.array([7, 3]))
@@ -180,7 +180,7 @@ def told(error: BaseException | None) -> str:
 
 
 def _each_number(values: Any) -> NDArray[np.float64] | None:
-    """Return what numbers a list has, with NaN in the other places; None if it is no list."""
+    """Return what numbers a list has, with NaN in the other places; None if it is not a list."""
     if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
         return None
     found = np.full(len(values), np.nan)

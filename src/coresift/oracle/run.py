@@ -52,9 +52,9 @@ class Status:
 
 
 class Run(Generic[R]):
-    """A job that stops at each question and goes on when it is answered, in this process or in a later one.
+    """A job that stops at each question and continues when it is answered, in this process or a later one.
 
-    Nothing but the answers is kept: a run that is opened again runs its job anew with the answers that there are, up to
+    Nothing but the answers is kept: a run that is opened again runs its job again with the answers so far, up to
     the first row that has none. The state file is locked until `close`, or the end of the `with` block.
 
     Args:
@@ -145,9 +145,9 @@ class Run(Generic[R]):
 
         Args:
             ids: Row numbers as whole numbers, or the table's own ids as texts.
-            answers: One for each of them. Where labels are asked, None means "cannot tell"; NaN is no answer.
-            correct: Whether a row that has another answer already gets this one; the job then runs anew, and what it
-                asks differently is asked anew.
+            answers: One for each of them. Where labels are asked, None means "cannot tell"; NaN is not an answer.
+            correct: Whether a row that has another answer already gets this one; the job then runs again, and what it
+                asks differently is asked again.
             as_ids: Whether whole numbers are the table's own ids too.
 
         Raises:
@@ -269,11 +269,11 @@ class Run(Generic[R]):
     # What is told
 
     def _advance(self) -> None:
-        """Let the job go on with what it was told."""
+        """Let the job continue with what it was told."""
         self._driver.pending()
 
     def _correct(self) -> None:
-        """Let the job run anew, since an answer that it had was corrected."""
+        """Run the job again, because one of its answers was corrected."""
         self._driver.close()
         self._stopped = ()
 

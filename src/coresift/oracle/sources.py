@@ -44,7 +44,7 @@ class Opening(Protocol):
     batched: ClassVar[bool]
 
     def check(self, question: Question) -> None:
-        """Refuse a question that it cannot answer, as far as that can be told at once."""
+        """Refuse a question that it cannot answer, if that is known right away."""
 
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Return a function of row numbers that gives one answer each."""
@@ -167,7 +167,7 @@ class Filed:
         def look(rows: Ints, timeout: float | None = None) -> Any:
             named = names(rows) if names and "id" in answers.columns else None
             values: Any = look_up(rows, named)
-            if not question.numeric:  # an empty cell is no label
+            if not question.numeric:  # an empty cell is not a label
                 values = [value or None for value in values.tolist()]
             return question.check(values, rows, source=source, names=named if answers.key == "id" else None)
 
@@ -199,7 +199,7 @@ def _within(timeout: float, function: Callable[[Ints], Any], ids: Ints) -> Any:
 
 
 class _Loop:
-    """One event loop in a thread of its own, since clients of an async API belong to the loop they first met."""
+    """One event loop in its own thread, because clients of an async API belong to the loop they first met."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -208,7 +208,7 @@ class _Loop:
 
     def get(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            # After a fork the thread is gone and the child needs a loop of its own.
+            # After a fork the thread is gone, and the child needs its own loop.
             if self._loop is None or self._thread is None or not self._thread.is_alive():
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)

@@ -1,4 +1,4 @@
-"""Drives a job from request to request with the answers that there are."""
+"""Drives a job from request to request with the answers so far."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Driver(Generic[R]):
 
     Args:
         job: Begins the job.
-        open: Opens the answers that there are, when the job has asked for the first time; it goes on when more come.
+        open: Opens the answers so far when the job asks for the first time; the job continues when more arrive.
         n: How many rows there are.
         limit: The most distinct rows that the job may ask.
 
@@ -47,7 +47,7 @@ class Driver(Generic[R]):
         self.restart()
 
     def restart(self) -> None:
-        """Forget how far the job has come; it runs again when it is needed, with the answers that there are."""
+        """Forget how far the job has come; it runs again when it is needed, with the answers so far."""
         self._generator: Job[R] | None = None
         self._request: Request | None = None
         self.tally = Tally()

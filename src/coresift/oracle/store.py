@@ -83,7 +83,7 @@ class Cache:
         self._changed = threading.Condition()
 
     def known(self, rows: Iterable[int] | None = None) -> dict[int, Any]:
-        """Return the answers that there are, of all rows or of these."""
+        """Return the answers so far, of all rows or of these."""
         with self._changed:
             if rows is None:
                 return dict(self._values)

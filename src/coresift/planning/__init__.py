@@ -94,7 +94,7 @@ def plan(
         rows: As in `select`.
         budget: As in `select`.
         seed: As in `select`.
-        cost: The price of one loss; the plan then states the price of all that are asked.
+        cost: The price of one loss; the plan then states the price of all losses asked.
         **options: The other options of `select`.
 
     Returns:

@@ -149,7 +149,7 @@ def _timed(task: Callable[[], object]) -> float:
 
 
 def free_memory() -> float | None:
-    """Return how many bytes this process may still take, as far as the system says."""
+    """Return how many more bytes this process may take, if the system says."""
     limits = [_meminfo(), _control_group()]
     known = [limit for limit in limits if limit is not None]
     return min(known) if known else None

@@ -75,7 +75,7 @@ def report(
         losses: Of the selected rows or of all rows (an array, or a file with row or id, and loss), for the total, the
             mean and Hölder ratios.
         table: A table with one line per row (anything that `open_rows` takes), by default that of `rows`.
-        text: The column of the table with a text to show beside each row.
+        text: The column of the table with a text to show next to each row.
         image: The column with encoded images; or an array of pixels, or a `.npy` file.
         label: The column with classes.
         diagnosis: What `diagnose` returned, or a file that `coresift diagnose --json` wrote.
@@ -144,7 +144,7 @@ def facts_of(
     engine: Engine | None = None,
     progress: bool | Progress | None = None,
 ) -> Facts:
-    """Read what a report was given, and return all that the page will say."""
+    """Read the inputs of a report, and return everything that the page will say."""
     if not isinstance(selection, Selection):
         refuse("selection", "a Selection, or a run of active_learning", type(selection).__name__)
     source = _Source(selection, None if rows is None else open_rows(rows), table)
@@ -182,7 +182,7 @@ def facts_of(
 
 @dataclass(frozen=True)
 class _Source:
-    """Where rows and what is said about them come from."""
+    """Where the rows, and texts about them, come from."""
 
     selection: Selection
     rows: Rows | None
@@ -235,7 +235,7 @@ def _losses(selection: Selection, losses: Any) -> tuple[Floats | None, Floats | 
     if isinstance(losses, str | os.PathLike):
         answers = AnswerFile(Path(losses), id_column=selection.provenance.id_column)
         answers.require("loss")
-        # The file with the answers of the pilot is what many have at hand: it is no mistake, and not enough.
+        # Many users have only the file with the pilot's answers: it is not a mistake, but not enough.
         if 0 < answers.known(selection.ids, selection.names).size < len(selection):
             return None, None
         found = answers.numbers("loss")(selection.ids, selection.names)

@@ -111,7 +111,7 @@ class ClassCoverage:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a report says. Rows are listed with the largest weights first; `left_out` says what is missing, why."""
+    """What a report says. Rows with the largest weights come first; `left_out` says what is missing and why."""
 
     title: str
     version: str
@@ -142,7 +142,7 @@ class Facts:
 
 
 def plain(value: Any) -> Any:
-    """Return facts as what JSON takes: dictionaries, lists, texts and numbers; what is no number is null."""
+    """Return facts as what JSON takes: dictionaries, lists, texts and numbers; NaN and infinity become null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):

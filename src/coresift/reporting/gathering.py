@@ -36,7 +36,7 @@ MOST_EXAMPLES = 30_000
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """What a report was given besides the selection, read and in the order of the selection's rows.
+    """The inputs of a report in addition to the selection, read and in the order of the selection's rows.
 
     `losses` are those of the selected rows; `every_loss` those of all n, where they are known. `points` are the
     selected rows themselves.
@@ -53,7 +53,7 @@ class ReportInputs:
 
 @dataclass(frozen=True)
 class Shown:
-    """Rows that are shown: the `places` in the selection that are listed, and the numbers of `others` beside them."""
+    """Rows that are shown: the `places` in the selection that are listed, and the row numbers of `others`."""
 
     places: Ints
     others: Ints

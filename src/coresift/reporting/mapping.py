@@ -49,7 +49,7 @@ def draw_map(rows: Rows, ids: Ints, engine: Engine | None, progress: Progress) -
 
 
 def shades(counts: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return counts as shades from 0 to 255, on a scale of logarithms so that the few show beside the many.
+    """Return counts as shades from 0 to 255, on a scale of logarithms so that small counts show next to large ones.
 
     A cell shares its rows with those around it, the farther the fewer rows there are: single ones would be specks.
     """

@@ -116,7 +116,7 @@ def _interleaved(one: Sequence[int], other: Sequence[int]) -> list[int]:
 
 
 def safe_json(value: Any) -> str:
-    """Return JSON that is safe inside a script element, whatever stands in it."""
+    """Return JSON that is safe inside a script element, whatever it contains."""
     found = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         found = found.replace(character, f"\\u{ord(character):04x}")

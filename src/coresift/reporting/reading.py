@@ -1,4 +1,4 @@
-"""What a table tells of rows by their numbers: texts, images, classes."""
+"""What a table says about rows, by row number: texts, images, classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NamesOf = Callable[[Ints], Sequence[Any] | None]
 
 
 class RowLines:
-    """The lines of a table as the rows that they speak of.
+    """The lines of a table, by the rows that they are about.
 
     A table with a column `row` says itself which row a line is about; else a column `id` does, where rows have ids;
     else there is one line for each of n rows, in their order.
@@ -32,7 +32,7 @@ class RowLines:
 
     @classmethod
     def open(cls, source: Any, n: int, names_of: NamesOf) -> RowLines:
-        """Open a table of its own."""
+        """Open a separate table."""
         return cls(open_table(source), n, names_of)
 
     @classmethod
@@ -41,7 +41,7 @@ class RowLines:
         return None if rows.table is None else cls(rows.table, rows.n, None)
 
     def cells(self, column: str, ids: Ints) -> list[Any]:
-        """Return a column's values for these rows, None where there is no line."""
+        """Return a column's values for these rows, None for a row without a line."""
         self._table.require("The column", column)
         lines = ids if self._line_of is None else self._line_of[ids]
         known = np.flatnonzero(lines >= 0)
@@ -59,7 +59,7 @@ class RowLines:
         return names, codes
 
     def _places(self, names_of: NamesOf | None) -> NDArray[np.int64] | None:
-        """Return the line of every row, −1 where there is none; None where the order is that of the rows."""
+        """Return the line of every row, −1 if it has none; None if lines and rows have the same order."""
         if names_of is None:
             return None
         if "row" in self._table.columns:

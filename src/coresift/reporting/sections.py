@@ -323,5 +323,5 @@ def number(value: float | None) -> str:
 
 
 def text(value: object) -> str:
-    """Return anything for markup: escaped, without what is no character."""
+    """Return anything for markup: escaped, without control characters."""
     return escape(NOTHING.sub("\ufffd", str(value)), quote=True)

@@ -49,7 +49,7 @@ def open_rows(
     standardize: bool = False,
     filesystem: Any = None,
 ) -> Rows:
-    """Return rows over a matrix, without loading what is not in memory already.
+    """Return rows over a matrix, without loading anything that is not in memory yet.
 
     A table's rows are its only column of lists of numbers or, where it has none, all of its columns of numbers. The
     id, the target, the index of a pandas frame and columns of true and false are never among them. `Rows.columns`
@@ -63,9 +63,9 @@ def open_rows(
             "s3://bucket/rows", is one that pyarrow knows.
         column: The column of lists of numbers that are the rows.
         columns: The columns of numbers that are the rows, in this order.
-        exclude_columns: Columns that are no part of the rows, such as a label.
+        exclude_columns: Columns to leave out of the rows, such as a label.
         id_column: The column with the rows' ids; by default one named "id".
-        target: A column of numbers that is no part of the rows: the labels of a regression.
+        target: A numeric column to leave out of the rows: the labels of a regression.
         ids: One id per row, for rows that do not come from a table.
         standardize: Whether each column is shifted and scaled to mean 0 and standard deviation 1; it takes one pass
             over the rows.

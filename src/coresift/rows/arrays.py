@@ -27,7 +27,7 @@ STRETCH = 8  # blocks of a file that may be mapped at once while rows are picked
 
 
 class ArrayRows(Rows):
-    """Rows of one array after the other, each opened anew for every block.
+    """Rows of several arrays, one after another, each opened again for every block.
 
     A file that is mapped for one block only neither stays in the resident memory of the process nor keeps a
     descriptor open, so neither n nor the number of shards matters.

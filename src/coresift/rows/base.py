@@ -22,7 +22,7 @@ Stretch: TypeAlias = "Callable[[Rows], Iterator[Singles]]"
 # Two rows of this length are at most 2e18 apart, so squared distances stay far from the end of float32 (3.4e38).
 LONGEST = 1e18
 
-# Columns whose standard deviations differ by more than this are told: the smaller one hardly counts in a distance.
+# Columns whose standard deviations differ by more than this get a hint: the smaller one hardly counts in a distance.
 UNEVEN = 100.0
 
 SEEN, PLACES = 1024, 16  # rows that are looked at for that, and in how many places
@@ -120,7 +120,7 @@ class Rows(ABC):
         return None
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
-        """Return the values of the own id column for these rows; None if there is no such column."""
+        """Return the ids of these rows from the table's id column; None if it has none."""
         self._numbers(ids)
         return None
 
@@ -168,7 +168,7 @@ class Rows(ABC):
         names = self.features
         if names is None or self.d < 2:
             return None
-        with np.errstate(all="ignore"):  # what cannot be used is told elsewhere
+        with np.errstate(all="ignore"):  # unusable numbers are refused elsewhere
             spread = self._spread_rows().std(axis=0, dtype=np.float64)
         known = np.flatnonzero(spread > 0)
         if known.size < 2:
@@ -204,7 +204,7 @@ class Rows(ABC):
         return Normalized(self)
 
     def subset(self, ids: ArrayLike) -> Rows:
-        """Return a view of some rows, by ascending numbers; they are numbered anew from 0.
+        """Return a view of some rows, by ascending numbers; they are renumbered from 0.
 
         >>> import numpy as np
         >>> from coresift.rows import open_rows
@@ -278,7 +278,7 @@ def _pick_from(ids: Ints, base: Rows) -> Iterator[Singles]:
 
 
 def in_blocks(pieces: Iterator[Singles], size: int, total: int) -> Iterator[list[Singles]]:
-    """Cut pieces anew: yield what makes up each block of `size` rows, and the rest; they must be `total` rows."""
+    """Cut pieces again: yield what makes up each block of `size` rows, and the rest; they must be `total` rows."""
     held: list[Singles] = []
     count = done = 0
     for piece in pieces:
@@ -296,7 +296,7 @@ def in_blocks(pieces: Iterator[Singles], size: int, total: int) -> Iterator[list
 
 
 def joined(pieces: list[Singles]) -> Singles:
-    """Return pieces one after the other; a single one as it is."""
+    """Return pieces one after another; a single one unchanged."""
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 

@@ -34,7 +34,7 @@ class ColumnChoice:
     target: str | None = None
 
     def refuse_any(self) -> None:
-        """Refuse any choice where there are no columns."""
+        """Refuse any choice if there are no columns."""
         names = {"column": self.column, "columns": self.columns, "exclude_columns": self.exclude, "target": self.target}
         for argument, value in names.items():
             if value:

@@ -1,4 +1,4 @@
-"""Rows seen otherwise: of unit length, standardized, a part of them, or with ids beside them."""
+"""Views of rows: scaled to unit length, standardized, a subset, or with ids."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class View(Rows):
         return self._raw.table
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
-        """Return the own ids of these rows."""
+        """Return the ids of these rows."""
         return self._raw.names(ids)
 
     def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
@@ -134,14 +134,14 @@ class Standardized(View):
 
 
 class Named(View):
-    """Rows with ids beside them, which are the only column of a table."""
+    """Rows with ids, which are the only column of a table."""
 
     def __init__(self, raw: Rows, ids: Table, name: str) -> None:
         super().__init__(raw)
         self._names, self.id_name = ids, name
 
     def fingerprint(self) -> str:
-        """Return the fingerprint of the rows; ids are no part of it."""
+        """Return the fingerprint of the rows, without the ids."""
         return self._raw.fingerprint()
 
     @property
@@ -200,7 +200,7 @@ class Subset(View):
         return None
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
-        """Return the own ids of these rows."""
+        """Return the ids of these rows."""
         return self._raw.names(self._ids[self._numbers(ids)])
 
     def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:

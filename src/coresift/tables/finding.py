@@ -19,7 +19,7 @@ def find_files(source: Any, suffixes: tuple[str, ...], argument: str) -> list[Pa
     """Return the files of this name, in order: of a folder or pattern that of their names, of a list its own.
 
     In a folder, files of other types are left alone, as writers of shards put notes such as _SUCCESS beside them; so
-    are CSV and JSONL files where there are any of the other types.
+    are CSV and JSONL files if there are any of the other types.
     """
     if isinstance(source, list | tuple):
         odd = [item for item in source if not isinstance(item, str | os.PathLike)]
@@ -58,7 +58,7 @@ def _known(path: Path, suffixes: tuple[str, ...], argument: str) -> Path:
 
 
 def _check_saved(folder: Path) -> None:
-    """Refuse a folder of `Dataset.save_to_disk` whose order lies in a file of its own, as old versions wrote it."""
+    """Refuse a folder of `Dataset.save_to_disk` whose row order is in a separate file, as old versions wrote it."""
     try:
         state = json.loads((folder / "state.json").read_bytes())
         shuffled = isinstance(state, dict) and bool(state.get("_indices_data_files"))

@@ -111,7 +111,7 @@ class DatasetPart(Part):
 
 
 class ParquetPart(Part):
-    """A Parquet file, opened anew for every pass."""
+    """A Parquet file, opened again for every pass."""
 
     def __init__(self, path: Path | Place) -> None:
         self._path, self._metadata, self.name = path, None, str(path)
@@ -130,7 +130,7 @@ class ParquetPart(Part):
                 yield numbers, file.iter_batches(size, row_groups=[group], columns=list(columns))
 
     def _slices(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        # Of the first row group, all that comes before is read too.
+        # In the first row group, everything before the start is read too.
         first = int(np.searchsorted(self._bounds, start, side="right")) - 1
         groups = range(first, int(np.searchsorted(self._bounds, stop)))
         begin = int(self._bounds[first])

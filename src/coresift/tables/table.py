@@ -1,4 +1,4 @@
-"""A table of n rows, wherever it lies: read a few rows at a time, in order, by row number or by id."""
+"""A table of n rows, wherever it is stored: read a few rows at a time, in order, by row number or by id."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNNAMED_INDEX = "__index_level_"  # how a file of pandas calls an index without 
 
 
 class Table:
-    """Tables with the same columns, one after the other.
+    """Tables with the same columns, one after another.
 
     `argument` is what sentences call it. A column of the name "id" has the ids of the rows, unless `id_column` names
     another or its values have parts; ids are whole numbers or texts, and are compared as texts.

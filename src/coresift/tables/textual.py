@@ -81,7 +81,7 @@ def read_jsonl(path: Path | Place) -> pa.Table:
 
 
 def split_note(table: pa.Table) -> tuple[bytes | None, pa.Table]:
-    """Return the note that `write_table` put into the only cell of a column of its own, and the table without it."""
+    """Return the note that `write_table` put into the only cell of a separate column, and the table without it."""
     notes = [] if NOTE not in table.column_names else table[NOTE].drop_null().to_pylist()
     if len(notes) != 1 or not isinstance(notes[0], str) or not notes[0].startswith("{"):
         return None, table

@@ -3,8 +3,8 @@
 A file is written under another name beside its target and then renamed, once: whatever is killed at whatever point,
 and however many write or read at the same time, the target is the old file or one whole new file.
 
-What holds for a whole table, its note, therefore lies inside the file, never beside it. A Parquet file has it in its
-metadata. A CSV or JSONL file has it in a column of its own, `coresift`, on the first line only: any tool reads such a
+What holds for a whole table, its note, is therefore inside the file, never next to it. A Parquet file has it in its
+metadata. A CSV or JSONL file has it in a separate column, `coresift`, on the first line only: any tool reads such a
 file, and it survives a spreadsheet. A table without rows gets one line that has nothing but the note.
 
 Every Arrow type can be written. Parquet keeps all but intervals, which become texts. In the other two, bytes are
@@ -163,7 +163,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _writer(table: pa.Table, path: Path, note: bytes | None) -> Callable[[BinaryIO], None]:
-    """Return what writes a table; whatever a column cannot become is told here, before any file is there."""
+    """Return what writes a table; a column that cannot be written is refused here, before any file exists."""
     import pyarrow as pa
 
     prepare, write = _KINDS[path.suffix]
