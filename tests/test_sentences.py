@@ -114,3 +114,10 @@ def test_a_fit_finds_its_columns_by_their_names(other):
     np.testing.assert_allclose(fit.predict(cs.open_rows(FRAME, target="loss")), straight, rtol=1e-6, atol=1e-7)
     with pytest.raises(InputError, match="height"):
         fit.predict(FRAME[["age"]])
+
+
+def test_a_fit_of_standardized_columns_predicts_from_the_table_itself():
+    rows = cs.open_rows(FRAME.assign(age=1_000 * FRAME["age"] + 5), target="loss", standardize=True)
+    fit = cs.regression.select(rows, budget=12).fit(ridge=0.1)
+    straight = fit.predict(rows)
+    np.testing.assert_allclose(fit.predict(FRAME.assign(age=1_000 * FRAME["age"] + 5)), straight, rtol=1e-4, atol=1e-5)

@@ -25,6 +25,7 @@ class Fit(Value):
         intercept: c.
         rank: The rank of the matrix that it was fitted to.
         columns: The names of the columns, if they are columns of a table.
+        scaling: If these were standardized: the mean of each column and what it was divided by.
 
     Examples:
         >>> Fit(coefficients=np.array([2.0, 0.0]), intercept=1.0, rank=1).predict(np.array([[3.0, 5.0]]))
@@ -35,6 +36,7 @@ class Fit(Value):
     intercept: float
     rank: int
     columns: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
+    scaling: tuple[Floats, Floats] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         freeze(self, coefficients=np.float64)
@@ -44,7 +46,8 @@ class Fit(Value):
 
         Args:
             A: Anything that `open_rows` takes. If the fit is of columns of a table and A is a table, they are found by
-                their names, whatever their order.
+                their names, whatever their order, and standardized as those of the fit were. Arrays and opened rows
+                are taken as they are.
 
         Returns:
             One number per row.
@@ -58,8 +61,14 @@ class Fit(Value):
     def _matrix(self, A: Any) -> Floats:
         if not isinstance(A, Rows | str | os.PathLike) and not is_tabular(A):
             return np.asarray(A, dtype=np.float64)
-        rows = A if isinstance(A, Rows) else open_rows(A, columns=self.columns)
-        return rows.take(np.arange(rows.n)).astype(np.float64)
+        if isinstance(A, Rows):
+            return A.take(np.arange(A.n)).astype(np.float64)
+        rows = open_rows(A, columns=self.columns)
+        numbers = rows.take(np.arange(rows.n)).astype(np.float64)
+        if self.scaling is None:
+            return numbers
+        mean, divisor = self.scaling
+        return np.asarray((numbers - mean) / divisor)
 
 
 def least_squares(features: Any, labels: Floats, weights: Any, ridge: float, intercept: bool) -> Fit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -44,6 +44,7 @@ class RegressionSelection(Value):
         labels: The labels of the rows in `asked`.
         x0: The first fit, or None without labels (b=None).
         intercept: Whether fits have a constant in addition to A's columns.
+        scaling: If A was standardized: the mean of each column and what it was divided by.
     """
 
     selection: WeightedSelection
@@ -52,6 +53,7 @@ class RegressionSelection(Value):
     labels: Floats
     x0: Fit | None
     intercept: bool
+    scaling: tuple[Floats, Floats] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         freeze(self, features=np.float32, asked=np.int64, labels=np.float64)
@@ -79,7 +81,7 @@ class RegressionSelection(Value):
         if not len(self.selection):
             raise InputError("A fit needs a selection with at least one row.")
         found = least_squares(self.features, self._labels(labels), weights, ridge, self.intercept)
-        found = replace(found, columns=self._columns())
+        found = replace(found, columns=self._columns(), scaling=self.scaling)
         if found.rank < self.features.shape[1]:
             message = (
                 f"The {len(self.selection)} selected rows determine {found.rank} of {self.features.shape[1]} "
@@ -220,7 +222,9 @@ class _RegressionJob:
         selection = finish(self.draft, residuals, Ledger.of(requests), leverage=self.leverage)
         features = self.rows.take(selection.ids)
         if not asking:
-            return RegressionSelection(selection, features, pilot[:0], np.zeros(0), None, self.intercept)
+            return RegressionSelection(
+                selection, features, pilot[:0], np.zeros(0), None, self.intercept, self.rows.scaling
+            )
         asked = np.union1d(pilot, selection.ids)
         requests.append(Request(asked, "draws", 2) if requests else Request(asked, "labels"))
         answers = yield requests[-1]
@@ -231,7 +235,7 @@ class _RegressionJob:
             x0 = least_squares(features, labels, selection.weights, 0.0, self.intercept)
         losses = np.full(len(selection), np.nan) if x0 is None else (x0.predict(features) - labels) ** 2
         selection = replace(selection, losses=losses, ledger=Ledger.of(requests))
-        return RegressionSelection(selection, features, asked, answers, x0, self.intercept)
+        return RegressionSelection(selection, features, asked, answers, x0, self.intercept, self.rows.scaling)
 
     def first_fit(self, labels: Floats) -> tuple[Fit, Floats]:
         """Return x₀ from the medoids' labels, and their squared residuals v = (⟨â, x₀⟩ − b̂)²."""

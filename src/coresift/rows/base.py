@@ -115,6 +115,11 @@ class Rows(ABC):
         return None
 
     @property
+    def scaling(self) -> tuple[Floats, Floats] | None:
+        """What was subtracted from each column of a table and what it was then divided by; None if nothing was."""
+        return None
+
+    @property
     def table(self) -> Table | None:
         """The table that the rows come from, row by row, with all of its columns; None if they come from none."""
         return None

@@ -128,6 +128,11 @@ class Standardized(View):
     def _stretched(self, raw: Stretch) -> Stretch:
         return partial(_read_scaled, raw, self._mean, self._scale)
 
+    @property
+    def scaling(self) -> tuple[Floats, Floats] | None:
+        """The mean and the standard deviation of each column; a constant one is divided by infinity."""
+        return self._mean, self._scale
+
     def scale_hint(self) -> str | None:
         """Return None: there is nothing left to say."""
         return None
