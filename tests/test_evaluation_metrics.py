@@ -246,3 +246,11 @@ def test_a_page_escapes_names_and_shows_groups(tmp_path):
     assert run.stages()[-1] == run.result
     with pytest.raises(cs.InputError, match="takes a title"):
         cs.report(run, tmp_path / "page.html", losses=LOSS)
+
+
+@pytest.mark.parametrize("kind", [bool, float, str, object])
+def test_labels_and_predictions_may_be_written_in_other_ways(kind):
+    guesses = GUESS.astype(bool).astype(object) if kind is object else GUESS.astype(kind)
+    plain = cs.evaluate(labels=TRUTH, predictions=GUESS, budget=200).complete()
+    labels = TRUTH if kind is bool else TRUTH.astype(str)
+    assert cs.evaluate(labels=labels, predictions=guesses, budget=200).complete() == plain

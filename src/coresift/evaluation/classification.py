@@ -280,7 +280,8 @@ def encode(predictions: list[NDArray[Any]]) -> tuple[tuple[Ints, ...], tuple[str
     """
     found, places = [], []
     for values in predictions:
-        distinct, place = np.unique(values if values.dtype != object else values.astype(str), return_inverse=True)
+        plain = values if values.dtype != object else np.array([key_of(value) for value in values.tolist()])
+        distinct, place = np.unique(plain, return_inverse=True)
         found.append([key_of(value) for value in distinct.tolist()])
         places.append(place)
     classes = sorted({name for names in found for name in names})
