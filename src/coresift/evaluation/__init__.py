@@ -100,7 +100,7 @@ def evaluate(
         units: For "rows like these": what was sampled as a whole, such as the document of each row.
         repeats: How many answers each row gets, if answers are random; an answer is then a list of so many numbers.
         anytime: Whether the interval should hold at any time, so that you may look and stop when you like (a confidence
-            sequence, Waudby-Smith and Ramdas 2020); for rates and accuracy. It takes two to three times the answers,
+            sequence, Waudby-Smith and Ramdas 2020); for rates and accuracy. It takes three to five times the answers,
             and signals do not help.
         seed: The same seed and the same answers give the same rows.
         state: A file that keeps every answer. With the same arguments, the same file continues the run.

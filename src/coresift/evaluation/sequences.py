@@ -1,7 +1,7 @@
 """Intervals that hold at any time: look after every answer, and stop when you like.
 
 A confidence sequence of Waudby-Smith and Ramdas (2020) for rows drawn without replacement: with the stated probability
-the mean is in *all* of its intervals at once, so one may stop because of any of them. That costs width: two to three
+the mean is in *all* of its intervals at once, so one may stop because of any of them. That costs width: three to five
 times the answers of an evaluation in stages, and rows are equally likely, so signals do not help.
 """
 
