@@ -12,7 +12,7 @@ LOSSES = RNG.exponential(size=300)
 
 def test_defaults_with_and_without_losses():
     picked = cs.select(ROWS, LOSSES, 50)
-    assert picked.recipe == cs.Recipe(
+    assert picked.recipe == cs.recipes.Recipe(
         5, 2.0, False, cs.pilots.Representatives(), cs.scores.Portfolio(), cs.designs.Systematic()
     )
     assert picked.provenance.lines()["clusters"] == "5, seed 0"

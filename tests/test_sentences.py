@@ -52,7 +52,7 @@ def test_one_is_not_many():
 
 
 def test_recipes_are_what_users_need():
-    assert cs.recipes.__all__ == ["by_distance", "by_proxy", "default", "mixture", "paper", "paper_training"]
+    assert cs.recipes.__all__ == ["Recipe", "by_distance", "by_proxy", "default", "mixture", "paper", "paper_training"]
 
 
 MISUSES = {

@@ -93,7 +93,7 @@ def provenances(draw):
         cs.scores.Proxy([1.0, 0.0]),
         Opaque("score", "Z"),
     ]
-    recipe = cs.Recipe(draw(st.integers(1, 9)), 2.0, draw(st.booleans()), score=draw(st.sampled_from(scores)))
+    recipe = cs.recipes.Recipe(draw(st.integers(1, 9)), 2.0, draw(st.booleans()), score=draw(st.sampled_from(scores)))
     options = draw(st.dictionaries(TEXTS, TEXTS, max_size=3))
     frame = {"rows": draw(st.integers(1, 99)), "given": {"count": 2, "digest": draw(TEXTS)}}
     return Provenance(

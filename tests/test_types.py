@@ -88,7 +88,9 @@ def make_selection(**changes):
         "seed": 7,
         "z": 2.0,
         "phases": (None, cs.designs.Pivotal()),
-        "provenance": Provenance("select", 2, cs.Recipe(2, 2.0, False, score=cs.scores.Learned()), {"rows": 5}, 7),
+        "provenance": Provenance(
+            "select", 2, cs.recipes.Recipe(2, 2.0, False, score=cs.scores.Learned()), {"rows": 5}, 7
+        ),
         "ledger": Ledger(((1, "pilot", 1),)),
         "names": ("a", "d"),
     }

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from coresift.selection import select
     from coresift.starting import start
     from coresift.storage import load, save
-    from coresift.types import Clustering, Recipe, Selection, WeightedSelection
+    from coresift.types import Clustering, Selection, WeightedSelection
 
 __all__ = [
     "Clustering",
@@ -51,7 +51,6 @@ __all__ = [
     "CoresiftWarning",
     "InputError",
     "Oracle",
-    "Recipe",
     "Selection",
     "WeightedSelection",
     "active_learning",
@@ -94,7 +93,6 @@ _HOMES = {
     "CoresiftWarning": "errors",
     "InputError": "errors",
     "Oracle": "oracle",
-    "Recipe": "types",
     "Selection": "types",
     "WeightedSelection": "types",
     "active_learning": "learning",

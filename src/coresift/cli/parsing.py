@@ -146,7 +146,7 @@ def parse_part(kind: str, text: str | None) -> Any:
     return None if text is None else registry.parse(kind, text, argument=f"--{kind}")
 
 
-def paper_mode(holder: str) -> cs.Recipe:
+def paper_mode(holder: str) -> cs.recipes.Recipe:
     """Return the paper's Algorithm 1."""
     try:
         value: float | str = float(holder)

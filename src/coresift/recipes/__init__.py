@@ -13,7 +13,7 @@ from coresift.recipes.arguments import checked_part
 from coresift.scores import Distance, Mixture, Portfolio, Proxy, Sensitivity
 from coresift.types import Design, Pilot, Recipe, Score
 
-__all__ = ["by_distance", "by_proxy", "default", "mixture", "paper", "paper_training"]
+__all__ = ["Recipe", "by_distance", "by_proxy", "default", "mixture", "paper", "paper_training"]
 
 # A fixed number of distinct rows, spread along their order: how pilots are drawn, and baselines unless they say more.
 EVEN_DRAW: Design = Systematic()
