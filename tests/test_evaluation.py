@@ -292,3 +292,29 @@ def test_embeddings_predict_answers_and_ids_name_rows():
     assert run.status().answered == len(names)
     with pytest.raises(cs.InputError, match=f"one id for each of {N} rows"):
         cs.evaluate(rows, budget=20, ids=["a"])
+
+
+def slow_sequence(values, n, confidence):
+    """The confidence sequence as the paper has it, answer by answer."""
+    doubt, total, spread, ends = np.log(2 / (1 - confidence)), 0.0, 0.25, []
+    above = below = within = 0.0
+    mean, variance, low, high = 0.5, 0.25, 0.0, 1.0
+    for count, value in enumerate(values, start=1):
+        bet = min(np.sqrt(2 * doubt / (variance * count * np.log(1 + count))), 0.5)
+        left = n - count + 1
+        above += bet * (value + total / left)
+        below += bet * (1 + (count - 1) / left)
+        within += (value - mean) ** 2 * (-np.log(1 - bet) - bet)
+        total += value
+        mean = (0.5 + total) / (count + 1)
+        spread += (value - mean) ** 2
+        variance = spread / (count + 1)
+        low = max(low, (above - within - doubt) / below, total / n)
+        high = min(high, (above + within + doubt) / below, (total + n - count) / n)
+        ends.append((low, high))
+    return np.array(ends).T
+
+
+def test_a_confidence_sequence_matches_a_slow_twin():
+    values = RNG.permutation(RISK)[:300]
+    np.testing.assert_allclose(confidence_sequence(values, N, 0.9), slow_sequence(values, N, 0.9))
