@@ -156,3 +156,8 @@ def test_signatures_say_what_rows_and_losses_may_be(name):
     parameters = inspect.signature(getattr(cs, name)).parameters
     assert parameters["rows"].annotation.startswith("RowsLike")
     assert "losses" not in parameters or parameters["losses"].annotation.startswith("LossesLike")
+
+
+def test_no_function_returns_anything_at_all():
+    functions = [getattr(cs, name) for name in FUNCTIONS]
+    assert not [function for function in functions if inspect.signature(function).return_annotation == "Any"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, named_options, real_vector, refuse, share
 from coresift.estimation.intervals import interval, moments, unit_of, without_moments
@@ -24,16 +24,46 @@ PEAKED = 0.02
 FEW_PARTS = 0.03
 
 
+class _Options(TypedDict, total=False):
+    confidence: float
+    method: Method | None
+    ends: tuple[float, float] | None
+
+
+@overload
+def estimate(
+    selection: WeightedSelection, values: Mapping[str, ArrayLike], *, groups: None = None, **options: Unpack[_Options]
+) -> dict[str, Estimate]: ...
+
+
+@overload
+def estimate(
+    selection: WeightedSelection, values: Mapping[str, ArrayLike], *, groups: ArrayLike, **options: Unpack[_Options]
+) -> dict[str, dict[Any, Estimate]]: ...
+
+
+@overload
+def estimate(
+    selection: WeightedSelection, values: ArrayLike, *, groups: None = None, **options: Unpack[_Options]
+) -> Estimate: ...
+
+
+@overload
+def estimate(
+    selection: WeightedSelection, values: ArrayLike, *, groups: ArrayLike, **options: Unpack[_Options]
+) -> dict[Any, Estimate]: ...
+
+
 @named_options
 def estimate(
     selection: WeightedSelection,
-    values: Any,
+    values: ArrayLike | Mapping[str, ArrayLike],
     *,
-    groups: Any = None,
+    groups: ArrayLike | None = None,
     confidence: float = 0.95,
     method: Method | None = None,
     ends: tuple[float, float] | None = None,
-) -> Any:
+) -> Estimate | dict[str, Estimate] | dict[Any, Estimate] | dict[str, dict[Any, Estimate]]:
     """Estimate the total and the mean of `values` over all rows that were not excluded.
 
     An interval has no zero width while rows are left that were not sampled, and stays within what is possible: the

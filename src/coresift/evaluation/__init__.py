@@ -10,7 +10,7 @@ from coresift.checks import InputError, named_options, refuse, share
 from coresift.engine import Engine
 from coresift.evaluation.arguments import TARGETS, check_sources, context_of, count_predictions, names_of, wish_of
 from coresift.evaluation.choosing import metric_of
-from coresift.evaluation.classification import F1, Accuracy, AccuracyDifference, Precision, Recall
+from coresift.evaluation.classification import F1, Accuracy, ModelDifference, Precision, Recall
 from coresift.evaluation.estimating import Setup
 from coresift.evaluation.forecasting import EvaluationPlan
 from coresift.evaluation.metrics import Mean, Metric, Rate, Ratio, Total
@@ -25,7 +25,6 @@ from coresift.progress import Progress, choose
 __all__ = [
     "F1",
     "Accuracy",
-    "AccuracyDifference",
     "Evaluation",
     "EvaluationPlan",
     "EvaluationRun",
@@ -34,6 +33,7 @@ __all__ = [
     "Mean",
     "Metric",
     "Missing",
+    "ModelDifference",
     "Precision",
     "Quantile",
     "Rate",

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from coresift.checks import refuse
-from coresift.evaluation.classification import F1, Accuracy, AccuracyDifference, Precision, Recall
+from coresift.evaluation.classification import F1, Accuracy, ModelDifference, Precision, Recall
 from coresift.evaluation.metrics import Mean, Metric, Rate, Ratio, Total
 from coresift.evaluation.quantiles import Quantile
 
@@ -20,7 +20,7 @@ METRICS: dict[str, type[Metric]] = {
     "precision": Precision,
     "recall": Recall,
     "f1": F1,
-    "difference": AccuracyDifference,
+    "difference": ModelDifference,
 }
 
 

@@ -66,7 +66,7 @@ class Accuracy(Classification):
 
 
 @dataclass(frozen=True)
-class AccuracyDifference(Classification):
+class ModelDifference(Classification):
     """How much more often one model is right than another, or how far means of paid values are apart.
 
     Where predictions are known, only rows on which models differ are asked: the others add exactly 0.
