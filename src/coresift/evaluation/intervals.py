@@ -14,6 +14,8 @@ from coresift.types import Floats, Interval
 
 # With fewer positives or negatives than this, counted by Kish, a rate gets the exact interval.
 FEW_EVENTS = 30.0
+# A forecast counts on so many of the events that it expects.
+SURE = 0.8
 # Of so many random draws the quantile of the largest |t| is taken.
 TRIALS = 20_000
 
@@ -119,11 +121,12 @@ def forecast_half_width(target: Target, sample: Sample, variance: float, total: 
         return normal
     events = target.linear != 0
     rarest = min(kish(sample.weights[events]), kish(sample.weights[~events])) * total / len(sample)
-    if rarest >= FEW_EVENTS:
+    if rarest >= FEW_EVENTS / SURE:
         return normal
     unit = abs(target.event) * sample.population
     rate = min(max(float(sample.weights @ events / sample.weights.sum()), 0.5 / len(sample)), 1 - 0.5 / len(sample))
-    trials = min(rate * (1 - rate) * unit**2 / variance, total / (1 - min(total / sample.population, 0.99)))
+    worth = total * kish(sample.weights) / len(sample)
+    trials = min(rate * (1 - rate) * unit**2 / variance, worth / (1 - min(total / sample.population, 0.99)))
     # Few events may be fewer than there are to come: one more of either kind guards against too small a plan.
     likely = (rate * len(sample) + 1) / (len(sample) + 2)
     low, high = clopper_pearson(likely * trials, trials, confidence)
