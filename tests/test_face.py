@@ -94,10 +94,10 @@ def test_rounds_know_classes(order):
 
 @pytest.mark.slow
 def test_rounds_within_classes_are_unbiased():
-    """|z| < 4 over 300 seeds: a false alarm in 6 of 100,000 runs."""
-    totals = [list(cs.rounds(ROWS, LOSSES, 40, 8, 2, seed, strata=CLASS))[-1] for seed in range(300)]
+    """|z| < 4 over 100 seeds: a false alarm in 6 of 100,000 runs."""
+    totals = [list(cs.rounds(ROWS, LOSSES, 40, 8, 2, seed, strata=CLASS))[-1] for seed in range(100)]
     found = np.array([picked.weights @ LOSSES[picked.ids] for picked in totals])
-    assert abs(found.mean() - LOSSES.sum()) < 4 * found.std() / np.sqrt(300)
+    assert abs(found.mean() - LOSSES.sum()) < 4 * found.std() / np.sqrt(100)
 
 
 def test_a_class_that_is_excluded_whole_is_refused():

@@ -40,7 +40,7 @@ def test_a_cluster_without_any_open_row_is_not_asked():
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 300), st.integers(1, 30), st.sampled_from([0.1, 0.2, 0.5, 0.9]))
 def test_representatives_deals_whole_rows_to_clusters(seed, budget, k, part):
     clustering = clustered(seed, k=k)
