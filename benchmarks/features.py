@@ -18,6 +18,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,12 +54,24 @@ def load(name: str) -> Features:
     path = cache_folder() / f"{name}.npz"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        made = _MAKERS[name]()
-        aside = path.with_suffix(".part.npz")
-        np.savez(aside, x=made.x, y=made.y, x_test=made.x_test, y_test=made.y_test)
-        aside.replace(path)
+        with _alone(path.with_suffix(".lock")):
+            if not path.exists():
+                made = _MAKERS[name]()
+                aside = path.with_suffix(".part.npz")
+                np.savez(aside, x=made.x, y=made.y, x_test=made.x_test, y_test=made.y_test)
+                aside.replace(path)
     with np.load(path, allow_pickle=False) as file:
         return Features(**{part: file[part] for part in file.files})
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Let one process at a time embed a data set; the others wait, and then read what it made."""
+    import fcntl  # noqa: PLC0415
+
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def cache_folder() -> Path:
