@@ -197,7 +197,7 @@ def gather(
         str | None, choosing(help='The rows asked first: Representatives or "Centers(keep=True)".')
     ] = None,
     score: Annotated[
-        str | None, choosing(help='What a row is worth: Learned, Mixture, Distance or "Sensitivity(holder=0.1)".')
+        str | None, choosing(help='What a row is worth: Portfolio, Learned, Distance or "Sensitivity(holder=0.1)".')
     ] = None,
     proxy: Annotated[
         Path | None,
