@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from scipy.stats import binom
@@ -66,7 +67,7 @@ def summary(name: str) -> Facts | None:
     for variant in ("default", "confidence", "cheap", "useless"):
         if drawn := read(name, variant):
             compared = others if variant == "default" else {**others, "default": default["error"]}
-            part = variant_summary(drawn, compared)
+            part = variant_summary(drawn, compared, crc32(f"{name} {variant}".encode()))
             found["replicates"] |= {(variant, key): value for key, value in part.pop("replicates").items()}
             found |= part if variant == "default" else {variant: part}
     for method, errors in read(name, "rivals").items():
@@ -74,7 +75,7 @@ def summary(name: str) -> Facts | None:
     return found
 
 
-def variant_summary(drawn: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> Facts:
+def variant_summary(drawn: dict[str, np.ndarray], others: dict[str, np.ndarray], seed: int) -> Facts:
     """The figures of one problem and variant: ratios of errors, bias, coverage and width."""
     error, low, high = (drawn[name].astype(np.float64) for name in ("error", "low", "high"))
     spread = float(np.sqrt((error**2).mean()))
@@ -83,7 +84,7 @@ def variant_summary(drawn: dict[str, np.ndarray], others: dict[str, np.ndarray])
         "draws": int(error.size),
         **{f"ours/{name}": ratio(error, other) for name, other in others.items()},
         "weighted/best": ratio(drawn["weighted"], others["best"]),
-        "replicates": {f"ours/{name}": np.log(ratios(error, other)) for name, other in others.items()},
+        "replicates": {f"ours/{name}": np.log(ratios(error, other, seed)) for name, other in others.items()},
         "bias/error": float(error.mean() / spread),
         "covered": float(covered.mean()),
         # How probable so few covered ones would be if intervals covered in 95 %.
@@ -113,7 +114,7 @@ INTRODUCTION = """\
 Root mean squared error of the default of `select` and `estimate`, as a ratio, with its 95 % bootstrap interval. Best:
 the better of uniform sampling and the paper at its best Λ, both exact. Weighted: the plain weighted total of the same
 draw. Proxy: `Proxy` with the signal; earlier with regression: the score `Learned` with `GeneralizedRegression` on the
-signal. Choices were made on the tuning half; the held-out half was drawn after they were frozen. Single draws are in
+signal. Choices were made on the tuning half; the held-out half was drawn after they were frozen. Draws so far are few; a longer run goes on with them. Single draws are in
 `results/estimation/`.
 """
 
@@ -201,15 +202,16 @@ def rival_line(measured: list[Facts]) -> list[str]:
 
 
 def interval_aims(measured: list[Facts]) -> list[str]:
-    pooled = float(np.average([one["covered"] for one in measured], weights=[one["draws"] for one in measured]))
     trusted = [one for one in measured if not (one["hard"] and one["uniform covers"] < UNTRUSTED)]
+    pooled, held = (float(np.mean([one["covered"] for one in some])) for some in (measured, trusted))
     rejected = [one["problem"] for one in trusted if one["p"] < 0.001]
     wide = [f"{one['problem']} ({one['width']:.2f})" for one in trusted if one["width"] > 1.10]
     bias = max(measured, key=lambda one: abs(one["bias/error"]) - 3 / np.sqrt(one["draws"]))
     named = len(measured) - len(trusted)
     return [
+        f"| coverage, pooled without the {named} hard problems below | ≥ .935 | {held:.4f} | {yes(held >= 0.935)} |",
         f"| coverage, all problems pooled | ≥ .935 | {pooled:.4f} | {yes(pooled >= 0.935)} |",
-        f"| 95 % rejected at p < .001 ({named} hard problems excepted) on | no problem "
+        f"| 95 % rejected at p < .001 on (hard problems excepted on which uniform's covers below 93 %) | no problem "
         f"| {', '.join(rejected) or 'no problem'} | {yes(not rejected)} |",
         f"| mean width above 1.10 × 3.92 errors on | no problem "
         f"| {', '.join(wide) or 'no problem'} | {yes(not wide)} |",
