@@ -213,7 +213,9 @@ def _components(job: Job, engine: Engine | None) -> Singles:
     if not count:
         return np.zeros((0, 0), np.float32)
     rows = job.rows.normalized() if job.normalize else job.rows
-    return leading_components(rows, min(count, rows.d), seed=job.seed, engine=engine, progress=False)
+    found = leading_components(rows, min(count, rows.d), seed=job.seed, engine=engine, progress=False)
+    found.setflags(write=False)  # so that it need not be copied on the way
+    return found
 
 
 def _draw_pilot(job: Job, clustering: Clustering) -> PilotSample:

@@ -28,9 +28,15 @@ class Value:
 
 
 def freeze(value: Any, **dtypes: Any) -> None:
-    """Replace fields of a frozen dataclass by read-only copies with these types; the caller's arrays stay writable."""
+    """Replace fields of a frozen dataclass by read-only copies with these types; the caller's arrays stay writable.
+
+    An array of the right type that nobody can write to is taken as it is.
+    """
     for name, dtype in dtypes.items():
-        array = np.array(getattr(value, name), dtype=dtype)
+        given = getattr(value, name)
+        if isinstance(given, np.ndarray) and given.dtype == dtype and given.flags.owndata and not given.flags.writeable:
+            continue
+        array = np.array(given, dtype=dtype)
         array.setflags(write=False)
         object.__setattr__(value, name, array)
 
