@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.active_learning import accuracy, features_of
 from benchmarks.keeping import Facts, append, read
@@ -98,15 +99,16 @@ def to_markdown(runs: list[Facts]) -> str:
     for name in dict.fromkeys(run["setting"] for run in runs if run["setting"] != BASE):
         gains = [[_gain(table, data, budget, name, seed) for seed in SEEDS] for data, budget in PAIRS]
         known = [np.array([gain for gain in some if gain is not None]) for some in gains]
-        if any(some.size == 0 for some in known):
-            continue
-        cells = [
-            f"{some.mean():+.4f} ± {some.std(ddof=1) / some.size**0.5:.4f}" if some.size > 1 else f"{some[0]:+.4f}"
-            for some in known
-        ]
-        mean = np.mean([some.mean() for some in known])
-        lines.append(f"| {name} | " + " | ".join(cells) + f" | {mean:+.4f} | {min(map(len, known))} |")
+        mean = f"{np.mean([some.mean() for some in known]):+.4f}" if all(map(len, known)) else ""
+        seeds = f"{min(map(len, known))} to {max(map(len, known))}"
+        lines.append(f"| {name} | " + " | ".join(map(_cell, known)) + f" | {mean} | {seeds} |")
     return "\n".join(lines) + "\n"
+
+
+def _cell(gains: NDArray[np.float64]) -> str:
+    if gains.size < 2:
+        return "".join(f"{gain:+.4f}" for gain in gains)
+    return f"{gains.mean():+.4f} ± {gains.std(ddof=1) / gains.size**0.5:.4f}"
 
 
 def _gain(table: dict[tuple[str, int, str, int], float], data: str, budget: int, name: str, seed: int) -> float | None:
