@@ -174,12 +174,14 @@ def _gain(one: Facts | None, most: float) -> str:
 
 def _verdicts(facts: list[Facts]) -> list[str]:
     below = [f"{pair['data']} {pair['budget']}" for pair in facts if pair["below_uniform"]["rejected"]]
+    compared = [pair for pair in facts if pair["best_other"] != BASE]
     beaten = [
-        f"{pair['data']} {pair['budget']} ({pair['best_other']})" for pair in facts if pair["below_best"]["rejected"]
+        f"{pair['data']} {pair['budget']} ({pair['best_other']})" for pair in compared if pair["below_best"]["rejected"]
     ]
+    others = f"{', '.join(beaten) or 'nowhere'} ({len(compared)} pairs)" if compared else "no other method has runs yet"
     return [
         f"Significantly below uniform rows (paired, Holm, {LEVEL:.0%}): {', '.join(below) or 'nowhere'}.",
-        f"Significantly below the best other method: {', '.join(beaten) or 'nowhere'} ({len(facts)} pairs).",
+        f"Significantly below the best other method: {others}.",
     ]
 
 
