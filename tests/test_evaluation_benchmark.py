@@ -72,7 +72,7 @@ def test_runs_are_kept_and_continued(tmp_path, monkeypatch):
     assert not study.extend(GIVEN, 50, "uniform", peer, 15)
     assert asked == [list(range(10)), list(range(10, 15))]
     kept = study.read(study.path_of("made up"))
-    np.testing.assert_allclose(kept.lines[50, "uniform"], uniform(GIVEN, 50, range(15)), atol=3e-4)
+    np.testing.assert_allclose(kept.lines[50, "uniform", 0], uniform(GIVEN, 50, range(15)), atol=3e-4)
     assert kept.truth == GIVEN.truth
 
 
@@ -80,12 +80,12 @@ def test_runs_of_another_version_or_population_are_not_mixed(tmp_path, monkeypat
     monkeypatch.setattr(study, "RESULTS", tmp_path)
     study.extend(GIVEN, 50, study.OURS, uniform, 5)
     monkeypatch.setattr(study, "VERSION", study.VERSION + 1)
-    assert study.Runs.of(GIVEN).lines == {}
-    monkeypatch.undo()
-    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    study.extend(GIVEN, 50, study.OURS, active_inference, 3)
+    kept = study.Runs.of(GIVEN)
+    assert {key[2]: len(lines) for key, lines in kept.lines.items()} == {study.VERSION - 1: 5, study.VERSION: 3}
+    assert kept.most(50, study.OURS)[1] == study.VERSION - 1
     other = Population("made up", "tuning", 1 - WRONG, {}, CHANCE, CHANCE, True)
     assert study.Runs.of(other).lines == {}
-    assert study.Runs.of(GIVEN).lines.keys() == {(50, study.OURS)}
 
 
 def test_the_best_covers():

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 # Per table: numbers of answers, target models (all of them, if None), and runs for each target model.
 CASES: dict[str, tuple[tuple[int, ...], int | None, int]] = {
     "AlpacaEval": ((40, 80, 160), None, 100),
-    "simulated": ((301, 602, 1_203, 3_008), 10, 10),
+    "simulated": ((301, 602, 1_203, 3_008), 3, 5),
 }
 # With this spread FAQ has about its published 4.3 at 5 % of the items; the other budgets are then a test.
 SPREAD = 3.0

@@ -65,8 +65,8 @@ def cases() -> list[Facts]:
     found = []
     for path in sorted(RESULTS.glob("runs-*.npz")):
         runs = read(path)
-        for budget in sorted({budget for budget, _ in runs.lines}):
-            kept = {name: runs.lines[budget, name] for name in methods() if (budget, name) in runs.lines}
+        for budget in sorted({key[0] for key in runs.lines}):
+            kept = {name: lines for name in methods() if len(lines := runs.most(budget, name)[0])}
             if "uniform" in kept and len(kept) > 1:
                 found.append(_case(runs, budget, kept))
     return found
@@ -74,7 +74,7 @@ def cases() -> list[Facts]:
 
 def _case(runs: Runs, budget: int, kept: dict[str, Floats]) -> Facts:
     case: Facts = {"population": runs.name, "role": runs.role, "rows": runs.rows, "answers": budget}
-    case |= {"truth": runs.truth, "methods": {}}
+    case |= {"truth": runs.truth, "version": runs.most(budget, OURS)[1], "methods": {}}
     flat = measures(kept["uniform"], runs.truth)
     for method, lines in kept.items():
         own: Facts = measures(lines, runs.truth)
@@ -152,7 +152,11 @@ def table(case: Facts) -> str:
             f"| {name} | {error} | {100 * own['width']:.2f} | {own['coverage']:.3f} "
             f"| {own['effective_sample_size']:.2f} | {own['seeds']:,} |"
         )
-    return f"### {_title(case)} (truth {case['truth']:.4f})\n\n" + "\n".join(lines) + "\n\n"
+    return (
+        f"### {_title(case)} (truth {case['truth']:.4f}, version {case['version']} of ours)\n\n"
+        + "\n".join(lines)
+        + "\n\n"
+    )
 
 
 def plot(found: list[Facts], path: Path) -> None:

@@ -25,20 +25,27 @@ BUDGETS = (300, 1_000)
 SEEDS = 1_000
 # So many seeds are run before they are kept and the next case has its turn.
 CHUNK = 100
-# Raise it when our method changes, so that earlier runs are not mixed with later ones.
-VERSION = 2
+# Raise it when our method changes, so that earlier runs are not mixed with later ones. The report shows the version
+# with the most runs.
+VERSION = 3
 
 
 @dataclass(frozen=True)
 class Runs:
-    """All runs on one population, by number of answers and method; one line per seed."""
+    """All runs on one population, by number of answers, method and version of it; one line per seed."""
 
     name: str
     role: str
     rows: int
     truth: float
     digest: str
-    lines: dict[tuple[int, str], Floats]
+    lines: dict[tuple[int, str, int], Floats]
+
+    def most(self, budget: int, method: str) -> tuple[Floats, int]:
+        """The runs of a method in the version that has most of them, and that version; 0 for methods of others."""
+        own = [key for key in self.lines if key[:2] == (budget, method)]
+        best = max(own, key=lambda key: (len(self.lines[key]), key[2]), default=None)
+        return (np.zeros((0, 3)), 0) if best is None else (self.lines[best], best[2])
 
     @classmethod
     def of(cls, given: Population) -> Runs:
@@ -59,8 +66,8 @@ class Runs:
         known = {"rows": np.array(self.rows), "truth": np.array(self.truth)}
         known |= {key: np.array(text) for key, text in facts.items()}
         runs = {
-            _label(budget, method): (kept - self.truth).astype(np.float16)
-            for (budget, method), kept in self.lines.items()
+            f"{budget}/{method}" + (f" v{version}" if version else ""): (kept - self.truth).astype(np.float16)
+            for (budget, method, version), kept in self.lines.items()
         }
         np.savez_compressed(aside, allow_pickle=False, **known, **runs)
         aside.replace(path)
@@ -102,12 +109,12 @@ def run(seeds: int, some: list[str], which: list[str]) -> Iterator[str]:
 
 def extend(given: Population, budget: int, method: str, call: Peer, seeds: int) -> bool:
     """Run a method until it has one line per seed; returns whether any were missing."""
-    kept = Runs.of(given)
-    done = kept.lines.get((budget, method), np.zeros((0, 3)))
+    kept, key = Runs.of(given), (budget, method, VERSION if method in (OURS, OURS_UNIFORM) else 0)
+    done = kept.lines.get(key, np.zeros((0, 3)))
     if len(done) >= seeds:
         return False
     more = np.concatenate([done, call(given, budget, range(len(done), seeds))])
-    replace(kept, lines=kept.lines | {(budget, method): more}).write()
+    replace(kept, lines=kept.lines | {key: more}).write()
     return True
 
 
@@ -119,8 +126,8 @@ def read(path: Path) -> Runs:
         for label in file.files:
             budget, _, method = label.partition("/")
             name, _, version = method.partition(" v")
-            if method and (not version or int(version) == VERSION):
-                found[int(budget), name] = truth + file[label].astype(np.float64)
+            if method:
+                found[int(budget), name, int(version or 0)] = truth + file[label].astype(np.float64)
         return Runs(**facts, rows=int(file["rows"]), truth=truth, lines=found)
 
 
@@ -132,7 +139,3 @@ def path_of(name: str) -> Path:
 def budgets(given: Population) -> list[int]:
     """The numbers of answers that are tried: at most half of the rows."""
     return [budget for budget in BUDGETS if budget <= given.values.size / 2]
-
-
-def _label(budget: int, method: str) -> str:
-    return f"{budget}/{method}" + (f" v{VERSION}" if method in (OURS, OURS_UNIFORM) else "")
