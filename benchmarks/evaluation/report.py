@@ -30,6 +30,7 @@ def write_report(folder: Path) -> str:
     past = history_study.cases()
     if past:
         text += f"## With the results of earlier models\n\n{PAST}\n"
+        text += f"{SIMULATED}\n" if any(case["table"] == "simulated" for case in past) else ""
         text += f"{history_study.table_text(past)}\n{history_study.ceilings()}\n"
     text += "![error by method](evaluation.svg)\n"
     (folder / "evaluation.md").write_text(text)
@@ -51,12 +52,15 @@ the new models. AlpacaEval: does a judge prefer the model's answer to the refere
 *ESS by error* and *by width* compare with a textbook interval from uniform rows; *by the paper's width* compares with
 what FAQ's paper (arXiv 2601.20251) takes as uniform, which is wider (Horvitz–Thompson weights, independent draws). FAQ
 is written from the paper, with one setting of its options (τ = .25, ρ = .05), not those tuned for each budget. Its
-published factors of MMLU-Pro are not in any package, so that its 3.6, 4.3, 4.9 and 4.9 could not be repeated on them:
-*simulated* draws 12,032 items and 200 models from factors whose spread was set so that FAQ is near 4.3 at 5 % of the
-items; the other three numbers of answers are then a check. Factors are always learned from the other models' answers.
+published factors of MMLU-Pro are not in any package, so that its 3.6, 4.3, 4.9 and 4.9 could not be repeated on them.
 
 What is at most possible: a ridge regression on all other models, given nine tenths of *all* answers of the new one,
 explains a part R² of the variance of the rest, and 1/(1 − R²) is the ESS by error of uniform rows with that prediction.
+"""
+
+SIMULATED = """*Simulated* draws 12,032 items and 200 models from factors whose spread was set so that FAQ is near its
+published 4.3 at 5 % of the items; the other three numbers of answers are then a check. Factors are always learned again
+from the other models' answers.
 """
 
 
