@@ -36,7 +36,7 @@ class Kind:
 
     count: returns how many tokens each row has, one column per side.
     batch: returns a padded batch with labels.
-    states: returns what the output layer is given at every position that has a label, and these labels.
+    states: returns what the output layer is given at every position, and the position's label, or `IGNORED`.
     """
 
     count: Callable[[Any, Table, Plan], Ints]
@@ -76,25 +76,43 @@ def train(model: Any, tokenizer: Any, table: Table, kind: Kind, plan: Plan, seed
             for ids in batches_of_like_length(sizes, plan.batch, rng):
                 with precision(plan):
                     hidden, labels = kind.states(model, kind.batch(tokenizer, taken(table, ids), plan))
-                backward(model.lm_head, hidden, labels, dtype)
+                wanted = labels != IGNORED
+                backward(model.lm_head, hidden[wanted], labels[wanted], dtype)
                 optimizer.step()
                 setting.progress.advance(len(ids))
     model.eval()
 
 
+@dataclass(frozen=True)
+class Judgment:
+    """How many tokens of every row are predicted rightly from those before them, of how many, and the sum of losses."""
+
+    right: Ints
+    tokens: Ints
+    loss: float
+
+    def means(self) -> dict[str, float]:
+        """Return the accuracy and the loss per token."""
+        return {"accuracy": float(self.right.sum() / self.tokens.sum()), "loss": self.loss / int(self.tokens.sum())}
+
+
 @torch.no_grad()
-def judge_tokens(model: Any, tokenizer: Any, table: Table, kind: Kind, plan: Plan) -> dict[str, float]:
-    """Return the accuracy of the next token, with the right ones before it, and the loss per token."""
-    total = right = 0
+def judge_tokens(model: Any, tokenizer: Any, table: Table, kind: Kind, plan: Plan) -> Judgment:
+    """Predict every token of a table from those before it."""
+    order = short_to_long(kind.count(tokenizer, table, plan))
+    right, tokens = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
     loss = 0.0
-    for some in chunks(by_length(table, kind.count(tokenizer, table, plan)), JUDGED_AT_ONCE):
+    for start in range(0, len(order), JUDGED_AT_ONCE):
+        ids = order[start : start + JUDGED_AT_ONCE]
         with precision(plan):
-            hidden, labels = kind.states(model, kind.batch(tokenizer, some, plan))
-        for hits, losses in judged(model.lm_head, hidden.float(), labels):  # in bfloat16 many logits would tie
-            right += hits
-            loss += losses
-        total += len(labels)
-    return {"accuracy": right / total, "loss": loss / total}
+            hidden, labels = kind.states(model, kind.batch(tokenizer, taken(table, ids), plan))
+        wanted = labels != IGNORED
+        # The output layer's product is not in bfloat16, in which logits would tie.
+        hits, losses = judged(model.lm_head, hidden[wanted].float(), labels[wanted])
+        tokens[ids] = wanted.sum(1).numpy(force=True)
+        right[ids] = [int(some.sum()) for some in hits.split(tokens[ids].tolist())]
+        loss += losses
+    return Judgment(right, tokens, loss)
 
 
 # ------------------------------------------------------------------ batches

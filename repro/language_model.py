@@ -98,7 +98,7 @@ class LanguageStudy(Study):
 
     def judge(self, model: Any, tokenizer: Any, table: Table) -> dict[str, float]:
         """Return next-token accuracy and the loss per token."""
-        return judge_tokens(model, tokenizer, table, self.kind, self.plan)
+        return judge_tokens(model, tokenizer, table, self.kind, self.plan).means()
 
 
 def counted(tokenizer: Any, table: Table, plan: Plan) -> Ints:
@@ -107,10 +107,9 @@ def counted(tokenizer: Any, table: Table, plan: Plan) -> Ints:
 
 
 def states_of(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what the output layer is given where there is a token to predict, and these tokens."""
-    labels = batch["labels"][:, 1:]
+    """Return what the output layer is given at every position but the last, and the tokens that come next."""
     hidden = model.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False)[0]
-    return hidden[:, :-1][labels != IGNORED], labels[labels != IGNORED]
+    return hidden[:, :-1], batch["labels"][:, 1:]
 
 
 def batched(tokenizer: Any, table: Table, plan: Plan) -> Batch:

@@ -47,12 +47,14 @@ def _to_slopes(logits: torch.Tensor, labels: torch.Tensor, count: int) -> float:
     return float((totals.log() - chosen).sum())
 
 
-def judged(layer: torch.nn.Linear, hidden: torch.Tensor, labels: torch.Tensor) -> Iterator[tuple[int, float]]:
-    """Yield how many labels have the largest logit, and the sum of the cross-entropies, of some rows at a time."""
+def judged(layer: torch.nn.Linear, hidden: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """Return which labels have the largest logit of their row, and the sum of the cross-entropies."""
+    right, loss = [], 0.0
     for states, words in _parts(hidden, labels, JUDGED_AT_ONCE):
         logits = layer(states)
-        right = int((logits.argmax(1) == words).sum())
-        yield right, float(torch.nn.functional.cross_entropy(logits, words, reduction="sum"))
+        right.append(logits.argmax(1) == words)
+        loss += float(torch.nn.functional.cross_entropy(logits, words, reduction="sum"))
+    return torch.cat(right), loss
 
 
 def _parts(values: torch.Tensor, labels: torch.Tensor, size: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:

@@ -183,7 +183,7 @@ class Study:
             entry["letters"] = float(np.mean([len(text) for text in table["en"]]))
         return entry | {name: self.judge(model, tokenizer, test) for name, test in self.tests.items()}
 
-    def judge(self, model: Any, tokenizer: Any, table: Table) -> dict[str, float]:
+    def judge(self, model: Any, tokenizer: Any, table: Table) -> dict[str, Any]:
         """Return next-token accuracy, loss and BLEU."""
         return judge(model, tokenizer, table, self.plan)
 

@@ -87,7 +87,7 @@ def batched(tokenizer: Any, table: Table, plan: Plan) -> Batch:
 
 
 def states_of(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what the output layer is given at every position that has a label, and these labels."""
+    """Return what the output layer is given at every position of the German side, and the labels."""
     labels, mask = batch["labels"], batch["attention_mask"]
     encoded = model.encoder(input_ids=batch["input_ids"], attention_mask=mask)[0]
     before = model.prepare_decoder_input_ids_from_labels(labels)
@@ -95,15 +95,20 @@ def states_of(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     hidden = model.decoder(input_ids=before, **options)[0]
     if model.config.scale_decoder_outputs:
         hidden = hidden * model.model_dim**-0.5
-    return hidden[labels != IGNORED], labels[labels != IGNORED]
+    return hidden, labels
 
 
 T5 = Kind(counted, batched, states_of)
 
 
-def judge(model: Any, tokenizer: Any, table: Table, plan: Plan) -> dict[str, float]:
-    """Return next-token accuracy, the loss per token, and sacreBLEU."""
-    return {**judge_tokens(model, tokenizer, table, T5, plan), "bleu": bleu(model, tokenizer, table, plan)}
+def judge(model: Any, tokenizer: Any, table: Table, plan: Plan) -> dict[str, Any]:
+    """Return next-token accuracy, loss per token, sacreBLEU, and how many tokens of each pair are right.
+
+    The counts are bytes in hexadecimal, two digits per pair.
+    """
+    found = judge_tokens(model, tokenizer, table, T5, plan)
+    right = bytes(found.right.tolist()).hex()
+    return {**found.means(), "bleu": bleu(model, tokenizer, table, plan), "right": right}
 
 
 def bleu(model: Any, tokenizer: Any, table: Table, plan: Plan) -> float:

@@ -47,6 +47,7 @@ MEASURES = tuple(TITLES)
 DIGITS = {"accuracy": 4, "loss": 4, "bleu": 2}
 PAPER = {("random", "accuracy"): ".59", ("sensitivity", "accuracy"): ".60"}
 ENOUGH = 3  # seeds, below which there is no verdict
+RANDOM: Group = ("random", "")
 
 
 def run(setting: Setting) -> None:
@@ -95,10 +96,11 @@ def reported(setting: Setting, name: str, paper: dict[Group, str] = PAPER, about
         for measure in measured(found, test):
             for group, values in gathered(found, test, measure).items():
                 gap, error = against_random(found, test, measure, group)
+                pairs = over_pairs(found, test, group) if measure == "accuracy" else float("nan")
                 known = paper.get((group[0], measure), "plot only" if paper else "")
-                lines.append(line_of(test, measure, group, values, gap, error, known))
-                cells.append([test, *group, measure, values.size, values.mean(), gap, error])
-    head = ["test", "method", "embedding", "measure", "runs", "mean", "minus_random", "standard_error"]
+                lines.append(line_of(test, measure, group, values, (gap, error, pairs), known))
+                cells.append([test, *group, measure, values.size, values.mean(), gap, error, pairs])
+    head = ["test", "method", "embedding", "measure", "runs", "mean", "minus_random", "standard_error", "over_pairs"]
     write_table(setting.out / f"{name}.csv", head, cells)
     word, number, text = verdict(found, tests)
     models = " and ".join(sorted({entry["model"] for entry in found.values()}))
@@ -112,10 +114,14 @@ def measured(found: dict[Key, Entry], test: str) -> list[str]:
     return [measure for measure in MEASURES if measure in entry[test]]
 
 
-def line_of(test: str, measure: str, group: Group, values: Floats, gap: float, error: float, paper: str) -> Line:
-    """Return a method's mean, and how it differs from random in paired runs."""
+def line_of(
+    test: str, measure: str, group: Group, values: Floats, difference: tuple[float, float, float], paper: str
+) -> Line:
+    """Return a method's mean, and how it differs from random: in paired runs, and over the pairs of the test."""
     digits = DIGITS[measure]
+    gap, error, pairs = difference
     within = "" if np.isnan(error) else f" ± {error:.{digits}f}"
+    within += "" if np.isnan(pairs) else f" (± {pairs:.{digits}f} over test pairs)"
     shown = "" if group[0] == "random" or np.isnan(gap) else f"{gap:+.{digits}f}{within} to random"
     return Line(f"{test}, {TITLES[measure]}, {titled(group)}", paper, f"{values.mean():.{digits}f}", values.size, shown)
 
@@ -133,7 +139,7 @@ def verdict(found: dict[Key, Entry], tests: list[str]) -> tuple[str, str, str]:
             held.append(sure == "better")
             words.append(f"{test}, {group[1]}: sensitivity {sure} than random ({gap:+.4f} ± {error:.4f})")
             number = number or f"{test}: sensitivity {gap:+.4f} ± {error:.4f} in accuracy over random (paper +.01)"
-        before, after = every.get(("nothing", "")), every.get(("random", ""))
+        before, after = every.get(("nothing", "")), every.get(RANDOM)
         if before is not None and after is not None:
             gain = after.mean() - before.mean()
             words.append(f"{test}: random pairs themselves gain {gain:+.4f} over {before.mean():.4f} before")
@@ -143,7 +149,8 @@ def verdict(found: dict[Key, Entry], tests: list[str]) -> tuple[str, str, str]:
     return degree(held), number, ". ".join([f"The claim: {claim}", *words]) + "."
 
 
-NOTES = """Differences are to random, paired by seed, ± one standard error. Accuracy is that of the next token with the
+NOTES = """Differences are to random, paired by seed, ± one standard error over seeds, all on the same test pairs; in
+brackets, the standard error over test pairs, with the same seeds. Accuracy is that of the next token with the
 right ones before it; BLEU is sacreBLEU of greedy translations of the first 300 pairs of each set. Pairs with a side of
 more than 44 tokens are left out everywhere, so that no sentence is cut. Products are computed in bfloat16; weights,
 their updates and the logits that are judged are in float32. flan-t5-small comes in eight-bit integers from
@@ -180,11 +187,27 @@ def gathered(found: dict[Key, Entry], test: str, measure: str) -> dict[Group, Fl
 def against_random(found: dict[Key, Entry], test: str, measure: str, group: Group) -> tuple[float, float]:
     """Return the mean difference to random over the seeds that both have, and its standard error."""
     values = {(some, seed): entry[test][measure] for some, seed, entry in grouped(found)}
-    seeds = [seed for some, seed in values if some == group and (("random", ""), seed) in values]
+    seeds = [seed for some, seed in values if some == group and (RANDOM, seed) in values]
     if not seeds:
         return float("nan"), float("nan")
-    mine, base = (np.array([values[some, seed] for seed in seeds]) for some in (group, ("random", "")))
+    mine, base = (np.array([values[some, seed] for seed in seeds]) for some in (group, RANDOM))
     return paired(mine, base)
+
+
+def over_pairs(found: dict[Key, Entry], test: str, group: Group) -> float:
+    """Return the standard error of the mean difference in accuracy to random if the test pairs were drawn anew."""
+    values = {(some, seed): entry[test] for some, seed, entry in grouped(found) if "right" in entry[test]}
+    seeds = [seed for some, seed in values if some == group != RANDOM and (RANDOM, seed) in values]
+    if not seeds:
+        return float("nan")
+    mine, base = (np.mean([counts(values[some, seed]) for seed in seeds], axis=0) for some in (group, RANDOM))
+    tokens = counts(values[RANDOM, seeds[0]]).sum() / values[RANDOM, seeds[0]]["accuracy"]
+    return float((mine - base).std(ddof=1) * np.sqrt(mine.size) / tokens)
+
+
+def counts(values: Entry) -> Floats:
+    """Return how many tokens of every test pair are right."""
+    return np.frombuffer(bytes.fromhex(values["right"]), np.uint8).astype(np.float64)
 
 
 def plot(setting: Setting, found: dict[Key, Entry], tests: list[str], name: str) -> str:
