@@ -203,7 +203,9 @@ def over_pairs(found: dict[Key, Entry], test: str, group: Group) -> float:
     if not seeds:
         return float("nan")
     mine, base = (np.mean([counts(values[some, seed]) for seed in seeds], axis=0) for some in (group, RANDOM))
-    tokens = counts(values[RANDOM, seeds[0]]).sum() / values[RANDOM, seeds[0]]["accuracy"]
+    if not base.any():
+        return float("nan")  # the number of tokens is not known
+    tokens = base.sum() / np.mean([values[RANDOM, seed]["accuracy"] for seed in seeds])
     return float((mine - base).std(ddof=1) * np.sqrt(mine.size) / tokens)
 
 

@@ -350,3 +350,5 @@ def test_errors_over_test_pairs_are_those_of_drawing_the_pairs_anew():
     again = [(ours - base)[ids].sum() / tokens[ids].sum() for ids in rng.integers(4_000, size=(800, 4_000))]
     assert error == pytest.approx(np.std(again), rel=0.15)  # a bootstrap; its own error is 2.5 %
     assert np.isnan(translation.over_pairs(found, "news", ("random", "")))
+    found["random", "MiniLM", 0] = entry(0 * base)
+    assert np.isnan(translation.over_pairs(found, "news", ("sensitivity", "MiniLM")))
