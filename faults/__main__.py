@@ -7,9 +7,10 @@ import sys
 import time
 from pathlib import Path
 
-from faults.campaign import KEPT, KINDS, Tally, campaign, replay, table
+from faults.campaign import KEPT, KINDS, Tally, campaign, counts, replay, table
 from faults.kind import Bench
 from faults.processes import warm
+from faults.record import add
 
 
 def main() -> int:
@@ -25,7 +26,10 @@ def main() -> int:
     )
     parser.add_argument("--stop", action="store_true", help="stop at the first failure")
     parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="run cases that were kept instead")
-    parser.add_argument("--out", type=Path, help="write the table to this file, too")
+    parser.add_argument("--out", type=Path, help="write the table to this file every minute, too")
+    parser.add_argument(
+        "--record", type=Path, help="add what came of it to this file (benchmarks/results/faults.jsonl)"
+    )
     options = parser.parse_args()
     warm()
     if options.replay:
@@ -50,6 +54,14 @@ def main() -> int:
         note=told,
     )
     print(told(tallies))
+    if options.record is not None:
+        add(
+            options.record,
+            "campaign",
+            seed=options.seed,
+            seconds=round(time.monotonic() - began),
+            kinds=counts(tallies),
+        )
     return int(any(tally.failures for tally in tallies.values()))
 
 

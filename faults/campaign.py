@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -149,19 +150,25 @@ def replay(path: Path, bench: Bench) -> str | None:
         kind.close()
 
 
+def counts(tallies: dict[str, Tally]) -> dict[str, dict[str, Any]]:
+    """Return what came of each kind as numbers: cases, failures, processor seconds, and kills where there are any."""
+    found = {}
+    for name, tally in tallies.items():
+        found[name] = {"cases": tally.attempts, "failures": len(tally.failures), "cpu": round(tally.used, 1)}
+        if tally.kind.remark():
+            found[name]["remark"] = tally.kind.remark()
+    return found
+
+
 def table(tallies: dict[str, Tally]) -> str:
-    """Return the table of attempts and failures, cases in children and in this process counted apart."""
-    lines = ["| kind | cases in child processes | in this process | failures | CPU s |", "|---|---|---|---|---|"]
-    inside = outside = failures = 0
-    used = 0.0
+    """Return the table of attempts and failures; every case has a process of its own."""
+    lines = ["| kind | cases in child processes | failures | CPU s |", "|---|---|---|---|"]
     for tally in tallies.values():
-        child, own = (tally.attempts, 0) if tally.kind.children else (0, tally.attempts)
         name = tally.kind.name + (f" ({remark})" if (remark := tally.kind.remark()) else "")
-        lines.append(f"| {name} | {child:,} | {own:,} | {len(tally.failures)} | {tally.used:,.0f} |")
-        outside, inside, failures, used = (
-            outside + child,
-            inside + own,
-            failures + len(tally.failures),
-            used + tally.used,
-        )
-    return "\n".join([*lines, f"| all | {outside:,} | {inside:,} | {failures} | {used:,.0f} |"])
+        lines.append(f"| {name} | {tally.attempts:,} | {len(tally.failures)} | {tally.used:,.0f} |")
+    attempts = sum(tally.attempts for tally in tallies.values())
+    failures, used = (
+        sum(len(tally.failures) for tally in tallies.values()),
+        sum(tally.used for tally in tallies.values()),
+    )
+    return "\n".join([*lines, f"| all | {attempts:,} | {failures} | {used:,.0f} |"])

@@ -21,6 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from faults.record import add
+
 # The sound file that a target begins with, and how it is read.
 TARGETS = {
     "journal": ("oracle.state", "_journal"),
@@ -84,6 +86,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=-1, help="the most inputs for each target")
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for inputs that fail")
+    parser.add_argument("--record", type=Path, help="add what came of it to this file")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     options, rest = parser.parse_known_args()
     if options.inside:
@@ -99,6 +102,17 @@ def main() -> int:
     for target in options.targets or TARGETS:
         inputs, reached, failure = _run(target, bench, options)
         failed += failure is not None
+        if options.record is not None:
+            add(
+                options.record,
+                "fuzz",
+                target=target,
+                inputs=inputs,
+                reached=reached,
+                seconds=options.seconds,
+                seed=options.seed,
+                failure=failure,
+            )
         print(f"| {target} | {inputs:,} | {reached:,} | {failure or 0} |", flush=True)
     bench.close()
     return int(failed > 0)

@@ -65,13 +65,11 @@ class Kind(ABC):
 
     Attributes:
         name: What the table calls it.
-        children: Whether each case has at least one process of its own.
         share: How much of the time it gets, relative to others.
         whole: Whether all of its cases are run, however few of each kind are wanted.
     """
 
     name: ClassVar[str]
-    children: ClassVar[bool] = True
     share: ClassVar[float] = 1.0
     whole: ClassVar[bool] = False
 

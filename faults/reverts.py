@@ -20,6 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from faults.record import add
+
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 600
 
@@ -155,6 +157,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m faults.reverts", description=__doc__.partition("\n")[0])
     parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"by default all: {', '.join(REVERTS)}")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", type=Path, help="add what came of it to this file")
     options = parser.parse_args()
     reported = 0
     names = options.faults or list(REVERTS)
@@ -164,6 +167,8 @@ def main() -> int:
     for name in names:
         report, seconds = look_for(name, options.seed, originals)
         reported += report is not None
+        if options.record is not None:
+            add(options.record, "revert", fault=name, kinds=REVERTS[name].kinds, seconds=round(seconds), report=report)
         print(f"| {name} | {REVERTS[name].kinds} | {seconds:.0f} | {report or '**not reported**'} |", flush=True)
     print(f"{reported} of {len(names)} reported")
     return int(reported < len(names))

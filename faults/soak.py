@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from faults.record import add
+
 ROOT = Path(__file__).resolve().parent.parent
 BATCH = 8
 N = 400
@@ -193,6 +195,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m faults.soak", description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", type=Path, help="add what came of it to this file")
     parser.add_argument("--local", action="store_true", help="without a cluster")
     options = parser.parse_args()
     began = time.monotonic()
@@ -207,6 +210,17 @@ def main() -> int:
         f"of the driver, {count.nodes} nodes killed, {count.answered:,} answers, {count.again} of them again (in flight"
     )
     print(f"at a kill, or too late), {len(count.failures)} failures; largest driver: {memory}.")
+    if options.record is not None:
+        numbers = {name: value for name, value in vars(count).items() if name != "memory"}
+        add(
+            options.record,
+            "soak",
+            seed=options.seed,
+            cluster=not options.local,
+            memory=count.memory[-1:],
+            seconds=round(time.monotonic() - began),
+            **numbers,
+        )
     return int(bool(count.failures))
 
 

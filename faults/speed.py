@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import feather
 
+from faults.record import add
 from faults.reverts import ROOT, bring_back
 
 SELECT = """
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="the source to compare with")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--times", type=int, default=3)
+    parser.add_argument("--record", type=Path, help="add what came of it to this file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="speed-") as place:
         folder = Path(place)
@@ -61,6 +63,15 @@ def main() -> None:
                 (seconds(before, folder / name), seconds(ROOT / "src", folder / name)) for _ in range(options.times)
             ]
             without, now = (min(times) for times in zip(*found, strict=True))
+            if options.record is not None:
+                add(
+                    options.record,
+                    "speed",
+                    file=name,
+                    before=round(without, 2),
+                    after=round(now, 2),
+                    times=options.times,
+                )
             print(f"| {name} | {without:.2f} | {now:.2f} | {now / without:.3f} |", flush=True)
 
 
