@@ -118,7 +118,10 @@ def _turn(name: str, tally: Tally, most: int | None, keep: Path | None, tell: Ca
         tally.done = True
         return
     tally.attempts += 1
-    problem = tally.kind.problem(case)
+    try:
+        problem = tally.kind.problem(case)
+    except Exception as error:
+        problem = f"the campaign itself failed: {error!r}"
     tally.used += _processor() - before
     if problem is not None:
         tally.failures.append(problem)

@@ -108,7 +108,7 @@ class Surroundings(Kind):
         for name in (".losses.npy", ".rows.npy", "methods.log", "summary.md", "summary.json", "page.html"):
             (folder / "compared" / name).symlink_to(other)
         problem = misbehaved(self._run(folder, words))
-        return "wrote through a link" if other.read_text() != "untouched" else problem
+        return "wrote through a link" if other.read_bytes() != b"untouched" else problem
 
     def _closed_stdout(self, folder: Path, words: list[str]) -> str | None:
         return misbehaved(self._run(folder, words, shell_end=">&-"))
