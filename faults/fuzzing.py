@@ -80,6 +80,9 @@ def fuzz(target: str, sound: Path, arguments: list[str]) -> None:
 
 def main() -> int:
     """Run targets one after the other and print a table."""
+    if sys.argv[1:2] == ["--inside"]:
+        fuzz(sys.argv[2], Path(sys.argv[3]), sys.argv[4:])
+        return 0
     parser = argparse.ArgumentParser(prog="python -m faults.fuzzing", description=__doc__.partition("\n")[0])
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"by default all: {', '.join(TARGETS)}")
     parser.add_argument("--seconds", type=int, default=60, help="for each target, by the clock (default 60)")
@@ -87,11 +90,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=-1, help="the most inputs for each target")
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for inputs that fail")
     parser.add_argument("--record", type=Path, help="add what came of it to this file")
-    parser.add_argument("--inside", help=argparse.SUPPRESS)
-    options, rest = parser.parse_known_args()
-    if options.inside:
-        fuzz(options.inside, Path(rest[0]), rest[1:])
-        return 0
+    options = parser.parse_args()
     from faults.kind import Bench
     from faults.processes import warm
 
