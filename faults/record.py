@@ -109,7 +109,7 @@ def _speed(lines: list[dict[str, Any]]) -> str:
     return (
         "## What validation costs\n\n`python -m faults.speed`: a selection from a million rows of 16 numbers "
         "with ids, CPU "
-        "seconds, smallest of several runs in turn.\n\n| file | without validation | with it | ratio "
+        "seconds, smallest of the runs in turn.\n\n| file | without validation | with it | ratio "
         "|\n|---|---|---|---|\n" + "\n".join(rows)
     )
 
