@@ -4,8 +4,8 @@
     python -m benchmarks.evaluation_coverage --seconds 60 stops after a minute of computing; the next call goes on
 
 Two studies, 2,000 seeds for each case. "within": `within=0.01` on six populations. "metrics": F1, precision, recall,
-p95, a difference A − B and groups on two populations, from a fixed budget. Single runs are kept in `results/evaluation_coverage/`,
-one line per seed: value, low, high, answers.
+p95, a difference A − B and groups on two populations, from a fixed budget. Single runs are kept in
+`results/evaluation_coverage/`, one line per seed: value, low, high, answers.
 """
 
 from __future__ import annotations
