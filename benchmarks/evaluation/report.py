@@ -179,7 +179,9 @@ def plot(found: list[Facts], path: Path) -> None:
         front = {"s": 60, "color": "tab:blue", "zorder": 3} if name == OURS else {"s": 25, "color": f"C{number}"}
         panel.scatter(over, at, label=name, **front)
     panel.axvline(1.0, color="0.5", linewidth=0.8)
-    panel.set_yticks(range(len(found)), [f"{case['population']}, {case['answers']:,}" for case in found])
+    tuned = {"tuning": " (tuning)", "reported": ""}
+    labels = [f"{case['population']}, {case['answers']:,}{tuned[case['role']]}" for case in found]
+    panel.set_yticks(range(len(found)), labels)
     panel.set_ylim(len(found) - 0.5, -0.5)
     panel.set_xlabel("RMSE over that of uniform rows")
     panel.grid(alpha=0.25)
