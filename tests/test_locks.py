@@ -32,9 +32,7 @@ def test_a_second_process_gets_one_sentence_and_the_file_when_the_first_has_ende
     monkeypatch.chdir(tmp_path)
     first = subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert first.stdout.readline() == "open\n"
-    with pytest.raises(
-        InputError, match=r"^The state file .*state is in use by another run; wait until that has ended"
-    ):
+    with pytest.raises(InputError, match=r"^The state file .*state is in use by another run; wait until it ends"):
         Journal(tmp_path / "state", "loss", {"rows": "a"}, 10)
     first.communicate("go on\n", timeout=60)
     journal = Journal(tmp_path / "state", "loss", {"rows": "a"}, 10)

@@ -215,7 +215,7 @@ def test_rows_by_the_ids_of_the_table():
         run.tell(run.ask(as_ids=True)[:1], [np.nan], as_ids=True)
     with pytest.raises(InputError, match="row numbers, since the rows have no ids of their own"):
         Run(job, N).ask(as_ids=True)
-    with pytest.raises(InputError, match="The id x stands for several rows"):
+    with pytest.raises(InputError, match="The id x belongs to several rows"):
         Run(job, N, names=lambda rows: ["x" for _ in rows]).tell(["x"], [0.5], as_ids=True)
 
 
@@ -328,7 +328,7 @@ def test_max_cost_gives_the_result_so_far_and_more_money_goes_on(tmp_path):
 
 def test_a_job_without_a_result_so_far_is_one_sentence_and_can_go_on():
     run = Run(job, N, oracle=Oracle(loss, cost=1, max_cost=2))
-    sentence = r"^The next answer would cost more than max_cost=2; 2 is spent\. With a larger max_cost the same call"
+    sentence = r"^The next answer would cost more than max_cost=2; 2 is spent\. The same call continues with a larger"
     with pytest.raises(MaxCostError, match=sentence):
         run.complete()
     with pytest.raises(MaxCostError, match=sentence):

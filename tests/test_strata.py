@@ -427,17 +427,19 @@ def test_the_sorted_order_keeps_classes_together_and_walks_each():
 
 @pytest.mark.slow
 def test_plan_counts_readings_and_memory(monkeypatch):
-    labels = np.arange(N) % 3
-    assert cs.plan(ROWS, 60, strata=labels).passes == 3  # two to measure the classes, one to hold them
+    labels, learned = np.arange(N) % 3, cs.scores.Learned()  # which reads nothing after the clustering
+    assert cs.plan(ROWS, 60, strata=labels, score=learned).passes == 3  # two to measure the classes, one to hold them
     assert cs.plan(ROWS, 60, strata=labels).losses_asked == cs.plan(ROWS, 60).losses_asked
     within = cs.cluster(ROWS, 6, strata=labels)
-    assert cs.plan(ROWS, 60, clusters=within, strata=labels).passes == 0
+    assert cs.plan(ROWS, 60, clusters=within, strata=labels, score=learned).passes == 0
     rows = np.zeros((300_000, 8), np.float32)
     large = np.arange(300_000) % 3
-    held = cs.plan(rows, 60, strata=large)
-    assert held.arithmetic < cs.plan(rows, 60).arithmetic  # a row is compared with the centers of its class alone
+    held = cs.plan(rows, 60, strata=large, score=learned)
+    assert (
+        held.arithmetic < cs.plan(rows, 60, score=learned).arithmetic
+    )  # a row is compared with the centers of its class alone
     monkeypatch.setattr(sys.modules["coresift.planning.effort"], "HELD", 1000)
-    streamed = cs.plan(rows, 60, strata=large)
+    streamed = cs.plan(rows, 60, strata=large, score=learned)
     assert streamed.passes == 5
     assert streamed.memory < held.memory
 

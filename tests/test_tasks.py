@@ -81,7 +81,7 @@ def test_numbers_and_several_controls(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("[1", "it is no JSON"),
+        ("[1", "it is not JSON"),
         ("{}", "a list of tasks"),
         ("[[]]", "a list of tasks"),
         ('[{"x": 1}]', "one has neither"),
