@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coresift.checks import InputError, named_options, refuse, share
+from coresift.checks import InputError, named_options, refuse, share, whole
 from coresift.engine import Engine
 from coresift.evaluation.arguments import TARGETS, check_sources, context_of, count_predictions, names_of, wish_of
 from coresift.evaluation.choosing import metric_of
@@ -129,6 +129,7 @@ def evaluate(
     if units is not None and target != TARGETS[1]:
         raise InputError("units count only with target='rows like these'.")
     shown = choose(progress)
+    seed = whole("seed", seed, least=0)
     population = population_of(chosen, context, source, known, groups, units, seed, engine, shown)
     setup = Setup(chosen, context, population, share("confidence", confidence), target == TARGETS[1])
     wish = wish_of(within, budget, group_within, population)

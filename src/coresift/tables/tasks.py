@@ -11,6 +11,7 @@ A skipped task, and a discarded record, is a row that nobody can label.
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -100,9 +101,11 @@ def _answers(path: Path, column: str) -> Iterator[tuple[int, Any, bool]]:
             raise InputError(f"{path} must have tasks with data (Label Studio) or fields (Argilla); one has neither.")
         try:
             number = int(row)
-        except (TypeError, ValueError) as error:
+            if not 0 <= number < 2**63:
+                raise ValueError(number)
+        except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
-                f"{path} must have the row number that ask wrote in every task; one has {row!r}."
+                f"{path} must have the row number that ask wrote in every task; one has {reprlib.repr(row)}."
             ) from error
         yield from ((number, label, skipped) for label, skipped in found)
 
