@@ -92,8 +92,10 @@ def _axes(design, inclusion):
         return [ends % 1]
     assert isinstance(design, Pivotal)
     places, tosses = [], []
+    # As the design does, to the last digit: a sum that ends at a border may fall on either side of it.
+    ends = ends * (count / ends[-1]) if rest.size else ends
     for step in range(count):
-        crossing = next(i for i, end in enumerate(ends) if end >= step + 1 - 1e-9)
+        crossing = min(int(np.searchsorted(ends, step + 1)), rest.size - 1)
         filled = 1.0 if step == count - 1 else (ends[crossing - 1] if crossing else 0.0) - step
         places.append((ends - step) / filled if filled > 0 else [])
         tosses.append([(1 - rest[crossing]) / (2 - filled - rest[crossing])])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from enumeration import distribution
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from reference import fixed_size_inclusion as slow_inclusion
 from reference import ordered_pivotal, systematic
@@ -29,6 +29,7 @@ def test_expected_count_is_the_inclusion(sizes, count, design):
 @pytest.mark.parametrize(("design", "twin"), [(Systematic(), systematic), (Pivotal(), ordered_pivotal)])
 @settings(max_examples=60, deadline=None)
 @given(weights=st.lists(st.integers(1, 12), min_size=3, max_size=7), count=st.integers(1, 3))
+@example(weights=[1, 1, 7, 2, 5, 8, 3], count=3)  # the first three fill a step to the last digit but one
 def test_the_whole_distribution_is_the_twin_s(design, twin, weights, count):
     from fractions import Fraction
 
