@@ -1,7 +1,7 @@
 """Adafactor as T5 was trained with it, in place: steps relative to a parameter's size, no momentum.
 
-It takes the same steps as `transformers.optimization.Adafactor(..., scale_parameter=True, relative_step=False)`, which
-makes eight temporary copies of every parameter; on a CPU that costs a quarter of the whole fine-tuning.
+It takes the same steps as `transformers.optimization.Adafactor(..., scale_parameter=True, relative_step=False)`, without
+that class's temporary copies of every parameter.
 """
 
 from __future__ import annotations
