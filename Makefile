@@ -28,7 +28,7 @@ fast: .venv/dev.stamp
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow and not ray and not models and not browser"
 
 unit: .venv/dev.stamp
-	$(BIN)/python -m pytest --numprocesses 4 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 
 # The site, in site/; a warning is an error. The code in it runs in the tests.
 docs: .venv/docs.stamp
