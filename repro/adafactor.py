@@ -1,7 +1,7 @@
 """Adafactor as T5 was trained with it, in place: steps relative to a parameter's size, no momentum.
 
-It takes the same steps as `transformers.optimization.Adafactor(..., scale_parameter=True, relative_step=False)`, without
-that class's temporary copies of every parameter.
+It takes the same steps as `transformers.optimization.Adafactor(..., scale_parameter=True, relative_step=False)`,
+without that class's temporary copies of every parameter.
 """
 
 from __future__ import annotations
