@@ -405,7 +405,7 @@ def lines_of(path):
 
 @pytest.mark.parametrize(
     ("kills", "seed"),
-    [(10, 0), pytest.param(30, 1, marks=pytest.mark.slow)],
+    [(10, 0), pytest.param(60, 1, marks=pytest.mark.slow)],
 )
 def test_killed_at_random_moments_nothing_told_is_lost_and_nothing_is_told_twice(tmp_path, kills, seed):
     calm, killed, moments, done = tmp_path / "calm", tmp_path / "killed", random.Random(seed), 0

@@ -22,7 +22,7 @@ class NumberQuestion(Question):
     """Asks for one number per row, or for a fixed number of them; None means that nobody can tell.
 
     Attributes:
-        width: How many numbers a row has.
+        width: How many numbers each answer has.
         names: What they are called, where answers may come as a mapping of these names.
         ends: The smallest and largest number that is possible.
 
