@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from tiers import HEAVY, ROOT, SLOW, kind_of
+from tiers import HEAVY, ROOT, SLOW, group_of, kind_of
 
 LIBRARIES = {
     "coresift.models": "models",
@@ -48,3 +48,8 @@ def test_marks_are_those_of_the_file_or_its_folder():
     assert kind_of(ROOT / "tests" / "test_models.py") == "models"
     assert kind_of(ROOT / "src" / "coresift" / "remote" / "blocks.py") == "ray"
     assert kind_of(Path(__file__)) is None
+
+
+def test_heavy_tests_of_a_kind_share_a_worker_and_others_go_anywhere():
+    assert group_of("tests/test_repro.py::test_a[x::y]") == group_of("src/coresift/models/losses.py::b") == "models"
+    assert group_of("tests/test_run.py::test_a") != group_of("tests/test_run.py::test_b")

@@ -57,7 +57,24 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if any(place in SLOW for place in places(item.path)):
             item.add_marker("slow")
-        kind = kind_of(item.path)
-        if kind:
+        if kind := kind_of(item.path):
             item.add_marker(kind)
-            item.add_marker(pytest.mark.xdist_group(kind))
+
+
+@pytest.hookimpl(optionalhook=True)  # where pytest-xdist is installed
+def pytest_xdist_make_scheduler(config, log):
+    """Give all heavy tests of a kind to one worker; xdist's own groups do nothing with pytest 9.2, and say nothing."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneWorkerPerKind(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(nodeid)
+
+    return OneWorkerPerKind(config, log)
+
+
+def group_of(nodeid):
+    """Return what must run in one worker with this test: all heavy tests of its kind, or the test alone."""
+    return kind_of(ROOT / nodeid.partition("::")[0]) or nodeid
