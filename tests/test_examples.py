@@ -11,15 +11,8 @@ ROOT = Path(__file__).parent.parent
 QUICK = {"finetune_banking77.py": "--method coresift --budget 20 --epochs 1 --limit 20 --questions 120 --out results"}
 
 
-def examples():
-    """Those that import torch run where other tests have imported it."""
-    for path in sorted((ROOT / "examples").glob("*.py")):
-        mark = [pytest.mark.xdist_group("models")] if path.name in QUICK else []
-        yield pytest.param(path, marks=mark, id=path.name)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("path", list(examples()))
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_example_runs(path, capsys, request, monkeypatch, tmp_path):
     words = QUICK.get(path.name, "").split()
     if " DATA " in path.read_text(encoding="utf-8").split('"""')[1]:

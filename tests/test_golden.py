@@ -31,8 +31,6 @@ def rows_now():
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("golden_rows")
-@pytest.mark.golden_rows
 @pytest.mark.skipif(
     not FROM_ROWS, reason="exact bytes are compared in continuous integration; CORESIFT_GOLDEN_ROWS=1 does so here"
 )

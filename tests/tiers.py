@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-# Files that need libraries which take seconds to import. Each kind runs in one worker, so that only one imports them.
+# Files and tests that need libraries which take seconds to import. Each kind runs in one worker: only one imports them.
 HEAVY = {
     "tests/test_browser.py": "browser",
+    "tests/test_examples.py::test_example_runs[finetune_banking77.py]": "models",
+    "tests/test_golden.py::test_rows_give_the_stored_bytes": "golden_rows",
     "tests/test_models.py": "models",
     "tests/test_models_cli.py": "models",
     "tests/test_remote.py": "ray",
@@ -57,7 +59,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if any(place in SLOW for place in places(item.path)):
             item.add_marker("slow")
-        if kind := kind_of(item.path):
+        if (kind := group_of(item.nodeid)) != item.nodeid:
             item.add_marker(kind)
 
 
@@ -77,4 +79,5 @@ def pytest_xdist_make_scheduler(config, log):
 
 def group_of(nodeid):
     """Return what must run in one worker with this test: all heavy tests of its kind, or the test alone."""
-    return kind_of(ROOT / nodeid.partition("::")[0]) or nodeid
+    alone = HEAVY.get(nodeid) or HEAVY.get(nodeid.partition("[")[0])
+    return alone or kind_of(ROOT / nodeid.partition("::")[0]) or nodeid
