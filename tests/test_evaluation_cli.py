@@ -72,7 +72,7 @@ def test_in_steps(command, tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "Stage by stage" in page
     assert "Width against answers" in page
-    assert "after 60 answers" in page
+    assert "After 60 answers" in page
     found = json.loads((tmp_path / "evaluation.json").read_text())
     assert found["asked"] == 200
     assert found["value"] == pytest.approx(ACCURACY, abs=5 * found["standard_error"])

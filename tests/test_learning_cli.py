@@ -150,13 +150,13 @@ def test_the_page_shows_rounds_audits_and_classes(tmp_path):
     run.complete()
     page = page_of(run, tmp_path)
     assert page.count('<circle class="t') == 200 + 3  # one per row, one per round
-    assert page.count('class="interval"') == len(run.audits) == 2
-    assert all(str(audit) in page for audit in run.audits)
+    assert len(run.audits) == 2
+    assert page.count('<line class="interval"') == 2 * len(run.audits)  # in the curve, and in the table
+    assert all(f"{audit.value:.1%} ({audit.low:.1%} to {audit.high:.1%})" in page for audit in run.audits)
     assert "<b>" not in page
     assert "&lt;b&gt;right&lt;/b&gt;" in page
     assert f"<dd>{len(run.labels)}</dd>" in page
-    assert "script-src 'none'" in page
-    assert "<script" not in page
+    assert page.count("<script>") == 1  # the page's own, for its theme
     assert not re.search(r'(src|href)="?https?:', page)
     assert page_of(run, tmp_path) == page
 
@@ -166,6 +166,6 @@ def test_the_page_of_a_run_that_has_begun_and_of_numbers(tmp_path):
     run = cs.active_learning(rows, 20, rounds=2, numeric=True)
     assert "4 answers to come" in page_of(run, tmp_path)
     run.tell(run.ask(), rows[run.ask(), 0])
-    assert "Labels: from" in page_of(run, tmp_path)
+    assert "label: from" in page_of(run, tmp_path)
     with pytest.raises(InputError, match="The report of a run takes a title, an engine and progress"):
         cs.report(run, tmp_path / "run.html", text="text")

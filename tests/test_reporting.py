@@ -143,6 +143,27 @@ def test_examples_are_other_rows_of_the_cluster(clustering, picked):
         assert len(set(line)) == min(3, mine.size)
 
 
+def test_each_row_of_a_cover_shows_others_that_it_stands_for():
+    chosen = cs.cover(ROWS[:400], 30)
+    found = facts_of(chosen, rows=ROWS[:400]).clusters
+    assert found.cover
+    assert sum(found.size) == 400
+    for row, size, examples in zip(found.representative, found.size, found.examples, strict=True):
+        others = set(chosen.members(row).tolist()) - {row}
+        assert size == len(others) + 1
+        assert set(examples) <= others
+        assert len(set(examples)) == len(examples) == min(3, len(others))
+
+
+def test_losses_of_classes_have_the_intervals_of_estimate(full, picked):
+    classes = np.array(CLASSES)[picked.ids]
+    own = cs.estimate(picked, LOSSES[picked.ids], groups=classes)
+    assert len(full.coverage.losses) == sum((classes == name).sum() > 1 for name in own)
+    for name, count, mean in full.coverage.losses:
+        assert count == (classes == name).sum()
+        assert mean == own[name].mean
+
+
 def test_coverage_is_that_of_a_uniform_sample(full):
     found = full.coverage
     counts = {name: CLASSES.count(name) for name in set(CLASSES)}

@@ -59,7 +59,7 @@ def meaning(found: Comparison) -> str:
     judged = "what training returned" if found.scored else "absolute error of the estimated total loss, as a part of it"
     return (
         f"{'Score' if found.scored else 'Error'}: {judged}; mean ± standard error over {len(found.seeds)} seeds. "
-        f"Against {found.reference}: the same for differences at equal seeds; * beyond chance, at most 5 % false "
+        f"Against {found.reference}: the same for differences at equal seeds; * beyond chance, at most 5% false "
         "alarms at a budget. Calls: losses to choose the rows, and of the rows. Seconds: one whole selection, on "
         f"{found.threads} thread{'s' if found.threads > 1 else ''}. Memory: the process's peak."
     )
@@ -121,7 +121,7 @@ def shown(mean: Mean | None, found: Comparison, *, sign: bool = False) -> str:
         text, error = f"{mean.value:{plus}.4g}", "" if mean.error is None else f" ± {mean.error:.2g}"
         return text + error
     error = "" if mean.error is None else f" ± {100 * mean.error:.2f}"
-    return f"{100 * mean.value:{plus}.2f}{error} %"
+    return f"{100 * mean.value:{plus}.2f}{error}%"
 
 
 def _seconds(mean: Mean) -> str:

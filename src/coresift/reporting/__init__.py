@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from coresift.answers import AnswerFile
 from coresift.checks import InputError, named_options, real_vector, refuse
+from coresift.comparison import Comparison
 from coresift.diagnosis import Diagnosis
 from coresift.engine import Engine
 from coresift.evaluation import EvaluationRun
 from coresift.learning import LearningRun
 from coresift.progress import Progress, choose
+from coresift.reporting.comparing import report_comparison
 from coresift.reporting.evaluating import report_evaluation
 from coresift.reporting.facts import Facts, plain
 from coresift.reporting.gathering import ReportInputs, Shown, choose_shown, gather
@@ -30,7 +32,7 @@ from coresift.rows import Rows, RowsLike, open_rows
 from coresift.tables.npy import map_npy
 from coresift.tables.places import hide_secrets
 from coresift.tables.writing import check_target, write_bytes
-from coresift.types import Clustering, Floats, Ints, Selection, WeightedSelection
+from coresift.types import Clustering, CoverSelection, Floats, Ints, Selection, WeightedSelection
 
 __all__ = ["Facts", "facts_of", "report"]
 
@@ -43,7 +45,7 @@ SUFFIXES = (".html", ".htm")
 
 @named_options
 def report(
-    selection: Selection | LearningRun | EvaluationRun,
+    selection: Selection | LearningRun | EvaluationRun | Comparison,
     path: str | os.PathLike[str],
     *,
     rows: RowsLike | None = None,
@@ -61,14 +63,14 @@ def report(
 ) -> Path:
     """Write one HTML page that shows a selection; it works offline and loads nothing.
 
-    For a run of `active_learning` the page shows a map by round, the learning curve and the class balance; it takes
-    `title`, `engine` and `progress` alone. For a run of `evaluate` it shows the number after each stage, width against
-    answers, models and groups.
+    For a run of `active_learning` the page shows the learning curve, a map by round and the class balance; for a run
+    of `evaluate` width against answers, groups, models and stages; for a comparison error against budget and the
+    differences. These take `title` alone, and active learning `engine` and `progress` too.
 
     Each part of the page needs something to show; a part that has nothing is left out, and the page says so.
 
     Args:
-        selection: The selection.
+        selection: The selection, the run, or what `compare_methods` returned.
         path: The page to write, `.html`.
         rows: The rows that were selected from, for the map.
         clustering: The clusters, for exact sizes and for their centers; without it they are estimated from the weights.
@@ -100,11 +102,13 @@ def report(
     check_target(path, SUFFIXES, "a report")
     if facts is not None:
         check_target(Path(facts), (".json",), "a file of facts")
-    if isinstance(selection, LearningRun | EvaluationRun):
+    if isinstance(selection, LearningRun | EvaluationRun | Comparison):
         if any(part is not None for part in (rows, clustering, losses, table, text, image, label, diagnosis, facts)):
             raise InputError(
                 "The report of a run takes a title, an engine and progress; the rest belongs to selections."
             )
+        if isinstance(selection, Comparison):
+            return report_comparison(selection, path, title=title)
         if isinstance(selection, EvaluationRun):
             return report_evaluation(selection, path, title=title)
         return report_learning(selection, path, title=title, engine=engine, progress=progress)
@@ -146,7 +150,9 @@ def facts_of(
 ) -> Facts:
     """Read the inputs of a report, and return everything that the page will say."""
     if not isinstance(selection, Selection):
-        refuse("selection", "a Selection, or a run of active_learning", type(selection).__name__)
+        refuse(
+            "selection", "a Selection, a run of active_learning or evaluate, or a Comparison", type(selection).__name__
+        )
     source = _Source(selection, None if rows is None else open_rows(rows), table)
     _check(selection, source.rows, clustering)
     shown, progress = choose_shown(selection, clustering), choose(progress)
@@ -313,26 +319,27 @@ def _left_out(
 ) -> list[tuple[str, str]]:
     clustered = bool(len(selection)) and bool(selection.clusters.min() >= 0)
     found = []
+    weighted = isinstance(selection, WeightedSelection)
     if source.rows is None:
         found.append(("The map", "it needs the rows that were selected from (--rows, or rows=)."))
-    if given.losses is None:
+    if given.losses is None and weighted:
         known = int(np.isfinite(selection.losses).sum())
         some = f"the losses of {known:,} of {len(selection):,} selected rows are known; " if known else ""
         found.append(
             ("The estimated loss, and losses against distances", f"{some}give all of them (--losses, or losses=).")
         )
-    elif not isinstance(selection, WeightedSelection):
+    elif not weighted:
         found.append(("The estimated loss", "this method defines no weights."))
-    if not clustered:
+    if not clustered and not isinstance(selection, CoverSelection):
         found.append(("Clusters", "the method that made this selection has none."))
-    elif given.clustering is None:
+    elif clustered and given.clustering is None:
         found.append(
             (
                 "Exact clusters with their centers",
                 "sizes are estimated; give what cluster wrote (--clusters, or clustering=).",
             )
         )
-    if given.verdict is None:
+    if given.verdict is None and weighted:
         found.append(("The verdict of a diagnosis", "give what diagnose found (--diagnosis, or diagnosis=)."))
     if text is None and image is None:
         found.append(("Texts or images of the rows", "name a column of a table (--table, --text, --image)."))

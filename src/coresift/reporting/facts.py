@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from coresift.types import Estimate
+from coresift.types import Estimate, Interval
 
 PERCENTILES = (20, 40, 60, 80, 99)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row as the page shows it: `distance` to its center, `loss` where it is known."""
+    """One row as the page shows it: `distance` to its center, `loss` where it is known.
+
+    `represents` is how many rows it stands for, where it was chosen to cover them.
+    """
 
     row: int
     name: str | None
@@ -24,6 +27,7 @@ class Row:
     distance: float
     origin: str
     loss: float | None
+    represents: int | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ class Clusters:
     """A line per cluster, by its `number`. Sizes and costs are exact where the clustering was given, else estimates.
 
     `share` is the part of the selected rows; `loss` the mean loss and `total` the part of the total loss, where losses
-    are known. `representative` is a row number.
+    are known. `representative` is a row number. `cover`: each selected row stands for the rows that it covers, and
+    these are the clusters.
     """
 
     exact: bool
@@ -90,13 +95,15 @@ class Clusters:
     total: tuple[float, ...] | None
     representative: tuple[int, ...]
     examples: tuple[tuple[int, ...], ...]
+    cover: bool = False
 
 
 @dataclass(frozen=True)
 class ClassCoverage:
     """Which classes the selection reaches, a line per class, and how many a uniform sample would reach on average.
 
-    `by_uniform` is how many rows of a class a uniform sample of that size has on average.
+    `by_uniform` is how many rows of a class a uniform sample of that size has on average. `losses` are the mean losses
+    of the largest classes: name, rows selected, and the mean with its interval.
     """
 
     column: str
@@ -107,6 +114,7 @@ class ClassCoverage:
     by_uniform: tuple[float, ...]
     covered: int
     uniform_covers: float
+    losses: tuple[tuple[str, int, Interval], ...] = ()
 
 
 @dataclass(frozen=True)

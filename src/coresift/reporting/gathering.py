@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.estimation import estimate
+from coresift.reporting.classes import coverage, weights_of
 from coresift.reporting.facts import (
     PERCENTILES,
-    ClassCoverage,
     Clusters,
     Facts,
     Histogram,
@@ -23,7 +23,7 @@ from coresift.reporting.facts import (
 )
 from coresift.reporting.mapping import Map, shades
 from coresift.reporting.reproducing import as_code, as_command
-from coresift.types import ORIGINS, Clustering, Floats, Ints, Selection, WeightedSelection
+from coresift.types import ORIGINS, Clustering, CoverSelection, Floats, Ints, Selection, WeightedSelection
 from coresift.version import __version__
 
 # A page lists at most so many rows, those with the largest weights.
@@ -97,7 +97,7 @@ def gather(
         clusters=_clusters(selection, given, shown),
         smoothness=smoothness,
         loss_by_distance=scatter,
-        coverage=_coverage(selection, given),
+        coverage=None if given.classes is None else coverage(selection, given.classes, given.losses),
         texts=texts or {},
         images=images or {},
         origins={name: int((selection.origin == code).sum()) for code, name in enumerate(ORIGINS)},
@@ -109,18 +109,18 @@ def gather(
     )
 
 
-def weights_of(selection: Selection) -> Floats | None:
-    """Return the weights, or None for a method that defines none."""
-    return selection.weights if isinstance(selection, WeightedSelection) else None
-
-
 def choose_shown(selection: Selection, clustering: Clustering | None) -> Shown:
     """Return which rows a page lists: the largest weights, the centers, and a few others of each cluster."""
     if not isinstance(selection, WeightedSelection):
         places = np.argsort(selection.order, kind="stable")
     else:
         places = np.lexsort([selection.ids, -selection.weights])
+    if isinstance(selection, CoverSelection):
+        places = np.lexsort([selection.ids, -selection.represents])
     places = places[:MOST_LISTED]
+    if clustering is None and isinstance(selection, CoverSelection):
+        others = covered_examples(selection).ravel()
+        return Shown(places, np.setdiff1d(others[others >= 0], selection.ids[places]))
     if clustering is None:
         return Shown(places, np.zeros(0, np.int64))
     others = np.concatenate([clustering.centers, examples_of(clustering, selection.ids).ravel()])
@@ -139,13 +139,29 @@ def examples_of(clustering: Clustering, selected: Ints) -> Ints:
     free[selected] = free[clustering.centers] = False
     ids = np.flatnonzero(free)
     ids = ids[np.lexsort([clustering.distances[ids], clustering.labels[ids]])]
-    counts = np.bincount(clustering.labels[ids], minlength=k)
+    return _spread_out(ids, np.bincount(clustering.labels[ids], minlength=k))
+
+
+def _spread_out(ids: Ints, counts: Ints) -> Ints:
+    """Return a few ids of each group, evenly from first to last; groups follow each other and have so many."""
     starts = np.cumsum(counts) - counts
     wanted = np.minimum(counts, EXAMPLES)[:, None]
     turn = np.arange(EXAMPLES)
     within = ((turn + 0.5) * counts[:, None] / np.maximum(wanted, 1)).astype(np.int64)
     picked = np.where(turn < wanted, starts[:, None] + within, -1)
     return np.where(picked >= 0, np.append(ids, -1)[picked], -1)
+
+
+def covered_examples(selection: CoverSelection) -> Ints:
+    """Return for each selected row a few of the other rows that it stands for; −1 where there are none."""
+    count = len(selection)
+    if count * EXAMPLES > MOST_EXAMPLES or not selection.representative.size:
+        return np.full((count, 0), -1)
+    others = np.flatnonzero(selection.representative >= 0)
+    others = others[selection.representative[others] != others]
+    place = np.searchsorted(selection.ids, selection.representative[others])
+    order = np.argsort(place, kind="stable")
+    return _spread_out(others[order], np.bincount(place, minlength=count))
 
 
 def _rows(selection: Selection, given: ReportInputs, places: Ints) -> tuple[Row, ...]:
@@ -156,18 +172,29 @@ def _rows(selection: Selection, given: ReportInputs, places: Ints) -> tuple[Row,
     names: list[str | None] = [None] * places.size
     if selection.names is not None:
         names = [_name(selection.names[place]) for place in places.tolist()]
+    represents: list[int | None] = [None] * places.size
+    if isinstance(selection, CoverSelection):
+        represents = selection.represents[places].tolist()
     columns = zip(
         selection.ids[places].tolist(),
         names,
         weights,
         inclusion[places].tolist(),
-        [None if number < 0 else number for number in selection.clusters[places].tolist()],
+        [None if number < 0 else number for number in _cluster_numbers(selection)[places].tolist()],
         selection.distances[places].astype(np.float64).tolist(),
         [ORIGINS[code] for code in selection.origin[places].tolist()],
         [loss if np.isfinite(loss) else None for loss in losses[places].tolist()],
+        represents,
         strict=True,
     )
     return tuple(Row(*cells) for cells in columns)
+
+
+def _cluster_numbers(selection: Selection) -> Ints:
+    """Return each row's cluster; a row that covers others has one of its own."""
+    if isinstance(selection, CoverSelection):
+        return np.arange(len(selection))
+    return selection.clusters.astype(np.int64)
 
 
 def _name(value: Any) -> str | None:
@@ -220,6 +247,8 @@ def _picture(picture: Map, shown: Shown) -> dict[str, Any]:
 
 
 def _clusters(selection: Selection, given: ReportInputs, shown: Shown) -> Clusters | None:
+    if isinstance(selection, CoverSelection):
+        return _covered(selection)
     labels, clustering = selection.clusters.astype(np.int64), given.clustering
     weighted = selection if isinstance(selection, WeightedSelection) else None
     if not labels.size or labels.min() < 0 or (clustering is None and weighted is None):
@@ -254,6 +283,26 @@ def _clusters(selection: Selection, given: ReportInputs, shown: Shown) -> Cluste
         total=None if total is None else tuple(total[there].tolist()),
         representative=tuple(representative[there].tolist()),
         examples=tuple(tuple(row for row in line if row >= 0) for line in examples[there].tolist()),
+    )
+
+
+def _covered(selection: CoverSelection) -> Clusters | None:
+    """Return what each row of a cover stands for, as one cluster each."""
+    if not len(selection):
+        return None
+    zeros = (0.0,) * len(selection)
+    return Clusters(
+        exact=True,
+        number=tuple(range(len(selection))),
+        size=tuple(selection.represents.astype(np.float64).tolist()),
+        cost=zeros,
+        selected=(1,) * len(selection),
+        share=tuple((selection.represents / max(selection.represents.sum(), 1)).tolist()),
+        loss=None,
+        total=None,
+        representative=tuple(selection.ids.tolist()),
+        examples=tuple(tuple(row for row in line if row >= 0) for line in covered_examples(selection).tolist()),
+        cover=True,
     )
 
 
@@ -310,42 +359,3 @@ def _loss_by_distance(selection: Selection, given: ReportInputs) -> LossByDistan
     return LossByDistance(
         tuple(distance[drawn].tolist()), tuple(given.losses[drawn].tolist()), tuple(middles), tuple(means)
     )
-
-
-def _coverage(selection: Selection, given: ReportInputs) -> ClassCoverage | None:
-    if given.classes is None:
-        return None
-    column, names, codes = given.classes
-    chosen = codes[selection.ids]
-    inside = chosen >= 0
-    count = len(names)
-    rows = np.bincount(codes[codes >= 0], minlength=count)
-    selected = np.bincount(chosen[inside], minlength=count)
-    estimated = None
-    weights = weights_of(selection)
-    if weights is not None:
-        estimated = np.bincount(chosen[inside], weights[inside], count)
-    size = len(selection)
-    missed = _missed(rows, selection.n, size)
-    order = np.lexsort([np.array(names), -rows])
-    return ClassCoverage(
-        column=column,
-        names=tuple(names[place] for place in order),
-        rows=tuple(rows[order].tolist()),
-        selected=tuple(selected[order].tolist()),
-        estimated=None if estimated is None else tuple(estimated[order].tolist()),
-        by_uniform=tuple((rows[order] * (size / selection.n)).tolist()),
-        covered=int(np.count_nonzero(selected)),
-        uniform_covers=float((1 - missed).sum()),
-    )
-
-
-def _missed(rows: Ints, n: int, size: int) -> Floats:
-    """Return the probability that a uniform sample without replacement has no row of a class: C(n−m, s) / C(n, s)."""
-    from scipy.special import gammaln
-
-    left = n - rows
-    possible = left >= size
-    some = np.where(possible, left, size)
-    log = gammaln(some + 1) - gammaln(some - size + 1) - gammaln(n + 1) + gammaln(n - size + 1)
-    return np.where(possible, np.exp(np.minimum(log, 0.0)), 0.0)

@@ -7,24 +7,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from coresift.engine import Engine
 from coresift.learning import LearningRun
+from coresift.notebook import counted
 from coresift.progress import Progress, choose
+from coresift.reporting.axes import Axis
+from coresift.reporting.document import simple_page
 from coresift.reporting.facts import Histogram
 from coresift.reporting.gathering import histogram
+from coresift.reporting.layout import end, figure, head, interval_table, listing, long_table, paragraph, section, steps
 from coresift.reporting.mapping import Map, draw_map
-from coresift.reporting.page import document, read_file
-from coresift.reporting.pictures import bars, curve
-from coresift.reporting.sections import text
+from coresift.reporting.markup import number, text
+from coresift.reporting.pictures import bar, bars, curve
 from coresift.tables.writing import write_bytes
 from coresift.types import Ints
 
 # So many of the rows that were not asked are on the map, and so many classes in the table.
-OTHERS, CLASSES = 2_000, 60
+OTHERS, CLASSES = 2_000, 500
 TINTS = 8
 # Why rows were asked, as part of a sentence.
 REASONS = {"coverage": "by coverage", "uncertainty": "by uncertainty", "audit": "for the audit"}
@@ -42,13 +44,14 @@ class RoundFacts:
 
 @dataclass(frozen=True)
 class AuditFacts:
-    """How good the model of a round was, as a sentence and as numbers."""
+    """How good the model of a round was, and how many rows were drawn to measure it."""
 
+    round: int
     trained_on: int
+    rows: int
     value: float
     low: float
     high: float
-    said: str
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def learning_facts(run: LearningRun, *, title: str | None, engine: Engine | None
         skipped=status.answered - sum(row in labels for row in asked.tolist()),
         pending=status.pending,
         rounds=rounds,
-        audits=tuple(AuditFacts(one.trained_on, one.value, one.low, one.high, str(one)) for one in audits),
+        audits=tuple(AuditFacts(one.round, one.trained_on, one.rows, one.value, one.low, one.high) for one in audits),
         changes=() if run.numeric else tuple(b.change_since(a) for a, b in pairwise(audits)),
         classes=() if run.numeric else tuple(counts.most_common()),
         numbers=histogram(np.array(list(labels.values()), np.float64)) if run.numeric and labels else None,
@@ -141,44 +144,64 @@ def _others(n: int, asked: Ints) -> Ints:
 
 def learning_page(facts: LearningFacts) -> str:
     """Return the page: one HTML document that loads nothing."""
-    style = read_file("page.css") + read_file("learning.css")
-    return document(facts.title, style, "\n".join(_sections(facts))) + "\n</body>\n</html>\n"
+    return simple_page(facts.title, list(_sections(facts)))
 
 
 def _sections(facts: LearningFacts) -> Iterator[str]:
     yield _head(facts)
     yield "<main id='main'>"
-    yield _map(facts)
     yield _curve(facts)
+    yield _map(facts)
     yield _balance(facts)
-    lines = "".join(f"<tr><th scope='row'>{text(name)}</th><td>{text(value)}</td></tr>" for name, value in facts.made)
-    yield _section("making", "How it was made", f"<div class='wide'><table><tbody>{lines}</tbody></table></div>")
+    yield section("sure", "How sure is this", _how_sure(facts))
+    yield steps(_next(facts))
+    recipe = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts.made)
+    yield section("making", "How it was made", f"<dl class='recipe'>{recipe}</dl>")
     yield "</main>"
+    yield end()
 
 
 def _head(facts: LearningFacts) -> str:
+    rounds = counted(len(facts.rounds), "round")
+    lead = f"{counted(facts.labeled, 'row')} of {facts.n:,} have a label, from {rounds} of active learning."
     figures = [
         ("Labels", f"{facts.labeled:,}", f"{facts.asked:,} rows asked of a budget of {facts.budget:,}"),
-        (
-            "Rounds so far",
-            f"{len(facts.rounds)}",
-            f"{facts.pending:,} answers to come" if facts.pending else "finished",
-        ),
-        ("Cannot tell", f"{facts.skipped:,}", "rows that were asked and skipped"),
+        ("Rounds", f"{len(facts.rounds)}", f"{facts.pending:,} answers to come" if facts.pending else "finished"),
     ]
     if facts.classes:
-        figures.insert(
-            1, ("Classes seen", f"{len(facts.classes):,}", f"the largest has {facts.classes[0][1]:,} labels")
+        figures.append(("Classes seen", f"{len(facts.classes):,}", f"the largest has {facts.classes[0][1]:,} labels"))
+    if facts.skipped:
+        figures.append(("Skipped", f"{facts.skipped:,}", "rows that nobody could label"))
+    if facts.audits:
+        last = facts.audits[-1]
+        lead += (
+            f" A model of {last.trained_on:,} of these labels {_measured(facts, last)} "
+            f"(95% interval {_level(facts, last.low)} to {_level(facts, last.high)})."
         )
-    shown = "".join(
-        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd><dd class='quiet'>{text(more)}</dd></div>"
-        for name, value, more in figures
-    )
-    lead = facts.audits[-1].said if facts.audits else "No audit so far: nothing is known about how good the model is."
-    return (
-        "<header><div class='top'><p class='brand'>coresift report</p></div>"
-        f"<h1>{text(facts.title)}</h1><p class='lead'>{text(lead)}</p><dl class='figures'>{shown}</dl></header>"
-    )
+        between = f"{_level(facts, last.low)} to {_level(facts, last.high)}"
+        figures.insert(0, (_name(facts), _level(facts, last.value), between))
+    else:
+        lead += " How good the model is was not measured."
+    links = [
+        ("curve", "Learning curve"),
+        ("map", "Map by round"),
+        ("balance", "Labels" if facts.numbers else "Classes"),
+    ]
+    links += [("sure", "How sure is this"), ("next", "What to do next"), ("making", "How it was made")]
+    return head(facts.title, lead, figures, links)
+
+
+def _name(facts: LearningFacts) -> str:
+    return "Accuracy" if facts.numbers is None else "Mean squared error"
+
+
+def _level(facts: LearningFacts, value: float) -> str:
+    return f"{value:.1%}" if facts.numbers is None else number(value)
+
+
+def _measured(facts: LearningFacts, audit: AuditFacts) -> str:
+    level = _level(facts, audit.value)
+    return f"is right on {level} of all rows" if facts.numbers is None else f"has a mean squared error of {level}"
 
 
 def _map(facts: LearningFacts) -> str:
@@ -188,7 +211,7 @@ def _map(facts: LearningFacts) -> str:
         f'<circle cx="{a:g}" cy="{b:g}" r="2"/>' for a, b in zip(x[count:].tolist(), y[count:].tolist(), strict=True)
     )
     asked = "".join(
-        f'<circle class="t{_tint(place, facts)}" cx="{a:g}" cy="{b:g}" r="5"/>'
+        f'<circle class="t{_tint(place, facts)}" cx="{a:g}" cy="{b:g}" r="5.5"/>'
         for place, a, b in zip(facts.places, x[:count].tolist(), y[:count].tolist(), strict=True)
     )
     legend = "".join(
@@ -202,10 +225,11 @@ def _map(facts: LearningFacts) -> str:
         f'<g class="others">{others}</g><g class="asked">{asked}</g></svg>'
     )
     note = (
-        f"<p>Rows on their two principal axes, which show {100 * picture.captured:.0f} % of the variance. Gray: rows "
-        "that were not asked (some of them). Later rounds go where the model was unsure.</p>"
+        "<p>The first round covers all rows. Later rounds go where the model was unsure. Gray dots are rows that were "
+        f"not asked (some of them). The axes are the two principal ones, which show {picture.captured:.0%} of the "
+        "variance.</p>"
     )
-    return _section("map", "Which rows were asked, by round", f"{note}{drawing}<ul class='legend'>{legend}</ul>")
+    return section("map", "Which rows were asked, by round", f"{note}{drawing}<ul class='legend'>{legend}</ul>")
 
 
 def _tint(place: int, facts: LearningFacts) -> int:
@@ -216,45 +240,93 @@ def _tint(place: int, facts: LearningFacts) -> int:
 
 def _curve(facts: LearningFacts) -> str:
     if not facts.audits:
-        why = "An audit needs at least 50 rows of the budget; with audit=None there is none."
-        return _section("curve", "Learning curve", f"<p>{why}</p>")
-    points = [(float(one.trained_on), one.value, one.low, one.high) for one in facts.audits]
+        why = (
+            "This run has no audit so far, so there is no learning curve. An audit takes a tenth of the budget if that "
+            "is at least 50 rows; audit=100 asks for 100 rows, and audit=None for none."
+        )
+        return section("curve", "Learning curve", paragraph(why))
     accuracy = facts.numbers is None
-    name = "Accuracy" if accuracy else "Mean squared error"
-    said = "".join(f"<li>{text(one.said)}</li>" for one in facts.audits)
-    changes = "".join(f"<p>From one audit to the next: {text(change)}.</p>" for change in facts.changes)
-    note = (
-        f"{name} against the labels that the model had, with 95 % intervals. Each figure is about the model of that "
-        "round on these rows, before it learned from the audit; it is not about new data."
-    )
-    drawing = curve(points, name, 1.0 if accuracy else None)
-    return _section(
-        "curve", "Learning curve", f"<p>{note}</p><div class='curve'>{drawing}</div><ul>{said}</ul>{changes}"
+    points = [(float(one.trained_on), one.value, one.low, one.high) for one in facts.audits]
+    drawing = curve(points, "labels that the model learned from", _name(facts).lower(), percent=accuracy)
+    caption = f"{_name(facts)} of the model on these {facts.n:,} rows, with 95% intervals. One point per audit."
+    axis = Axis.around(_name(facts), [end for one in facts.audits for end in (one.low, one.high)], percent=accuracy)
+    lines = [
+        (f"Round {one.round}", one.value, one.low, one.high, [f"{one.trained_on:,}", f"{one.rows:,}"])
+        for one in facts.audits
+    ]
+    shown = [
+        f"{_level(facts, one.value)} ({_level(facts, one.low)} to {_level(facts, one.high)})" for one in facts.audits
+    ]
+    heads = ["Audit", f"{_name(facts)}, 95% interval", "Labels of the model", "Rows of the audit"]
+    changes = "".join(paragraph(f"From one audit to the next: {change}.") for change in facts.changes)
+    return section(
+        "curve",
+        "Learning curve",
+        figure(drawing, caption) + interval_table(heads, lines, axis, None, shown) + changes,
     )
 
 
 def _balance(facts: LearningFacts) -> str:
     if facts.numbers is not None:
-        return _section("balance", "Labels", f"<div class='curve'>{bars(facts.numbers, 'Labels')}</div>")
+        return section("balance", "Labels", figure(bars(facts.numbers, "label"), "The labels so far"))
     if not facts.classes:
-        return _section("balance", "Class balance", "<p>There are no labels yet.</p>")
+        return section("balance", "Class balance", "<p>There are no labels yet.</p>")
     most = facts.classes[0][1]
     lines = "".join(
-        f"<tr><th scope='row'>{text(name)}</th><td class='number'>{count:,}</td><td class='share'>"
-        f'<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect width="{100 * count / most:.2f}" height="8"/></svg></td></tr>'
+        f"<tr><th scope='row' dir='auto'>{text(name)}</th><td class='number'>{count:,}</td>"
+        f"<td class='share'>{bar(count / most)}</td></tr>"
         for name, count in facts.classes[:CLASSES]
     )
     left = len(facts.classes) - CLASSES
     more = f"<p class='quiet'>{left:,} smaller classes are not shown.</p>" if left > 0 else ""
     note = (
-        "<p>How many labels each class has. These rows were chosen to teach, not drawn at random: the shares say "
-        "nothing about how common a class is.</p>"
+        "<p>How many labels each class has. These rows were chosen to teach a model, not drawn at random, so the "
+        "shares do not say how common a class is.</p>"
     )
-    head = "<tr><th scope='col'>Class</th><th scope='col' class='number'>Labels</th><th></th></tr>"
-    table = f"<div class='wide'><table class='balance'><thead>{head}</thead><tbody>{lines}</tbody></table></div>"
-    return _section("balance", "Class balance", note + table + more)
+    top = "<th scope='col'>Class</th><th scope='col' class='number'>Labels</th><td></td>"
+    return section("balance", "Class balance", note + long_table("balance", top, lines) + more)
 
 
-def _section(name: str, title: str, content: Any) -> str:
-    return f"<section id='{name}' aria-labelledby='{name}-title'><h2 id='{name}-title'>{title}</h2>{content}</section>"
+def _how_sure(facts: LearningFacts) -> str:
+    if not facts.audits:
+        return paragraph(
+            "Nothing here was measured on rows that were drawn at random. To know how good the model is, "
+            "use cs.evaluate with its predictions, or run with audit=100."
+        )
+    return listing(
+        [
+            "Audit rows are drawn at random from the rows without a label, and the model predicts them before anyone "
+            "labels them. That makes the figure an honest one, for the model of that round.",
+            "The figure is about these rows. It says nothing about rows that come from elsewhere.",
+            "Each interval has its 95% for one audit. If you stop because an audit looks good, use low_always and "
+            "high_always of run.audits, which hold for all audits together.",
+            "Labels of the other rounds were chosen to teach. Their shares of classes, and the accuracy on them, are "
+            "biased.",
+        ]
+    )
+
+
+def _next(facts: LearningFacts) -> list[tuple[str, str]]:
+    if facts.pending:
+        return [
+            (
+                f"Label the {counted(facts.pending, 'row')} that are waited for",
+                "ids = run.ask()\nrun.tell(ids, labels)",
+            ),
+            (
+                "Or by files",
+                "coresift ask run.state --out ask.csv     # add a column label\ncoresift tell run.state ask.csv",
+            ),
+        ]
+    return [
+        ("Keep the labels", 'cs.save(run.result, "labeled.csv")'),
+        ("Use the model, or train your own on run.labels", "predicted = run.model.predict(embeddings)"),
+        (
+            "Measure how accurate it is, within a width of your choice",
+            "cs.evaluate(predictions=predicted, labels=ask_people, within=0.02).complete()",
+        ),
+        (
+            "Label more rows, beginning with these",
+            f"cs.active_learning(embeddings, budget={facts.budget}, given=run.labels)",
+        ),
+    ]

@@ -31,7 +31,7 @@
     if (size >= 1000 || Number.isInteger(value)) return Math.round(value).toLocaleString("en-US");
     return value.toPrecision(3);
   }
-  const percent = (value) => (value === null ? "" : (100 * value).toFixed(1) + " %");
+  const percent = (value) => (value === null ? "" : (100 * value).toFixed(1) + "%");
 
   // What users wrote goes through here and becomes text, never markup.
   function element(tag, className, words) {
@@ -63,30 +63,13 @@
   }
   function about(place) {
     const parts = [];
-    if (data.weighted) parts.push("stands for " + number(rows.weight[place]));
+    if (data.weighted) parts.push("stands for " + number(rows.weight[place]) + (clusters && clusters.cover ? " rows" : ""));
     if (Number.isFinite(rows.loss[place])) parts.push("loss " + number(rows.loss[place]));
     return parts.join(", ");
   }
 
-  // ---------------------------------------------------------------- theme
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const button = by("theme"), root = document.documentElement;
-  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
-  function nameTheme() { button.textContent = isDark() ? "Light" : "Dark"; }
-  button.hidden = false;
-  button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; nameTheme(); redraw(); });
-  dark.addEventListener("change", () => { nameTheme(); redraw(); });
-  nameTheme();
-
-  for (const copy of document.querySelectorAll(".copy")) {
-    if (!navigator.clipboard) continue;
-    copy.hidden = false;
-    copy.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(copy.parentElement.querySelector("code").textContent);
-      copy.textContent = "Copied";
-      setTimeout(() => { copy.textContent = "Copy"; }, 1500);
-    });
-  }
+  const root = document.documentElement;
+  document.addEventListener("theme", () => redraw());
 
   // ---------------------------------------------------------------- tables
   function table(id, columns, total, moreId, fill) {
@@ -128,15 +111,21 @@
   }
 
   const clusters = data.clusters;
+  if (clusters) clusters.name = clusters.number.map((n, at) => (clusters.cover ? nameOf(clusters.representative[at]) : n));
+  const clusterName = (at) => (clusters.cover ? clusters.name[at] : "Cluster " + clusters.number[at]);
   const clusterTable = clusters && table("cluster-table", clusters, clusters.number.length, "more-clusters", (at) => {
-    const line = document.createElement("tr"), cell = element("td", "number");
-    const open = element("button", "open", String(clusters.number[at]));
+    const line = document.createElement("tr"), cell = element("td", clusters.cover ? "" : "number");
+    const open = element("button", "open", String(clusters.name[at]));
     open.type = "button";
-    open.setAttribute("aria-label", "Show cluster " + clusters.number[at]);
+    if (!clusters.cover) open.setAttribute("aria-label", "Show cluster " + clusters.number[at]);
     open.addEventListener("click", () => choose(clusters.number[at], true));
     cell.append(open);
     line.append(cell);
     if (chosen === clusters.number[at]) line.className = "chosen";
+    if (clusters.cover) {
+      cell.append(content(clusters.representative[at], 160));
+      return numbers(line, number(clusters.size[at]), percent(clusters.share[at]));
+    }
     numbers(line, number(Math.round(clusters.size[at])), number(clusters.cost[at]), number(clusters.selected[at]), percent(clusters.share[at]));
     if (clusters.loss) numbers(line, number(clusters.loss[at]), percent(clusters.total[at]));
     return line;
@@ -147,7 +136,7 @@
     name.scope = "row";
     name.dir = "auto";
     line.append(name);
-    numbers(line, number(classes.rows[at]), number(classes.selected[at]), number(Number(classes.uniform[at].toFixed(1))));
+    numbers(line, number(classes.rows[at]), number(classes.selected[at]), classes.uniform[at].toFixed(1));
     if (classes.estimated) numbers(line, number(Math.round(classes.estimated[at])));
     return line;
   });
@@ -185,8 +174,9 @@
   }
   function describe(at) {
     const made = element("div", "panel"), n = clusters.number[at];
-    made.append(element("p", "name", "Cluster " + n));
+    made.append(element("p", "name", clusterName(at)));
     const about = clusters.exact ? "" : "about ";
+    if (clusters.cover) return covering(made, at);
     let said = about + number(Math.round(clusters.size[at])) + " rows, " + number(clusters.selected[at]) + " selected";
     if (clusters.loss && clusters.loss[at] !== null) said += ", mean loss about " + number(clusters.loss[at]);
     made.append(element("p", "quiet", said + "."));
@@ -196,32 +186,44 @@
     if (mine.length) made.append(list("Selected rows", mine, 8));
     const examples = clusters.examples[at];
     if (examples.length) made.append(list("Some of the rows that they stand for", examples, 8));
-    const back = element("button", "", "Back to all");
-    back.type = "button";
-    back.addEventListener("click", () => choose(null));
-    const links = element("div", "links");
-    links.append(back);
-    made.append(links);
+    made.append(back());
+    return made;
+  }
+  function back() {
+    const links = element("div", "links"), all = element("button", "", "Back to all");
+    all.type = "button";
+    all.addEventListener("click", () => choose(null));
+    links.append(all);
+    return links;
+  }
+  // A row that was chosen to cover others, and some of these.
+  function covering(made, at) {
+    made.append(content(clusters.representative[at], 240));
+    const others = clusters.size[at] - 1;
+    made.append(element("p", "quiet", others ? "stands for " + number(others) + (others === 1 ? " other row." : " other rows.") : "stands for itself alone."));
+    const examples = clusters.examples[at];
+    if (examples.length) made.append(list(examples.length < others ? "Some of the rows that it stands for" : "The rows that it stands for", examples, 8));
+    made.append(back());
     return made;
   }
   function welcome() {
     const made = element("div", "panel");
-    made.append(element("p", "name", clusters ? "No cluster chosen" : "Nothing chosen"));
+    made.append(element("p", "name", clusters && !clusters.cover ? "No cluster chosen" : "Nothing chosen"));
     if (!clusters) {
       made.append(element("p", "quiet", "Point at a dot to see its row."));
       return made;
     }
-    made.append(element("p", "quiet", "Click a dot or a diamond, or begin with one of the largest:"));
+    made.append(element("p", "quiet", clusters.cover ? "Click a dot, or begin with one that stands for many rows:" : "Click a dot or a diamond, or begin with one of the largest:"));
     const largest = clusters.number.map((_, at) => at).sort((a, b) => clusters.size[b] - clusters.size[a] || a - b).slice(0, 6);
     const links = element("div", "links");
     for (const at of largest) {
-      const open = element("button", "", "Cluster " + clusters.number[at]);
+      const open = element("button", "", clusterName(at));
       open.type = "button";
       open.addEventListener("click", () => choose(clusters.number[at]));
       links.append(open);
     }
     made.append(links);
-    if (data.weighted && count) made.append(list("The largest weights", Array.from(rows.row.slice(0, 4)), 4));
+    if (data.weighted && count && !clusters.cover) made.append(list("The largest weights", Array.from(rows.row.slice(0, 4)), 4));
     return made;
   }
   function choose(n, fromTable) {
@@ -249,7 +251,7 @@
     return { x, y, shades: unpack(map.shades, Uint8Array), w: map.width, h: map.height, middles: middles(), index: index(x, y) };
 
     function middles() {
-      if (!clusters) return [];
+      if (!clusters || clusters.cover) return [];
       return clusters.number.map((n, at) => {
         const center = clusters.representative[at];
         if (clusters.exact && otherAt.has(center)) return [otherX[otherAt.get(center)], otherY[otherAt.get(center)]];
@@ -425,8 +427,8 @@
       const row = rows.row[place], lines = [element("strong", "", nameOf(row))];
       lines[0].dir = "auto";
       const second = [about(place)];
-      if (clusterAt.has(rows.cluster[place])) second.push("cluster " + rows.cluster[place]);
-      lines.push(element("div", "who", second.filter(Boolean).join(", ") + ", " + data.origins[rows.origin[place]]));
+      if (clusterAt.has(rows.cluster[place]) && !clusters.cover) second.push("cluster " + rows.cluster[place]);
+      lines.push(element("div", "who", [...second, clusters && clusters.cover ? "" : data.origins[rows.origin[place]]].filter(Boolean).join(", ")));
       hint.replaceChildren(...lines, content(row, 160));
     }
     mark();

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from coresift.reporting.facts import Facts, plain
-from coresift.reporting.sections import HEAVIEST, NOTHING
+from coresift.reporting.facts import Facts, Row, plain
+from coresift.reporting.markup import NOTHING
+from coresift.reporting.sections import HEAVIEST
 from coresift.types import ORIGINS
 
 
@@ -19,11 +20,11 @@ def data_of(facts: Facts) -> dict[str, Any]:
     listed = facts.listed
     data: dict[str, Any] = {
         "n": facts.rows,
-        "weighted": facts.weights is not None,
+        "weighted": facts.weights is not None or any(row.represents is not None for row in listed),
         "rows": {
             "row": _packed([row.row for row in listed], "<f8"),
             "cluster": _packed([-1 if row.cluster is None else row.cluster for row in listed], "<i4"),
-            "weight": _packed([1.0 if row.weight is None else row.weight for row in listed], "<f4"),
+            "weight": _packed([_stands_for(row) for row in listed], "<f4"),
             "distance": _packed([row.distance for row in listed], "<f4"),
             "loss": _packed([np.nan if row.loss is None else row.loss for row in listed], "<f4"),
             "origin": _packed([ORIGINS.index(row.origin) for row in listed], "<u1"),
@@ -50,6 +51,12 @@ def data_of(facts: Facts) -> dict[str, Any]:
     return data
 
 
+def _stands_for(row: Row) -> float:
+    if row.weight is not None:
+        return row.weight
+    return 1.0 if row.represents is None else float(row.represents)
+
+
 def _map_data(found: dict[str, Any]) -> dict[str, Any]:
     height, width = found["shades"].shape
     places = {name: _packed(np.round(65_535 * found[name]), "<u2") for name in ("x", "y", "other_x", "other_y")}
@@ -69,7 +76,7 @@ def _cluster_data(facts: Facts) -> dict[str, Any]:
     columns: dict[str, Any] = {
         name: [_short(value) for value in getattr(found, name)] for name in ("size", "cost", "share")
     }
-    columns |= {"number": found.number, "selected": found.selected, "exact": found.exact}
+    columns |= {"number": found.number, "selected": found.selected, "exact": found.exact, "cover": found.cover}
     columns |= {"representative": found.representative, "examples": found.examples}
     for name in ("loss", "total"):
         values = getattr(found, name)

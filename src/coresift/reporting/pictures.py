@@ -2,58 +2,70 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from coresift.reporting.axes import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    WIDTH,
+    Axis,
+    frame,
+    horizontal,
+    short,
+    vertical,
+)
 from coresift.reporting.facts import Histogram, LossByDistance
+from coresift.reporting.markup import text
 
-WIDTH, HEIGHT = 420, 190
-LEFT, RIGHT, TOP, BOTTOM = 44, 22, 10, 28
-# The picture of dots is larger, and still readable at a phone's width.
-DOTS_WIDTH, DOTS_HEIGHT = 560, 290
+# A value with the two ends of its interval, at a place on the horizontal axis.
+Point = tuple[float, float, float, float]
+# So many kinds of lines can be told apart.
+KINDS = 8
 
 
-def bars(found: Histogram, name: str) -> str:
+def bars(found: Histogram, name: str, counted: str = "rows") -> str:
     """Return a histogram; edges may grow by equal factors, and are then drawn at equal steps."""
     if not found.counts:
         return ""
     edges, counts = found.edges, found.counts
-    across, down = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-    most = max(counts)
+    across, base = WIDTH - LEFT - RIGHT, HEIGHT - BOTTOM
+    up = Axis.around(counted, [0, max(counts)], zero=True)
     step = across / len(counts)
     shapes = [
-        f'<rect x="{LEFT + place * step + 0.5:.1f}" y="{TOP + down * (1 - count / most):.1f}" '
-        f'width="{max(step - 1, 0.5):.1f}" height="{down * count / most:.1f}"/>'
+        f'<rect x="{LEFT + place * step + 0.5:.1f}" y="{vertical(up, count):.1f}" '
+        f'width="{max(step - 1, 0.5):.1f}" height="{base - vertical(up, count):.1f}"/>'
         for place, count in enumerate(counts)
         if count
     ]
-    marks = [(LEFT + place * step, edges[place]) for place in _spread(len(edges))]
-    said = f"{name}: from {_short(edges[0])} to {_short(edges[-1])}, at most {most:,} in one bar"
-    lines = [*_across(marks), *_grid([(TOP + down * (1 - value / most), value) for value in _steps(most)])]
-    return _drawing(said, [*lines, '<g class="bars">', *shapes, "</g>"])
+    # Edges are marked where they stand; the frame itself has no marks across.
+    marks = "".join(
+        f'<text x="{LEFT + place * step:.1f}" y="{base + 17}" text-anchor="middle">{short(edges[place])}</text>'
+        for place in _spread(len(edges))
+    )
+    said = f"{name}: from {short(edges[0])} to {short(edges[-1])}, at most {max(counts):,} in one bar"
+    plain = _Unmarked(name, 0, 1)
+    return frame(plain, up, ['<g class="bars">', *shapes, "</g>", marks], said)
+
+
+class _Unmarked(Axis):
+    def marks(self) -> list[tuple[float, str]]:
+        return []
 
 
 def scatter(found: LossByDistance) -> str:
-    """Return loss against distance: a dot a row, and a line for the mean."""
-    across, down = DOTS_WIDTH - LEFT - RIGHT, DOTS_HEIGHT - TOP - BOTTOM
-    farthest = max(*found.distance, 1e-300)
+    """Return loss against distance: one dot per row, and a line for the mean."""
     top = _ceiling(found.loss, found.means)
-
-    def place(distance: float, loss: float) -> tuple[float, float]:
-        return LEFT + across * distance / farthest, TOP + down * (1 - min(loss / top, 1))
-
-    points = [place(*pair) for pair in zip(found.distance, found.loss, strict=True)]
-    dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2"/>' for x, y in points]
-    line = " ".join(
-        f"{x:.1f},{y:.1f}" for x, y in (place(*pair) for pair in zip(found.middles, found.means, strict=True))
-    )
-    marks = [(LEFT + across * value / farthest, value) for value in _steps(farthest)]
-    grid = _grid([(TOP + down * (1 - value / top), value) for value in _steps(top)], DOTS_WIDTH)
+    across = Axis("distance to the center of its cluster", 0, max(*found.distance, 1e-300))
+    up = Axis("loss", 0, top)
+    points = zip(found.distance, found.loss, strict=True)
+    dots = [f'<circle cx="{horizontal(across, x):.1f}" cy="{vertical(up, y):.1f}" r="1.7"/>' for x, y in points]
     beyond = sum(loss > top for loss in found.loss)
     note = f" {beyond} of {len(found.loss)} dots lie above the frame and are drawn at its top." if beyond else ""
-    said = f"Loss from 0 to {_short(top)} against distance from 0 to {_short(farthest)}.{note}"
-    shapes = [*grid, '<g class="dots">', *dots, "</g>", f'<polyline class="mean" points="{line}"/>']
-    return _drawing(said, [*shapes, *_across(marks, DOTS_HEIGHT)], DOTS_WIDTH, DOTS_HEIGHT)
+    said = f"Loss from 0 to {short(top)} against distance from 0 to {short(across.high)}.{note}"
+    line = _line(across, up, zip(found.middles, found.means, strict=True))
+    return frame(across, up, ['<g class="dots">', *dots, "</g>", f'<polyline class="mean" points="{line}"/>'], said)
 
 
 def _ceiling(losses: Sequence[float], means: Sequence[float]) -> float:
@@ -62,72 +74,97 @@ def _ceiling(losses: Sequence[float], means: Sequence[float]) -> float:
     return max(ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))], *means, 1e-300) * 1.05
 
 
-def _drawing(said: str, shapes: Sequence[str], width: float = WIDTH, height: float = HEIGHT) -> str:
-    label = said.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}">{"".join(shapes)}</svg>'
+def curve(points: Sequence[Point], across: str, up: str, *, percent: bool = False, zero: bool = False) -> str:
+    """Return values with their intervals, joined by a line.
+
+    Args:
+        points: At least one.
+        across: What the horizontal axis shows.
+        up: What the values are.
+        percent: Whether they are shares.
+        zero: Whether the vertical axis begins at 0.
+    """
+    beneath = Axis.around(across, [point[0] for point in points], zero=True)
+    beside = Axis.around(up, [value for point in points for value in point[1:]], zero=zero, percent=percent)
+    said = f"{up} against {across}: " + "; ".join(
+        f"{short(x)}: {short(value)}, from {short(low)} to {short(high)}" for x, value, low, high in points
+    )
+    return frame(beneath, beside, _with_intervals(points, beneath, beside, 0), said, classes="curve")
 
 
-def _across(marks: Sequence[tuple[float, float]], height: float = HEIGHT) -> list[str]:
-    base = height - BOTTOM + 16
-    return [f'<text x="{x:.1f}" y="{base:.1f}" text-anchor="middle">{_short(value)}</text>' for x, value in marks]
-
-
-def _grid(marks: Sequence[tuple[float, float]], width: float = WIDTH) -> list[str]:
-    return [
-        f'<line x1="{LEFT}" x2="{width - RIGHT:g}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_short(value)}</text>'
-        for y, value in marks
+def _with_intervals(points: Sequence[Point], across: Axis, up: Axis, kind: int) -> list[str]:
+    places = [(horizontal(across, x), value, low, high) for x, value, low, high in points]
+    bars = [
+        f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="{vertical(up, low):.1f}" y2="{vertical(up, high):.1f}"/>'
+        for x, _, low, high in places
+        if high > low
     ]
+    dots = [f'<circle class="end" cx="{x:.1f}" cy="{vertical(up, value):.1f}" r="3.5"/>' for x, value, _, _ in places]
+    line = _line(across, up, [(x, value) for x, value, _, _ in points])
+    return [f'<g class="k{kind}">', *bars, f'<polyline points="{line}"/>', *dots, "</g>"]
 
 
-def _steps(top: float) -> list[float]:
-    """Return 0 and a few round numbers up to the top."""
-    about = top / 3
-    unit = 10.0 ** math.floor(math.log10(about)) if about > 0 else 1.0
-    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= about * 0.999)
-    return [turn * step for turn in range(int(top / step) + 1)]
+def projection(known: Sequence[tuple[float, float]], ahead: Sequence[tuple[float, float]], across: str, up: str) -> str:
+    """Return what was reached, as dots, and what more would give, as a line; both axes by logarithms."""
+    everything = [*known, *ahead]
+    beneath = Axis.around(across, [x for x, _ in everything], log=True)
+    beside = Axis.around(up, [y for _, y in everything], log=True)
+    dots = "".join(
+        f'<circle class="end" cx="{horizontal(beneath, x):.1f}" cy="{vertical(beside, y):.1f}" r="4"/>'
+        for x, y in known
+    )
+    said = f"{up} against {across}: " + "; ".join(f"{short(x)}: {short(y)}" for x, y in everything)
+    line = f'<polyline class="ahead" points="{_line(beneath, beside, ahead)}"/>' if ahead else ""
+    return frame(beneath, beside, [f'<g class="k0">{line}{dots}</g>'], said, classes="curve")
+
+
+def curves(named: Sequence[tuple[str, Sequence[Point]]], across: Axis, up: Axis) -> str:
+    """Return several lines with their intervals; lines of later names are drawn over earlier ones."""
+    shapes = [
+        shape for kind, (_, points) in enumerate(named) for shape in _with_intervals(points, across, up, kind % KINDS)
+    ]
+    said = f"{up.name} against {across.name}. " + " ".join(
+        f"{name}: " + "; ".join(f"{short(x)}: {short(value)}" for x, value, _, _ in points) + "."
+        for name, points in named
+    )
+    return frame(across, up, shapes, said, classes="curve")
+
+
+def key(names: Sequence[str]) -> str:
+    """Return which line is whose, in the order of `curves`."""
+    lines = "".join(
+        f'<li><svg viewBox="0 0 26 10" aria-hidden="true"><g class="k{kind % KINDS}"><polyline points="1,5 25,5"/>'
+        f'<circle class="end" cx="13" cy="5" r="3.5"/></g></svg><bdi>{text(name)}</bdi></li>'
+        for kind, name in enumerate(names)
+    )
+    return f"<ul class='legend lines'>{lines}</ul>"
+
+
+def strip(value: float, low: float, high: float, axis: Axis, mark: float | None = None) -> str:
+    """Return one interval for a cell of a table; all cells of a column share the axis, and `mark` is a thin line."""
+
+    def x(of: float) -> float:
+        return 2 + 96 * axis.place(of)
+
+    line = "" if mark is None else f'<line class="mark" x1="{x(mark):.2f}" x2="{x(mark):.2f}" y1="0" y2="12"/>'
+    span = f'<line class="interval" x1="{x(low):.2f}" x2="{x(high):.2f}" y1="6" y2="6"/>'
+    dot = f'<line class="dot" x1="{x(value):.2f}" x2="{x(value):.2f}" y1="2.5" y2="9.5"/>'
+    return f'<svg viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">{line}{span}{dot}</svg>'
+
+
+def bar(share: float) -> str:
+    """Return one bar for a cell of a table; `share` is its part of the longest."""
+    return (
+        '<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect width="{100 * share:.2f}" height="8"/></svg>'
+    )
+
+
+def _line(across: Axis, up: Axis, points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{horizontal(across, x):.1f},{vertical(up, y):.1f}" for x, y in points)
 
 
 def _spread(count: int) -> list[int]:
     if count <= 2:
         return list(range(count))
     return sorted({round(part * (count - 1)) for part in (0, 0.25, 0.5, 0.75, 1)})
-
-
-def _short(value: float) -> str:
-    if value == 0:
-        return "0"
-    if abs(value) >= 10_000 or abs(value) < 0.001:
-        return f"{value:.2g}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def curve(points: Sequence[tuple[float, float, float, float]], name: str, top: float | None = None) -> str:
-    """Return values with their intervals: (across, value, low, high) each, joined by a line.
-
-    Args:
-        points: At least one.
-        name: What the values are.
-        top: The largest value that the frame holds, by default that of the intervals.
-    """
-    across, down = DOTS_WIDTH - LEFT - RIGHT, DOTS_HEIGHT - TOP - BOTTOM
-    farthest = max(*(point[0] for point in points), 1e-300)
-    ceiling = top or max(*(point[3] for point in points), 1e-300) * 1.05
-
-    def height(value: float) -> float:
-        return TOP + down * (1 - min(max(value / ceiling, 0), 1))
-
-    places = [(LEFT + across * x / farthest, value, low, high) for x, value, low, high in points]
-    bars = [
-        f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="{height(low):.1f}" y2="{height(high):.1f}"/>'
-        for x, _, low, high in places
-    ]
-    dots = [f'<circle cx="{x:.1f}" cy="{height(value):.1f}" r="4"/>' for x, value, _, _ in places]
-    line = " ".join(f"{x:.1f},{height(value):.1f}" for x, value, _, _ in places)
-    grid = _grid([(height(value), value) for value in _steps(ceiling)], DOTS_WIDTH)
-    marks = _across([(LEFT + across * value / farthest, value) for value in _steps(farthest)], DOTS_HEIGHT)
-    said = f"{name} after so many labels: " + "; ".join(
-        f"{_short(x)}: {_short(value)}, from {_short(low)} to {_short(high)}" for x, value, low, high in points
-    )
-    shapes = [*grid, *bars, f'<polyline class="mean" points="{line}"/>', '<g class="ends">', *dots, "</g>", *marks]
-    return _drawing(said, shapes, DOTS_WIDTH, DOTS_HEIGHT)

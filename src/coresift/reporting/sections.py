@@ -1,19 +1,17 @@
-"""The sections of a report as markup, with everything that users wrote escaped."""
+"""The sections of a page about a selection as markup, with everything that users wrote escaped."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from html import escape
-
-import numpy as np
 
 from coresift.notebook import counted
-from coresift.reporting.facts import PERCENTILES, Facts, Row
-from coresift.reporting.pictures import bars, scatter
+from coresift.reporting import details
+from coresift.reporting.facts import Facts, Row
+from coresift.reporting.layout import KeyFigure, end, head, listing, paragraph, section, steps
+from coresift.reporting.markup import code_block, number, number_cell, text
+from coresift.reporting.pictures import bars
 
 HEAVIEST = 12
-NOTHING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def sections(facts: Facts) -> Iterable[str]:
@@ -21,43 +19,40 @@ def sections(facts: Facts) -> Iterable[str]:
     yield _head(facts)
     yield '<main id="main">'
     yield _map(facts)
+    yield details.representatives(facts)
     yield _weights(facts)
-    yield _losses(facts)
-    yield _clusters(facts)
-    yield _classes(facts)
+    yield details.losses(facts)
+    yield details.clusters(facts)
+    yield details.classes(facts)
+    yield section("sure", "How sure is this", listing(_how_sure(facts)))
+    yield steps(_next(facts))
     yield _making(facts)
     yield _left_out(facts)
     yield "</main>"
-    yield f"<footer>Made with coresift {text(facts.version)}. This page is one file and loads nothing.</footer>"
+    yield end()
 
 
 def _head(facts: Facts) -> str:
+    cover = facts.clusters is not None and facts.clusters.cover
     links = [
         ("map", "Map", facts.map),
+        ("representatives", "Representatives", cover),
         ("weights", "Weights", facts.weights),
         ("losses", "Losses", facts.loss_by_distance or facts.smoothness),
-        ("clusters", "Clusters", facts.clusters),
+        ("clusters", "Clusters", facts.clusters and not cover),
         ("classes", "Classes", facts.coverage),
+        ("sure", "How sure is this", True),
+        ("next", "What to do next", True),
         ("making", "How it was made", True),
     ]
-    listed = "".join(f'<a href="#{name}">{label}</a>' for name, label, there in links if there)
-    figures = "".join(
-        f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd><dd class='quiet'>{text(more)}</dd></div>"
-        for name, value, more in _figures(facts)
-    )
     verdict = ""
     if facts.verdict is not None:
         said = facts.verdict[0].upper() + facts.verdict[1:]
         verdict = f"<p class='verdict'><strong>{text(said)}.</strong> {text(facts.reason or '')}</p>"
-    remarks = "".join(
-        f"<p class='warning'>{text(remark)}</p>" for remark in (facts.estimate.warnings if facts.estimate else ())
-    )
-    return (
-        f"<header><div class='top'><p class='brand'>coresift report</p>"
-        "<button type='button' id='theme' hidden>Dark</button></div>"
-        f"<h1>{text(facts.title)}</h1><p class='lead'>{text(summary(facts))}</p>{verdict}{remarks}"
-        f"<dl class='figures'>{figures}</dl><nav aria-label='Parts of this report'>{listed}</nav></header>"
-    )
+    warnings = facts.estimate.warnings if facts.estimate else ()
+    remarks = "".join(paragraph(remark, "warning") for remark in warnings)
+    listed = [(name, label) for name, label, there in links if there]
+    return head(facts.title, summary(facts), _figures(facts), listed, verdict + remarks)
 
 
 def summary(facts: Facts) -> str:
@@ -65,7 +60,9 @@ def summary(facts: Facts) -> str:
     of = f"{facts.rows:,} rows"
     if facts.population < facts.rows:
         of = f"{facts.population:,} rows ({facts.rows - facts.population:,} more were excluded)"
-    if facts.weights is None:
+    if facts.clusters is not None and facts.clusters.cover:
+        parts = [f"{facts.selected:,} of {of} were chosen so that every row has one of them near."]
+    elif facts.weights is None:
         parts = [
             f"{facts.selected:,} of {of} were chosen. This method defines no weights, so they stand for themselves."
         ]
@@ -78,7 +75,8 @@ def summary(facts: Facts) -> str:
         if not facts.asked
         else f"{counted(facts.asked, 'loss', 'losses')} {'was' if facts.asked == 1 else 'were'} asked"
     )
-    parts.append(f"{asked} to choose them.")
+    if facts.asked or facts.weights is not None:
+        parts.append(f"{asked} to choose them.")
     if facts.estimate is not None:
         total, mean = facts.estimate.total, facts.estimate.mean
         sure = f"{100 * facts.estimate.confidence:g}%"
@@ -92,17 +90,21 @@ def summary(facts: Facts) -> str:
     return " ".join(parts)
 
 
-def _figures(facts: Facts) -> list[tuple[str, str, str]]:
+def _figures(facts: Facts) -> list[KeyFigure]:
     share = f"{facts.selected / facts.population:.1%}" if facts.population else ""
     found = [("Selected", f"{facts.selected:,}", f"of {facts.population:,} rows, {share}")]
     reasons = ", ".join(f"{count:,} {reason}" for _, reason, count in facts.ledger)
-    found.append(("Losses asked", f"{facts.asked:,}", reasons or "none"))
+    if facts.asked or facts.weights is not None:
+        found.append(("Losses asked", f"{facts.asked:,}", reasons or "none"))
     if facts.estimate is not None:
         total, mean = facts.estimate.total, facts.estimate.mean
         found.append(("Total loss", number(total.value), f"{number(total.low)} to {number(total.high)}"))
         found.append(("Mean loss", number(mean.value), f"{number(mean.low)} to {number(mean.high)}"))
     if facts.weights is not None:
-        found.append(("Worth", f"{facts.weights.effective:,.0f}", "rows of equal weight"))
+        found.append(("Effective sample size", f"{facts.weights.effective:,.0f}", "rows of equal weight"))
+    if facts.clusters is not None and facts.clusters.cover:
+        most = max(facts.clusters.size)
+        found.append(("Largest representative", f"{most:,.0f}", "rows that one row stands for"))
     if facts.coverage is not None:
         uniform = f"a uniform sample {facts.coverage.uniform_covers:,.1f}"
         found.append(("Classes reached", f"{facts.coverage.covered:,} of {len(facts.coverage.names):,}", uniform))
@@ -115,13 +117,16 @@ def _map(facts: Facts) -> str:
     captured = f"{facts.map['captured']:.0%}"
     listed = len(facts.listed)
     drawn = "a selected row" if listed == facts.selected else f"one of the {listed:,} rows with the largest weights"
+    cover = facts.clusters is not None and facts.clusters.cover
     middles = "the center of a cluster" if facts.clusters and facts.clusters.exact else "about the middle of a cluster"
-    weighted = ", larger the more rows it stands for" if facts.weights is not None else ""
+    diamonds = f"; each diamond is {middles}" if facts.clusters and not cover else ""
+    weighted = ", larger the more rows it stands for" if facts.weights is not None or cover else ""
+    opened = "the rows that it stands for" if cover else "its cluster"
     return (
         "<section id='map' aria-labelledby='map-title'><h2 id='map-title'>Map</h2>"
         f"<p>All rows on their two principal axes, which show {captured} of the variance. The shade is how many rows "
-        f"are there; each dot is {drawn}{weighted}{'; each diamond is ' + middles if facts.clusters else ''}. Point at "
-        f"a dot to see its row{', click to see its cluster' if facts.clusters else ''}.</p>"
+        f"are there; each dot is {drawn}{weighted}{diamonds}. Point at "
+        f"a dot to see its row{f', and click to see {opened}' if facts.clusters else ''}.</p>"
         "<div class='map'><div class='stage'>"
         "<canvas id='picture' width='1200' height='900' tabindex='0' role='application' "
         "aria-label='Map of the rows. Arrow keys walk through the rows from the largest weight on, Enter opens the "
@@ -143,116 +148,96 @@ def _weights(facts: Facts) -> str:
     lines = "".join(_heavy_line(facts, row) for row in facts.listed[:HEAVIEST])
     loss = "<th scope='col' class='number'>Loss</th>" if _any_loss(facts) else ""
     said = "<th scope='col'>Text</th>" if facts.texts else ""
-    return (
-        "<section id='weights' aria-labelledby='weights-title'><h2 id='weights-title'>Weights</h2>"
-        f"<p>A weight says how many rows a row stands for. They go from {number(weights.least)} to "
-        f"{number(weights.largest)}, half of them below {number(weights.median)}, and add up to {weights.total:,.0f}. "
-        f"The {half} with the largest weights carry half of that. For estimates the selection is worth "
-        f"{weights.effective:,.0f} rows of equal weight.</p>"
+    return section(
+        "weights",
+        "Weights",
         "<div class='pair'>"
-        f"<figure>{bars(weights.histogram, 'Weights')}<figcaption>Weights of the selected rows</figcaption></figure>"
-        f"<figure>{bars(weights.inclusion, 'Inclusion probabilities')}"
-        "<figcaption>The probabilities with which they were drawn</figcaption></figure></div>"
-        "<h3>The largest weights</h3><div class='wide'><table><thead><tr><th scope='col'>Row</th>"
-        f"<th scope='col' class='number'>Weight</th><th scope='col' class='number extra'>Probability</th>"
-        f"<th scope='col' class='extra'>How it came in</th>{loss}{said}</tr></thead>"
-        f"<tbody>{lines}</tbody></table></div></section>"
+        f"<figure>{bars(weights.histogram, 'weight')}<figcaption>Weights of the selected rows</figcaption></figure>"
+        f"<figure>{bars(weights.inclusion, 'probability')}"
+        "<figcaption>The probability with which each was drawn, within its own phase</figcaption></figure></div>"
+        f"<p>A weight says how many rows a row stands for. The weights go from {number(weights.least)} to "
+        f"{number(weights.largest)}, half of them are below {number(weights.median)}, and they add up to "
+        f"{weights.total:,.0f}. The {half} with the largest weights carry half of that.</p>"
+        f"<p><strong>Effective sample size.</strong> {_effective(facts)}</p>"
+        "<p><strong>Why a weight is not one over its probability.</strong> A row can come in twice: first in the "
+        "pilot, and if the pilot did not take it, in the draw after it. The probability shown is that of the phase "
+        "that took the row, given what came before. The two phases share each row's total, and the weights are made so "
+        "that, over both phases, the expected weight of every row is exactly 1. That keeps totals unbiased.</p>"
+        "<h3>The largest weights</h3><div class='wide' tabindex='0' role='group' "
+        f"aria-label='Table'><table><thead><tr><th scope='col'>Row</th><th scope='col' class='number'>Weight</th><th "
+        f"scope='col' class='number extra'>Probability in its phase</th><th scope='col' class='extra'>How it came "
+        f"in</th>{loss}{said}</tr></thead><tbody>{lines}</tbody></table></div>",
+    )
+
+
+def _effective(facts: Facts) -> str:
+    weights = facts.weights
+    assert weights is not None
+    return (
+        f"{facts.selected:,} rows with unequal weights are worth about {weights.effective:,.0f} rows of equal weight, "
+        "by (Σw)²/Σw². That is for numbers that have nothing to do with the weights. Where rows with small weights "
+        "have the large losses, as the draw intends, the estimate is better than that."
     )
 
 
 def _heavy_line(facts: Facts, row: Row) -> str:
-    cells = [f"<th scope='row'>{_row_name(row)}</th>", _cell(number(row.weight))]
+    cells = [f"<th scope='row'>{_row_name(row)}</th>", number_cell(number(row.weight))]
     cells.append(f"<td class='number extra'>{number(row.inclusion)}</td>")
     cells.append(f"<td class='extra'>{text(row.origin)}</td>")
     if _any_loss(facts):
-        cells.append(_cell("" if row.loss is None else number(row.loss)))
+        cells.append(number_cell("" if row.loss is None else number(row.loss)))
     if facts.texts:
         cells.append(f"<td class='text' dir='auto'>{text(facts.texts.get(row.row, ''))}</td>")
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _losses(facts: Facts) -> str:
-    smooth, by_distance = facts.smoothness, facts.loss_by_distance
-    if smooth is None and by_distance is None:
-        return ""
-    parts = ["<section id='losses' aria-labelledby='losses-title'><h2 id='losses-title'>Losses and distances</h2>"]
-    if by_distance is not None:
-        parts.append(
-            "<p>If clusters say something about the loss, rows near their center have losses like the center's. Each "
-            "dot is a selected row; the line is the mean loss of all rows at that distance, by the weights.</p>"
-            f"<figure class='narrow'>{scatter(by_distance)}"
-            "<figcaption>Loss against the distance to the center of the cluster</figcaption></figure>"
-        )
-    if smooth is not None:
-        heads = "".join(f"<th scope='col' class='number'>{one} %</th>" for one in PERCENTILES)
-        cells = "".join(_cell(number(value)) for value in smooth.percentiles)
-        reference = "its center's" if smooth.exact else "that of the selected row nearest to its center"
-        power = "distance" if smooth.z == 1 else f"distance^{smooth.z:g}"
-        parts.append(
-            f"<h3>Hölder percentiles</h3><p>How much a row's loss differs from {reference}, over {power}, from "
-            f"{counted(smooth.compared, 'row')}: this part of all rows is below</p>"
-            f"<div class='wide'><table class='small'><thead><tr>{heads}</tr></thead>"
-            f"<tbody><tr>{cells}</tr></tbody></table></div>"
-        )
-    return "".join([*parts, "</section>"])
-
-
-def _clusters(facts: Facts) -> str:
-    found = facts.clusters
+def _how_sure(facts: Facts) -> list[str]:
+    if facts.weights is None:
+        return [
+            "These rows were chosen, not drawn: no interval follows from them. To estimate a total or a share over all "
+            "rows, use cs.evaluate or cs.select, which draw with known probabilities."
+        ]
+    found = facts.estimate
     if found is None:
-        return ""
-    how = "Sizes and costs are counted." if found.exact else "Sizes and costs are estimates from the weights."
-    heads = [
-        ("number", "Cluster"),
-        ("size", "Rows"),
-        ("cost", "Cost"),
-        ("selected", "Selected"),
-        ("share", "Share of the budget"),
+        return [
+            "Weighted totals over these rows are unbiased for any numbers that do not depend on the draw. Give the "
+            "numbers of all selected rows to cs.estimate, and it returns totals and means with intervals."
+        ]
+    sentences = [
+        f"Over many draws, about {100 * found.confidence:g}% of such intervals hold the true total.",
+        "The interval cannot account for kinds of rows that were never sampled. When a few rows carry the total, a "
+        "warning at the top of this page says so.",
     ]
-    if found.loss is not None:
-        heads += [("loss", "Mean loss"), ("total", "Share of the total loss")]
-    cells = "".join(
-        f"<th scope='col' class='number'><button type='button' data-key='{key}'>{label}</button></th>"
-        for key, label in heads
-    )
-    return (
-        "<section id='clusters' aria-labelledby='clusters-title'><h2 id='clusters-title'>Clusters</h2>"
-        f"<p>{counted(len(found.number), 'cluster')}. {how} The cost is the sum of the distances to the center, "
-        "to the power z. Click a heading to sort by it, and a cluster to see it.</p>"
-        f"<div class='wide'><table id='cluster-table'><thead><tr>{cells}</tr></thead><tbody></tbody></table></div>"
-        "<button type='button' class='more' id='more-clusters' hidden>Show all</button>"
-        "<div id='cluster-panel' aria-live='polite'></div></section>"
-    )
+    return sentences
 
 
-def _classes(facts: Facts) -> str:
-    found = facts.coverage
-    if found is None:
-        return ""
-    heads = [("name", found.column), ("rows", "Rows"), ("selected", "Selected"), ("uniform", "A uniform sample")]
-    if found.estimated is not None:
-        heads.append(("estimated", "Rows by the weights"))
-    cells = "".join(
-        f"<th scope='col'{'' if key == 'name' else chr(32) + 'class=' + chr(39) + 'number' + chr(39)}>"
-        f"<button type='button' data-key='{key}'>{text(label)}</button></th>"
-        for key, label in heads
-    )
-    return (
-        "<section id='classes' aria-labelledby='classes-title'><h2 id='classes-title'>Classes</h2>"
-        f"<p>The selection has rows of {found.covered:,} of {counted(len(found.names), 'class', 'classes')}; a uniform "
-        f"sample of the same size has rows of {found.uniform_covers:,.1f} on average.</p>"
-        f"<div class='wide'><table id='class-table'><thead><tr>{cells}</tr></thead><tbody></tbody></table></div>"
-        "<button type='button' class='more' id='more-classes' hidden>Show all</button></section>"
-    )
+def _next(facts: Facts) -> list[tuple[str, str]]:
+    if facts.weights is None:
+        return [
+            ("Label or train on these rows", 'cs.save(selection, "chosen.csv", table=table)'),
+            ("Choose again with what you know: important rows first", "cs.cover(rows, budget, importance=scores)"),
+        ]
+    found = [("Estimate any other number over all rows", "cs.estimate(selection, values_of(selection.ids))")]
+    if facts.estimate is not None:
+        found.append(
+            (
+                "Narrow the interval: add rows and keep all answers. Four times the rows give about half the width",
+                f"cs.grow(selection, budget={2 * facts.selected}, losses=losses)",
+            )
+        )
+    found.append(("Hand the rows on, with their weights", 'cs.save(selection, "picked.csv", table=table)'))
+    return found
 
 
 def _making(facts: Facts) -> str:
     parts = ["<section id='making' aria-labelledby='making-title'><h2 id='making-title'>How it was made</h2>"]
-    came = ", ".join(f"{count:,} {_origin(name)}" for name, count in facts.origins.items() if count)
+    origins = facts.origins if facts.weights is not None else {"given": facts.origins.get("given", 0)}
+    came = ", ".join(f"{count:,} {_origin(name)}" for name, count in origins.items() if count)
     parts.append(f"<p>Of the selected rows, {text(came)}.</p>" if came else "")
     if facts.ledger:
         lines = "".join(
-            f"<tr>{_cell(f'{turn}')}<td>{text(why)}</td>{_cell(f'{count:,}')}</tr>" for turn, why, count in facts.ledger
+            f"<tr>{number_cell(f'{turn}')}<td>{text(why)}</td>{number_cell(f'{count:,}')}</tr>"
+            for turn, why, count in facts.ledger
         )
         parts.append(
             "<h3>Losses asked</h3><table class='small'><thead><tr><th scope='col' class='number'>Round</th>"
@@ -262,9 +247,9 @@ def _making(facts: Facts) -> str:
     recipe = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts.recipe.items())
     parts.append(f"<h3>Recipe</h3><dl class='recipe'>{recipe}<div><dt>seed</dt><dd>{text(facts.seed)}</dd></div></dl>")
     if facts.command is not None:
-        parts.append(f"<h3>The same selection again, by command</h3>{_code(facts.command, 'command')}")
+        parts.append(f"<h3>The same selection again, by command</h3>{code_block(facts.command, 'command')}")
     if facts.code is not None:
-        parts.append(f"<h3>The same selection again, in Python</h3>{_code(facts.code.rstrip(), 'python')}")
+        parts.append(f"<h3>The same selection again, in Python</h3>{code_block(facts.code.rstrip(), 'python')}")
     return "".join([*parts, "</section>"])
 
 
@@ -275,13 +260,6 @@ def _left_out(facts: Facts) -> str:
     return (
         "<section id='left-out' aria-labelledby='left-title'><h2 id='left-title'>What is not here</h2>"
         f"<ul>{lines}</ul></section>"
-    )
-
-
-def _code(content: str, kind: str) -> str:
-    return (
-        f"<div class='code'><pre class='{kind}' tabindex='0'><code>{text(content)}</code></pre>"
-        "<button type='button' class='copy' hidden>Copy</button></div>"
     )
 
 
@@ -301,27 +279,3 @@ def _any_loss(facts: Facts) -> bool:
 
 def _row_name(row: Row) -> str:
     return f"{row.row:,}" if row.name is None else f"<bdi>{text(row.name[:80])}</bdi>"
-
-
-def _cell(content: str) -> str:
-    return f"<td class='number'>{text(content)}</td>"
-
-
-def number(value: float | None) -> str:
-    """Return a number with as many digits as a reader wants.
-
-    >>> number(12345.6), number(0.012345), number(3.0), number(None)
-    ('12,346', '0.0123', '3', '')
-    """
-    if value is None or not np.isfinite(value):
-        return ""
-    if value != 0 and (abs(value) >= 1e9 or abs(value) < 1e-4):
-        return f"{value:.3g}"
-    if abs(value) >= 1000 or value == round(value):
-        return f"{value:,.0f}"
-    return f"{value:#.3g}".rstrip(".")
-
-
-def text(value: object) -> str:
-    """Return anything for markup: escaped, without control characters."""
-    return escape(NOTHING.sub("\ufffd", str(value)), quote=True)
