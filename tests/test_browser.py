@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 import coresift as cs
+from coresift.comparison import Comparison, Trial
+from coresift.comparison.summary import summarize, verdicts
 from coresift.demo import load_demo
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -190,7 +192,7 @@ def test_everything_is_reached_by_keyboard(visit, demo_page):
     assert page.locator("#found .name").text_content().startswith("Cluster ")
     page.keyboard.press("Escape")
     assert page.locator("#found .name").text_content() == "No cluster chosen"
-    reached, stops = set(), page.locator("a, button, canvas[tabindex], pre[tabindex]").count()
+    reached, stops = set(), page.locator("a, button, [tabindex='0']").count()
     for _ in range(stops + 2):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id || document.activeElement.dataset.key || ''"))
@@ -210,6 +212,89 @@ def test_zooming_moves_the_points_and_goes_back(visit, demo_page):
     page.wait_for_timeout(60)
     page.mouse.move(*at(page, points[row]))
     assert name in page.locator("#hint").text_content()
+
+
+# ------------------------------------------------------------------ every kind of page, with hostile names
+
+NASTY = [name[:80] for name in hostile.NASTY[:12]]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory, demo_page, hostile_page):
+    """Return a page of each kind."""
+    folder = tmp_path_factory.mktemp("kinds")
+    rng = np.random.default_rng(0)
+    rows = (rng.normal(size=(8, 4))[rng.integers(8, size=300)] * 3 + rng.normal(size=(300, 4))).astype(np.float32)
+    classes = np.array(NASTY, object)[rng.integers(len(NASTY), size=300)]
+    table = pa.table({"text": classes.tolist(), "class": classes.tolist()})
+    title = hostile.NASTY[2]
+    cover = cs.report(
+        cs.cover(rows, 20), folder / "cover.html", rows=rows, table=table, text="text", label="class", title=title
+    )
+    learning = cs.active_learning(rows, 130, rounds=2, audit=100, labels=classes)
+    learning.complete()
+    begun = cs.active_learning(rows, 40, rounds=2)
+    begun.tell(begun.ask(), classes[begun.ask()])
+    guesses = {name: np.where(rng.random(300) < 0.3, rng.permutation(classes), classes) for name in NASTY[:3]}
+    evaluation = cs.evaluate(labels=classes, predictions=guesses, groups=classes, budget=150)
+    evaluation.complete()
+    single = cs.evaluate(labels=classes, predictions=guesses[NASTY[0]], budget=100)
+    single.tell(single.ask(), classes[single.ask()])
+    runs = {"learning": learning, "begun": begun, "evaluation": evaluation, "single": single}
+    runs["comparison"] = made_up_comparison(rng)
+    found = {name: cs.report(run, folder / f"{name}.html", title=title) for name, run in runs.items()}
+    return {"selection": demo_page, "hostile": hostile_page, "cover": cover, **found}
+
+
+def made_up_comparison(rng):
+    """Return a comparison whose methods have hostile names, as `compare_methods` would have found it."""
+    methods, budgets, seeds = tuple(NASTY[:4]), (50, 100, 200), (0, 1, 2)
+    runs = [
+        Trial(method, method, budget, seed, budget, 0, budget, 0.1, 1e8, error=float(rng.normal()), covered=True)
+        for method in methods[:3]
+        for budget in budgets
+        for seed in seeds
+    ]
+    runs += [Trial(methods[3], methods[3], budget, 0, failure=hostile.NASTY[0]) for budget in budgets]
+    lines = summarize(runs, methods, budgets, methods[0], lambda run: run.error and abs(run.error))
+    best = verdicts(lines, runs, methods[0], lambda run: run.error and abs(run.error), False)
+    numbers = {"rows": 300, "dimension": 4, "threads": 1, "total": 1.0, "confidence": 0.95}
+    return Comparison(
+        methods=methods, budgets=budgets, seeds=seeds, reference=methods[0], scored=False, higher=False, lines=lines,
+        verdicts=best, runs=tuple(runs), **numbers,
+    )  # fmt: skip
+
+
+KINDS = ("selection", "hostile", "cover", "learning", "begun", "evaluation", "single", "comparison")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (420, "dark")])
+def test_every_kind_of_page_is_safe_and_accessible(visit, pages, kind, width, scheme):
+    """No script of the data runs, nothing is requested (`visit`), and axe-core finds nothing serious."""
+    page = visit(pages[kind], width=width, scheme=scheme)
+    if kind not in ("selection", "hostile"):
+        assert page.locator("h1").text_content() == page.title() == hostile.NASTY[2]
+    for button in page.locator("button.more:visible").all():
+        button.click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert {"What to do next"} <= set(page.locator("h2").all_text_contents())
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe-core, of the dev extra")
+    serious = [
+        (found["id"], found["nodes"][0]["html"][:200])
+        for found in axe.Axe().run(page).response["violations"]
+        if found["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+def test_a_representative_shows_what_it_stands_for(visit, pages):
+    page, found = visit(pages["cover"]), facts(pages["cover"])
+    page.locator("#cluster-table tbody button").first.click()
+    largest = int(np.argmax(found["clusters"]["size"]))
+    panel = page.locator("#found")
+    assert f"stands for {found['clusters']['size'][largest] - 1:.0f} other rows." in panel.text_content()
+    assert panel.locator("li").count() == len(found["clusters"]["examples"][largest]) == 3
 
 
 @pytest.mark.parametrize("which", ["demo_page", "hostile_page"])
