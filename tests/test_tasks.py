@@ -95,6 +95,45 @@ def test_other_files_get_a_sentence(tmp_path, content, sentence):
         read_tasks(path, "label")
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"annotations": 5}, "a list of objects as annotations of a task; one has 5"),
+        ({"annotations": [5]}, r"a list of objects as annotations of a task; one has \[5\]"),
+        ({"annotations": [{"result": "x"}]}, "a list of objects as a result of a task; one has 'x'"),
+        ({"annotations": [{"result": [{"value": 5}]}]}, "an object as a value of a task; one has 5"),
+        ({"annotations": [{"result": [{"value": {"choices": [{}]}}]}]}, "a text or a finite number as a label; row 7"),
+        (
+            {"annotations": [{"result": [{"value": {"number": 10**400}}]}]},
+            "a text or a finite number as a label; row 7",
+        ),
+        ({"annotations": [{"result": [{"value": {"text": "\ud800"}}]}]}, "a text or a finite number as a label; row 7"),
+        ({"data": {"row": 1.5}}, "the row number that ask wrote in every task; one has 1.5"),
+        ({"data": {"row": True}}, "the row number that ask wrote in every task; one has True"),
+        ({"data": {"row": "7_0"}}, "the row number that ask wrote in every task; one has '7_0'"),
+        ({"data": None, "fields": {}, "id": "7", "responses": [1]}, r"an object as responses of a task; one has \[1\]"),
+        (
+            {"data": None, "fields": {}, "id": "7", "responses": {"a": 5}},
+            "the responses to a question of a task; one has",
+        ),
+    ],
+)
+def test_a_task_with_values_of_other_types_gets_a_sentence(tmp_path, change, sentence):
+    with pytest.raises(InputError, match=sentence):
+        read_tasks(export(tmp_path, {**label_studio(7, "card"), **change}), "label")
+
+
+def test_names_of_controls_may_be_anything_and_no_choice_is_no_label(tmp_path):
+    odd, empty = label_studio(7, "card"), label_studio(3, "card")
+    odd["annotations"][0]["result"][0]["from_name"] = ["intent"]
+    empty["annotations"][0]["result"][0]["value"] = {"choices": []}
+    assert read_tasks(export(tmp_path, odd, empty), "label").to_pydict() == {
+        "row": [7],
+        "label": ["card"],
+        SKIPPED: [0],
+    }
+
+
 @pytest.mark.parametrize("tool", list(Tool))
 def test_a_round_of_labels_through_a_tool(tmp_path, monkeypatch, tool):
     monkeypatch.chdir(tmp_path)

@@ -11,6 +11,7 @@ A skipped task, and a discarded record, is a row that nobody can label.
 from __future__ import annotations
 
 import json
+import math
 import reprlib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -33,6 +34,7 @@ class Tool(StrEnum):
 
 SUFFIX = ".json"
 SKIPPED = "skipped"
+DIGITS = 20  # fewer make a row number
 # What one label is called in a Label Studio result, by the kind of its control.
 LABEL_STUDIO_VALUES = ("choices", "rating", "number", "text")
 
@@ -96,41 +98,71 @@ def _answers(path: Path, column: str) -> Iterator[tuple[int, Any, bool]]:
         if isinstance(task.get("data"), dict):
             row, found = task["data"].get("row"), _label_studio(task, column, path)
         elif isinstance(task.get("fields"), dict):
-            row, found = task.get("id"), _argilla(task, column)
+            row, found = task.get("id"), _argilla(task, column, path)
         else:
             raise InputError(f"{path} must have tasks with data (Label Studio) or fields (Argilla); one has neither.")
-        try:
-            number = int(row)
-            if not 0 <= number < 2**63:
-                raise ValueError(number)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InputError(
-                f"{path} must have the row number that ask wrote in every task; one has {reprlib.repr(row)}."
-            ) from error
-        yield from ((number, label, skipped) for label, skipped in found)
+        number = _row_number(row, path)
+        yield from ((number, _checked(label, number, path), skipped) for label, skipped in found)
+
+
+def _row_number(row: Any, path: Path) -> int:
+    """Return the number of a row, which ask wrote as a number or, for Argilla, as a text."""
+    if isinstance(row, str) and row.isascii() and row.isdecimal() and len(row) < DIGITS:
+        row = int(row)
+    if isinstance(row, float) and row.is_integer():
+        row = int(row)
+    if isinstance(row, bool) or not isinstance(row, int) or not 0 <= row < 2**63:
+        raise InputError(f"{path} must have the row number that ask wrote in every task; one has {reprlib.repr(row)}.")
+    return row
+
+
+def _checked(label: Any, row: int, path: Path) -> Any:
+    """Return a label that is a text or a finite number, or None."""
+    try:
+        if label is None or (isinstance(label, str) and label.encode() is not None) or math.isfinite(label):
+            return label
+    except (TypeError, UnicodeEncodeError, OverflowError):  # something else, half a character, too many digits
+        pass
+    raise InputError(f"{path} must have a text or a finite number as a label; row {row} has {reprlib.repr(label)}.")
+
+
+def _objects(value: Any, what: str, path: Path) -> list[dict[str, Any]]:
+    """Return a list of JSON objects; nothing in its place is an empty one."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise InputError(f"{path} must have a list of objects as {what} of a task; one has {reprlib.repr(value)}.")
+    return value
+
+
+def _object(value: Any, what: str, path: Path) -> dict[str, Any]:
+    """Return a JSON object; nothing in its place is an empty one."""
+    if value is not None and not isinstance(value, dict):
+        raise InputError(f"{path} must have an object as {what} of a task; one has {reprlib.repr(value)}.")
+    return value or {}
 
 
 def _label_studio(task: Mapping[str, Any], column: str, path: Path) -> Iterator[tuple[Any, bool]]:
-    for annotation in task.get("annotations") or ():
+    for annotation in _objects(task.get("annotations"), "annotations", path):
         if annotation.get("was_cancelled"):
             yield None, True
             continue
-        results = annotation.get("result") or []
+        results = _objects(annotation.get("result"), "a result", path)
         named = [result for result in results if result.get("from_name") == column] or results
-        if len({result.get("from_name") for result in named}) > 1:
-            names = ", ".join(sorted({str(result.get("from_name")) for result in named}))
-            raise InputError(f"{path} has several controls, {names}: name the one to read with --column.")
+        names = sorted({str(result.get("from_name")) for result in named})
+        if len(names) > 1:
+            raise InputError(f"{path} has several controls, {', '.join(names)}: name the one to read with --column.")
         for result in named:
-            value = result.get("value") or {}
-            for kind in LABEL_STUDIO_VALUES:
-                if kind in value:
-                    cell = value[kind]
-                    yield (cell[0] if isinstance(cell, list) and cell else cell), False
+            value = _object(result.get("value"), "a value", path)
+            for cell in (value[kind] for kind in LABEL_STUDIO_VALUES if kind in value):
+                if cell != []:  # nothing was chosen
+                    yield (cell[0] if isinstance(cell, list) else cell), False
 
 
-def _argilla(record: Mapping[str, Any], column: str) -> Iterator[tuple[Any, bool]]:
-    questions = record.get("responses") or {}
-    for response in questions.get(column) or (next(iter(questions.values())) if len(questions) == 1 else ()):
+def _argilla(record: Mapping[str, Any], column: str, path: Path) -> Iterator[tuple[Any, bool]]:
+    questions = _object(record.get("responses"), "responses", path)
+    own = questions.get(column) or (next(iter(questions.values())) if len(questions) == 1 else None)
+    for response in _objects(own, "the responses to a question", path):
         skipped = response.get("status") == "discarded"
         if skipped or response.get("value") is not None:
             yield (None if skipped else response["value"]), skipped
