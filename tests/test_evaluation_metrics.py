@@ -230,6 +230,14 @@ def test_history_tells_more_than_nothing_and_fills_gaps():
     assert mixed.effective_sample_size > 1.3 * 300
     with pytest.raises(cs.InputError, match="at least one result of every model"):
         cs.signals.history(np.full((4, 2), np.nan))
+    for results, sentence in (
+        ([[1e200, 0.0], [0.0, 1.0]], r"results must be numbers of at most 1e\+100 in size; got 1e\+200"),
+        ([[10**400, 0], [0, 1]], "results must be numbers, one line per item"),
+        (np.ma.masked_array(earlier, mask=True), "results must be real numbers, .*; got a masked array"),
+        (earlier + 1j, "results must be real numbers, .*; got complex numbers"),
+    ):
+        with pytest.raises(cs.InputError, match=sentence):
+            cs.signals.history(results)
 
 
 def test_a_page_escapes_names_and_shows_groups(tmp_path):

@@ -103,6 +103,11 @@ def test_a_log_evaluates_a_larger_model():
         ("log.json", b"{}", r"log\.json is not a log that can be read: KeyError 'samples'"),
         ("log.json", b'{"samples": []}', r"log\.json has no samples\."),
         ("log.eval", b"no zip", r"log\.eval is not a log that can be read"),
+        ("log.json", b"[" * 100_000, r"log\.json is not a log that can be read: RecursionError"),
+        ("log.json", b'{"samples": ' + b"9" * 5_000 + b"}", r"log\.json is not a log that can be read: ValueError"),
+        ("log.json", b'{"samples": [{"id": 1, "scores": {"a": 5}}]}', r"is not a log that can be read: TypeError"),
+        ("log.jsonl", b'{"doc_id": "x", "metrics": []}', r"is not a log that can be read: ValueError invalid literal"),
+        ("log.jsonl", b'{"doc_id": 1e999, "metrics": []}', r"log\.jsonl is not a log that can be read: OverflowError"),
     ],
 )
 def test_what_is_not_a_log_is_refused_in_one_sentence(tmp_path, name, content, sentence):
@@ -110,6 +115,37 @@ def test_what_is_not_a_log_is_refused_in_one_sentence(tmp_path, name, content, s
     path.write_bytes(content)
     with pytest.raises(cs.InputError, match=sentence):
         cs.signals.from_log(path)
+
+
+def test_there_is_no_such_log(tmp_path):
+    with pytest.raises(
+        cs.InputError, match=r"none\.json is not a log that can be read: FileNotFoundError No such file"
+    ):
+        cs.signals.from_log(tmp_path / "none.json")
+
+
+def test_numbers_that_are_none_are_missing(tmp_path):
+    lines = [
+        '{"doc_id": 0, "metrics": ["acc"], "acc": 1}',
+        '{"doc_id": 1, "metrics": ["acc"], "acc": 1%s}' % ("0" * 400),
+    ]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    np.testing.assert_equal(cs.signals.from_log(tmp_path / "log.jsonl").scores["acc"], [1.0, np.nan])
+
+
+def test_a_small_file_cannot_ask_for_much_memory(tmp_path):
+    path = tmp_path / "log.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("summaries.json", b" " * 2**25)
+    assert path.stat().st_size < 50_000
+    with pytest.raises(
+        cs.InputError, match=r"has summaries of 33,554,432 bytes; of a file of its size, 1\d,\d+,\d+ are"
+    ):
+        cs.signals.from_log(path)
+    line = '{"doc_id": %d, "metrics": ["m%d"], "m%d": 1}\n'
+    (tmp_path / "log.jsonl").write_text("".join(line % (row, row, row) for row in range(1100)))
+    with pytest.raises(cs.InputError, match=r"items have little in common, 1,100 values in a table of 1,210,000\."):
+        cs.signals.from_log(tmp_path / "log.jsonl")
 
 
 def test_a_damaged_entry_is_refused(tmp_path):

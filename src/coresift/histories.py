@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from coresift.checks import refuse
+from coresift.checks import refuse, unusable
 from coresift.types import Floats, SignalTable
 
+LARGEST = 1e100
 # The most factors, and how often gaps are filled from them before the factors are final.
 FACTORS = 64
 FILLS = 8
@@ -82,12 +83,17 @@ def _factors(known: Floats, given: Any, ease: Floats) -> tuple[Floats, Floats]:
 
 
 def _matrix(results: Any) -> Floats:
+    if unusable(results):
+        refuse("results", "real numbers, one line per item and one column per model", unusable(results))
     try:
         known = np.asarray(results, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         refuse("results", "numbers, one line per item and one column per model", type(results).__name__)
     if known.ndim != 2 or np.isinf(known).any():
         refuse("results", "finite numbers, one line per item and one column per model", f"shape {known.shape}")
+    largest = float(np.abs(known[np.isfinite(known)]).max(initial=0.0))
+    if largest > LARGEST:  # their products would be no numbers any more
+        refuse("results", f"numbers of at most {LARGEST:g} in size", f"{largest:g}")
     empty = np.flatnonzero(~np.isfinite(known).any(axis=0))
     if empty.size or not known.size:
         refuse("results", "at least one result of every model", f"none in column {empty[0] if empty.size else 0}")

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from coresift.checks import InputError, refuse
+from coresift.checks import CoresiftError, InputError, refuse
 from coresift.signal_table import from_probabilities
 from coresift.types import Floats, Value
 
@@ -30,6 +30,15 @@ WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 
 ZSTANDARD = 93
 # No entry of a log is larger, so that a damaged or hostile one cannot fill the memory.
 MOST_BYTES = 1 << 30
+# Nor do all entries together have more bytes than this and so many times those of the file.
+FREE_BYTES, MOST_PACKED = 1 << 24, 30
+# A table of what the items say has at most so many cells, or so many times those that are filled.
+FREE_CELLS, MOST_EMPTY = 1 << 20, 20
+# What Python and its libraries raise about a file that is damaged, hostile or no log at all.
+UNREADABLE = (
+    *(AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError, OverflowError),
+    *(zipfile.BadZipFile, zlib.error),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +126,16 @@ def from_log(path: str | os.PathLike[str]) -> Log:
         refuse("path", "a log: samples_*.jsonl, .eval or .json", place.name)
     try:
         return readers[place.suffix.lower()](place)
-    except (KeyError, TypeError, AttributeError, UnicodeDecodeError, json.JSONDecodeError, zipfile.BadZipFile) as cause:
-        raise InputError(f"{place.name} is not a log that can be read: {type(cause).__name__} {cause}.") from None
+    except CoresiftError:
+        raise
+    except UNREADABLE as cause:
+        raise InputError(f"{place.name} is not a log that can be read: {_reason(cause)}.") from None
+
+
+def _reason(cause: Exception) -> str:
+    """Return what is wrong in a few words; a message of a library may hold half the file."""
+    text = getattr(cause, "strerror", None) or " ".join(str(cause).split())
+    return f"{type(cause).__name__} {text[:100]}".rstrip(". ")
 
 
 def _harness(path: Path) -> Log:
@@ -140,6 +157,7 @@ def _choices(lines: Sequence[Mapping[str, Any]]) -> tuple[Floats | None, Floats 
     answers = [line.get("filtered_resps", ()) for line in lines]
     if not all(len(answer) > 1 and all(_is_likelihood(part) for part in answer) for answer in answers):
         return None, None
+    _check_filled(len(lines) * max(map(len, answers)), sum(map(len, answers)))
     logs = np.full((len(lines), max(map(len, answers))), -np.inf)
     for row, answer in enumerate(answers):
         logs[row, : len(answer)] = [float(part[0]) for part in answer]
@@ -167,6 +185,7 @@ def _inspect_zip(path: Path) -> Log:
         names = archive.namelist()
         # A run that was stopped has only the summaries of its journal.
         parts = ["summaries.json"] if "summaries.json" in names else sorted(filter(_is_journal, names))
+        _check_sizes(path, [archive.getinfo(name) for name in parts])
         samples = [sample for name in parts for sample in json.loads(_entry(path, archive, name))]
     return _inspected(path, samples)
 
@@ -175,10 +194,16 @@ def _is_journal(name: str) -> bool:
     return name.startswith("_journal/summaries/") and name.endswith(".json")
 
 
+def _check_sizes(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
+    """Refuse entries that would fill the memory, before any of them is unpacked."""
+    most = min(MOST_BYTES, FREE_BYTES + MOST_PACKED * path.stat().st_size)
+    size = sum(entry.file_size for entry in entries)
+    if size > most:
+        raise InputError(f"{path.name} has summaries of {size:,} bytes; of a file of its size, {most:,} are read.")
+
+
 def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
     entry = archive.getinfo(name)
-    if entry.file_size > MOST_BYTES:
-        raise InputError(f"{path.name} has an entry of {entry.file_size:,} bytes; at most {MOST_BYTES:,} are read.")
     if entry.compress_type != ZSTANDARD:
         return archive.read(name)
     with path.open("rb") as file:
@@ -233,15 +258,23 @@ def _number(value: Any) -> float:
     if isinstance(value, str) and value in WORDS:
         return WORDS[value]
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
         return math.nan
+    return number if math.isfinite(number) else math.nan
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
     names = dict.fromkeys(name for row in rows for name in row)
+    _check_filled(len(rows) * len(names), sum(map(len, rows)))
     columns = {name: np.array([row.get(name, math.nan) for row in rows], np.float64) for name in names}
     return {name: column for name, column in columns.items() if not np.isnan(column).all()}
+
+
+def _check_filled(cells: int, filled: int) -> None:
+    """Refuse a table that is nearly empty: a small file could ask for any amount of memory by it."""
+    if cells > FREE_CELLS + MOST_EMPTY * filled:
+        raise ValueError(f"its items have little in common, {filled:,} values in a table of {cells:,}")
 
 
 def _check_rows(path: Path, rows: Sequence[Any]) -> None:
