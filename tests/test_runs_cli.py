@@ -17,9 +17,11 @@ from typer.testing import CliRunner
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.checks import AnswerError, InputError
+from coresift.cli import runs
 from coresift.cli.runs import JOBS, StepJob, add_start, add_verbs
 from coresift.oracle import CLASS, LOSS, Request
 from coresift.oracle.run import Run
+from faults.forging import forge_state
 
 
 def two_rounds(n):
@@ -167,6 +169,41 @@ def test_what_is_no_state_file_of_a_start_is_one_sentence(command, tmp_path):
     (tmp_path / "run.state").write_bytes(content.replace(b"rows.npy", b"rows.npz"))
     with pytest.raises(InputError, match=r"^Line 1 of the state file run.state is damaged"):
         command("status", "run.state")
+
+
+def test_arguments_in_a_state_file_are_checked(command, tmp_path):
+    """Whoever can write a state file can compute its checksums, too."""
+    command("start", "losses", "rows.npy")
+    sound = (tmp_path / "run.state").read_bytes()
+    for name, value, sentence in (
+        ("rows", 5, r"run\.state must have a value of its type as rows; it has 5\."),
+        ("out", ["x"], r"run\.state must have a value of its type as out; it has \['x'\]\."),
+        ("note", None, r"run\.state must have a value of its type as note; it has None\."),
+        ("job", {}, r"run\.state was not written by start"),
+    ):
+        (tmp_path / "run.state").write_bytes(sound)
+        forge_state(tmp_path / "run.state", [0, "arguments", name], value)
+        with pytest.raises(InputError, match=sentence):
+            command("status", "run.state")
+    (tmp_path / "run.state").write_bytes(sound)
+    forge_state(tmp_path / "run.state", [0, "arguments"], {"job": "losses", "rows": "rows.npy", "out": "x"})
+    with pytest.raises(InputError, match=r"run\.state has no argument note; another version may have written it\."):
+        command("status", "run.state")
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (int | None, (3, None), (3.0, True, "3")),
+        (float, (3, 0.5), (None, True, "x")),
+        (bool, (True,), (1, None)),
+        (Path | None, ("x", None), (5, [])),
+        (list[str] | None, (["a"], [], None), ("a", [5], [["a"]])),
+    ],
+)
+def test_a_value_out_of_json_fits_a_flag(kind, good, bad):
+    assert all(runs._fits(value, kind) for value in good)
+    assert not any(runs._fits(value, kind) for value in bad)
 
 
 def test_answers_that_are_there_are_not_overwritten_and_passwords_are_not_kept(command, tmp_path):

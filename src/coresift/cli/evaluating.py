@@ -9,15 +9,13 @@ from typing import Annotated, Any
 import typer
 
 import coresift as cs
-from coresift.checks import InputError
 from coresift.cli.app import app
 from coresift.cli.app import verb as verb_on
 from coresift.cli.files import check_out
 from coresift.cli.flags import Confidence, Seed
-from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs
+from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments
 from coresift.cli.showing import as_json_text, show_facts, show_warning, speaking, tell
 from coresift.evaluation import Evaluation, EvaluationRun, Figure
-from coresift.oracle.journal import read_header
 from coresift.reporting.facts import plain
 from coresift.tables import open_table
 from coresift.tables.table import Table
@@ -246,7 +244,4 @@ def report(
 
 
 def _reopened(state: Path) -> EvaluationRun:
-    arguments = read_header(state).get("arguments")
-    if not isinstance(arguments, dict) or arguments.get("job") != NAME:
-        raise InputError(f"The state file {state} was not written by evaluate start.")
-    return _open(arguments, state)
+    return _open(kept_arguments(state, NAME)[1], state)

@@ -9,14 +9,12 @@ import numpy as np
 import typer
 
 import coresift as cs
-from coresift.checks import InputError
 from coresift.cli.app import app
 from coresift.cli.files import check_out, open_source
 from coresift.cli.flags import Column, ExcludeColumn, IdColumn, RowsPath, Seed, Standardize
-from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs
+from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments
 from coresift.cli.showing import tell
 from coresift.learning import AUDIT, ROUNDS, LearningRun
-from coresift.oracle.journal import read_header
 from coresift.rows.taking import FEATURES, take
 from coresift.types import Ints, LearningSelection
 
@@ -141,7 +139,15 @@ def _write(selection: LearningSelection, arguments: Arguments) -> list[tuple[str
     return [("labeled", f"{labeled:,} of {selection.n:,} rows")]
 
 
-JOB = StepJob(NAME, _open, _write, lambda arguments: Path(arguments["out"]), rows=_rows, columns=_columns)
+JOB = StepJob(
+    NAME,
+    _open,
+    _write,
+    lambda arguments: Path(arguments["out"]),
+    rows=_rows,
+    columns=_columns,
+    kept={"audit": float | None, "classes": list[str] | None},
+)
 add_start(verbs, JOB, start, command="start")
 add_verbs(verbs)
 
@@ -155,8 +161,6 @@ def report(
 
     Example: coresift active-learning report run.state --out run.html
     """
-    arguments = read_header(state).get("arguments")
-    if not isinstance(arguments, dict) or arguments.get("job") != NAME:
-        raise InputError(f"The state file {state} was not written by active-learning start.")
+    _, arguments = kept_arguments(state, NAME)
     with _open(arguments, state) as run:
         print(f"Wrote {cs.report(run, out)}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, get_args, get_origin
 
 import numpy as np
 import typer
@@ -46,6 +48,7 @@ class StepJob:
         rows: Opens the rows; the other columns of their table are written beside what is asked.
         columns: Returns a table of what is written beside the rows that are asked: takes the arguments, the row numbers
             and how many rows there are; by default nothing is.
+        kept: Types of arguments that are kept in another form than the flags of `start` have.
     """
 
     name: str
@@ -54,9 +57,11 @@ class StepJob:
     out: Callable[[Arguments], Path]
     rows: Callable[[Arguments], Rows] | None = None
     columns: Callable[[Arguments, Ints, int], Any] | None = None
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
 
 JOBS: dict[str, StepJob] = {}
+KINDS: dict[str, dict[str, Any]] = {}  # the types of each job's arguments, by its name
 
 
 def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *, command: str | None = None) -> None:
@@ -71,6 +76,7 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *,
     """
     JOBS[job.name] = job
     own = list(inspect.signature(verb, eval_str=True).parameters.values())
+    KINDS[job.name] = {part.name: _kind(part.annotation) for part in own} | dict(job.kept)
     more = inspect.Parameter("state", inspect.Parameter.KEYWORD_ONLY, default=Path("run.state"), annotation=State)
 
     @functools.wraps(verb)
@@ -193,13 +199,43 @@ def _check_start(state: Path, name: str, arguments: Arguments) -> bool:
     return True
 
 
+def kept_arguments(state: Path, name: str | None = None) -> tuple[StepJob, Arguments]:
+    """Return the job of a state file and the arguments that it was started with; `name` is the only job allowed."""
+    header = read_header(state).get("arguments")
+    arguments: dict[str, Any] = header if isinstance(header, dict) else {}
+    job = arguments.get("job")
+    if not isinstance(job, str) or job not in JOBS or name not in (None, job):
+        verb = "start" if name is None else f"{name} start"
+        raise InputError(f"The state file {state} was not written by {verb}; continue its run where it was started.")
+    for argument, kind in KINDS[job].items():
+        if argument not in arguments:
+            raise InputError(f"The state file {state} has no argument {argument}; another version may have written it.")
+        if not _fits(arguments[argument], kind):
+            came = reprlib.repr(arguments[argument])
+            raise InputError(f"The state file {state} must have a value of its type as {argument}; it has {came}.")
+    return JOBS[job], arguments
+
+
+def _kind(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Return whether a value out of JSON can be that of a flag of this type."""
+    if isinstance(kind, UnionType):
+        return any(_fits(value, part) for part in get_args(kind))
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(_fits(part, get_args(kind)[0]) for part in value)
+    if kind in (bool, NoneType):
+        return isinstance(value, kind)
+    numbers = {int: int, float: int | float}
+    return isinstance(value, numbers.get(kind, str)) and not isinstance(value, bool)
+
+
 @contextmanager
 def _opened(state: Path) -> Iterator[tuple[Run[Any], StepJob, Arguments]]:
     """Open the run in a state file with the arguments that it was started with."""
-    arguments = read_header(state).get("arguments")
-    if not isinstance(arguments, dict) or arguments.get("job") not in JOBS:
-        raise InputError(f"The state file {state} was not written by start; continue its run where it was started.")
-    job = JOBS[arguments["job"]]
+    job, arguments = kept_arguments(state)
     with job.open(arguments, state) as run:
         yield run, job, arguments
 

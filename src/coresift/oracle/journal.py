@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import AnswerError, CoresiftError, row_numbers
+from coresift.checks import AnswerError, CoresiftError, row_numbers, whole
 from coresift.oracle.lines import Lines, read_header, show
 from coresift.oracle.questions import LOSS, Question
 from coresift.types import Ints
@@ -104,10 +104,10 @@ class Journal(Lines):
             self.sent += count
 
     def _entry(self, entry: dict[str, Any], number: int) -> Any:
-        if "sent" in entry:
-            self.sent += int(entry["sent"])
-            return None
         try:
+            if "sent" in entry:
+                self.sent += whole("sent", entry["sent"], least=0)
+                return None
             row_numbers("ids", entry["ids"], self._n)
             ids = np.array(entry["ids"], np.int64)
             answers = self._question.check(entry["answers"], ids).tolist()
