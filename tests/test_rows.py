@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import pickle
 import subprocess
 import sys
@@ -696,3 +697,16 @@ def test_a_place_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     for source in ("gopher://x/rows", (tmp_path / "none.npy").as_uri()):
         with pytest.raises(InputError, match=r"^(rows must be .*; got .*|The file .* cannot be read: .*)\."):
             open_rows(source)
+
+
+@pytest.mark.parametrize("value", [float("inf"), 10**400, -1, None, "x", [], [5], ["../a.npy"], "[" * 100_000])
+def test_a_manifest_of_embeddings_may_say_anything(value: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones((3, 2), np.float32))
+    sound = {"format": 1, "shards": ["a.npy"], "rows": 3, "dimension": 2, "ids": None}
+    (tmp_path / "embeddings.json").write_text(json.dumps(sound))
+    assert open_rows(tmp_path).n == 3
+    for name in ("format", "shards", "rows", "dimension"):
+        deep = isinstance(value, str) and len(value) > 1
+        (tmp_path / "embeddings.json").write_text(value if deep else json.dumps({**sound, name: value}))
+        with pytest.raises(InputError):
+            open_rows(tmp_path)

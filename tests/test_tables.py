@@ -9,6 +9,7 @@ import json
 import os
 import uuid
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.checks import InputError
 from coresift.rows import open_rows
-from coresift.tables import open_table
+from coresift.tables import open_table, parts
 from coresift.tables.places import hide_secrets
 from coresift.tables.textual import read_csv
 from coresift.tables.values import numbers_in, text_of
@@ -527,3 +528,43 @@ def test_a_folder_of_datasets_is_read_without_the_library(tmp_path):
     np.testing.assert_array_equal(rows.take(NUMBERS), ROWS[::-1])
     (tmp_path / "set" / "state.json").write_text("{")
     assert "state.json is damaged" in refusal(open_rows, tmp_path / "set")
+    (tmp_path / "set" / "state.json").write_text("[" * 100_000)
+    assert "state.json is damaged" in refusal(open_rows, tmp_path / "set")
+
+
+def test_names_of_many_columns_are_looked_at_once(tmp_path):
+    """Each was compared with all before it, so that 100,000 columns took hours."""
+    compared = 0
+
+    class Name(str):
+        __slots__ = ()
+
+        def __eq__(self, other):
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    names = [Name(f"c{number}") for number in range(1000)]
+    parts._check_names("wide.arrow", SimpleNamespace(names=names))
+    assert compared < 10 * len(names)
+    with pytest.raises(
+        InputError, match=r"^The file wide.arrow must have columns whose names differ; it has 'c7' twice"
+    ):
+        parts._check_names("wide.arrow", SimpleNamespace(names=[*names, Name("c7")]))
+
+
+def test_a_text_file_that_would_fill_the_memory_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("x" * 200_000 + ",b\n1,2\n")
+    assert "field larger than field limit" in refusal(open_rows, tmp_path / "a.csv")
+    lines = (json.dumps({f"n{row}": 1, "x": row}) + "\n" for row in range(1500))
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    sentence = "its lines have little in common, 3,000 values in 1,501 columns."
+    assert refusal(open_rows, tmp_path / "a.jsonl").endswith(sentence)
+
+
+def test_the_note_of_a_frame_may_be_anything(tmp_path):
+    for note in ("[" * 100_000, "5", '{"index_columns": 5}', "{"):
+        pq.write_table(pa.table({"x": [1.0]}).replace_schema_metadata({"pandas": note}), tmp_path / "a.parquet")
+        assert open_rows(tmp_path / "a.parquet").columns == ("x",)

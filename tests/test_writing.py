@@ -163,3 +163,10 @@ def test_a_column_with_the_name_of_the_note_keeps_its_values(tmp_path):
     lines = (tmp_path / "picked.csv").read_text().splitlines()
     assert lines[0].endswith('"table_coresift","coresift"')
     assert lines[2].endswith('"1",')
+
+
+def test_a_link_to_itself_is_refused(tmp_path):
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    with pytest.raises(cs.CoresiftError, match=r"loop\.csv cannot be written: Too many levels of symbolic links\."):
+        cs.save(PICKED, tmp_path / "loop.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["loop.csv"]

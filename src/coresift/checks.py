@@ -85,7 +85,7 @@ def positive(argument: str, value: Any, *, zero: bool = False) -> float:
     allowed = "a finite number of at least 0" if zero else "a finite number above 0"
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         refuse(argument, allowed, repr(value))
     if isinstance(value, bool) or not math.isfinite(number) or number < 0 or (number == 0 and not zero):
         refuse(argument, allowed, repr(value))
@@ -97,7 +97,7 @@ def share(argument: str, value: Any, *, ends: bool = False) -> float:
     allowed = "a number from 0 to 1" if ends else "a number between 0 and 1"
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         refuse(argument, allowed, repr(value))
     within = 0 <= number <= 1 if ends else 0 < number < 1
     if isinstance(value, bool) or not within:

@@ -40,7 +40,7 @@ def find_origin(folder: Path, selection: Path) -> Origin | None:
         facts = json.loads(_note(folder, selection).read_bytes())
         origin = Origin(folder / Path(facts["embeddings"]).name, str(facts["table"]))
         same = facts["selection"] == _digest(selection) and origin.embeddings.is_dir()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return origin if same else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -86,7 +87,7 @@ def check_outs(out: Path, fit: Path | None, ridge: float, *sources: str | Path |
     check_out(out, "a selection", *sources)
     if fit is not None:
         check_out(fit, "a table", *sources, flag="--fit")
-        if fit.resolve() == out.resolve():
+        if os.path.realpath(fit) == os.path.realpath(out):
             raise InputError(f"--fit must be another file than --out; both are {fit}.")
 
 

@@ -160,7 +160,7 @@ def check_selection(selection: Any, n: int, budget: int) -> None:
 def _number(score: Any) -> float:
     try:
         value = float(score)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"train must return a number; it returned {type(score).__name__}.") from None
     if not math.isfinite(value):
         raise InputError(f"train must return a finite number; it returned {value}.")

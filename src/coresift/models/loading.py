@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -150,12 +151,12 @@ def _modules(folder: Path, argument: str) -> list[str]:
         return [""]
     try:
         modules = [(str(module["path"]), str(module["type"])) for module in json.loads(listing.read_bytes())]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(f"{listing} cannot be read: {_first_line(error)}.") from error
     for path, kind in modules:
         if not kind.startswith("sentence_transformers."):
             refuse(argument, "a model without code of its own", f"{folder} with {kind}")
-        if not (folder / path).resolve().is_relative_to(folder.resolve()):
+        if not Path(os.path.realpath(folder / path)).is_relative_to(os.path.realpath(folder)):
             refuse(argument, "a model whose modules lie in its folder", f"{folder} with {path}")
     return ["", *(path for path, _ in modules)]
 

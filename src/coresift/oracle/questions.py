@@ -187,7 +187,7 @@ def _each_number(values: Any) -> NDArray[np.float64] | None:
     for place, value in enumerate(values):
         try:
             found[place] = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             continue
     return found
 

@@ -38,8 +38,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         facts: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
         names = [str(name) for name in facts["shards"]]
+        ids = None if facts["ids"] is None else str(facts["ids"])
         if facts["format"] == FORMAT and names and all(Path(name).name == name for name in names):
-            return {**facts, "ids": facts["ids"], "rows": int(facts["rows"]), "dimension": int(facts["dimension"])}
-    except (OSError, ValueError, TypeError, KeyError) as error:
+            sizes = {name: int(facts[name]) for name in ("rows", "dimension")}
+            return {**facts, **sizes, "shards": names, "ids": ids}
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         refuse("rows", f"a folder with a readable {MANIFEST}", f"{folder} ({type(error).__name__})")
     refuse("rows", f"a folder of embeddings of format {FORMAT}", f"{folder} of format {facts['format']}")

@@ -62,7 +62,7 @@ def _check_saved(folder: Path) -> None:
     try:
         state = json.loads((folder / "state.json").read_bytes())
         shuffled = isinstance(state, dict) and bool(state.get("_indices_data_files"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{folder} is not a folder of datasets that can be read (state.json is damaged).") from error
     if shuffled:
         raise InputError(f"{folder} holds a data set in the order of another file; load it and save it again first.")

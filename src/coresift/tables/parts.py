@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -287,14 +288,15 @@ def _length(batch: pa.RecordBatch) -> int:
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    for place, field in enumerate(schema):
-        schema = schema.set(place, field.with_type(plain_type(field.type)))
-    return schema
+    import pyarrow as pa
+
+    return pa.schema([field.with_type(plain_type(field.type)) for field in schema], metadata=schema.metadata)
 
 
 def _check_names(name: str, schema: pa.Schema) -> None:
     names = schema.names
-    twice = next((column for place, column in enumerate(names) if column in names[:place]), None)
+    counts = Counter(names)
+    twice = next((column for column in names if counts[column] > 1), None)
     if twice is not None:
         what = f"The file {name}" if not name.startswith("The ") else name
         raise InputError(f"{what} must have columns whose names differ; it has {twice!r} twice.")

@@ -61,7 +61,7 @@ class Table:
         try:
             facts = json.loads((self.schema.metadata or {}).get(b"pandas", b"{}"))
             return [name for name in facts.get("index_columns", []) if isinstance(name, str)]
-        except (ValueError, AttributeError, TypeError):  # the note of someone else
+        except (ValueError, AttributeError, TypeError, RecursionError):  # the note of someone else
             return []
 
     def type_of(self, column: str) -> pa.DataType:

@@ -34,6 +34,8 @@ WHOLE = r"^-?(0|[1-9][0-9]*)$"
 NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?|\.[0-9]+([eE][+-]?[0-9]+)?|[iI]nf(inity)?)$"
 BLOCKS = (2**24, 2**31 - 1)  # bytes that are parsed at a time; a cell must fit into a block
 LINES_AT_ONCE = 2**16
+# The table of a JSONL file has at most so many cells, or so many times those that its lines fill.
+FREE_CELLS, MOST_EMPTY = 2**20, 100
 NOTE = "coresift"  # the column in which a text file has what holds for the whole table
 
 
@@ -92,7 +94,10 @@ def split_note(table: pa.Table) -> tuple[bytes | None, pa.Table]:
 
 def _header(path: Path | Place) -> list[str]:
     with open_input(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
-        names = next((line for line in csv.reader(lines) if line), None)
+        try:
+            names = next((line for line in csv.reader(lines) if line), None)
+        except csv.Error as error:
+            raise InputError(f"The file {path} cannot be read: {error}.") from error
     if names is None:
         raise InputError(f"The file {path} cannot be read: it is empty.")
     return names
@@ -170,6 +175,9 @@ def _table_of(lines: list[dict[str, Any]]) -> pa.Table:
     import pyarrow as pa
 
     names = list(dict.fromkeys(chain.from_iterable(lines)))
+    filled = sum(map(len, lines))
+    if len(names) * len(lines) > FREE_CELLS + MOST_EMPTY * filled:
+        raise ValueError(f"its lines have little in common, {filled:,} values in {len(names):,} columns")
     return pa.table([_array([line.get(name) for line in lines]) for name in names], names=names)
 
 

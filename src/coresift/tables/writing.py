@@ -99,7 +99,8 @@ def write_bytes(content: bytes, path: str | Path) -> None:
 def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write a file beside its target, then rename it. A file that is replaced keeps its mode where that is stricter."""
     check_target(path, (path.suffix,), "a file")
-    target = path.resolve()  # through a link, to the file that it stands for
+    # Through a link, to the file that it stands for; of a link to itself the system complains below.
+    target = Path(os.path.realpath(path))
     aside = target.with_name(f".coresift-{secrets.token_hex(8)}.tmp")
     try:
         _sweep(target.parent)
