@@ -7,10 +7,10 @@ import sys
 import time
 from pathlib import Path
 
+from faults import record
 from faults.campaign import KEPT, KINDS, Tally, campaign, counts, replay, table
 from faults.kind import Bench
 from faults.processes import warm
-from faults.record import add
 
 
 def main() -> int:
@@ -26,21 +26,18 @@ def main() -> int:
     )
     parser.add_argument("--stop", action="store_true", help="stop at the first failure")
     parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="run cases that were kept instead")
-    parser.add_argument("--out", type=Path, help="write the table to this file every minute, too")
-    parser.add_argument(
-        "--record", type=Path, help="add what came of it to this file (benchmarks/results/faults.jsonl)"
-    )
+    record.add_option(parser)
     options = parser.parse_args()
     warm()
     if options.replay:
         return _replay(options.replay)
     began = time.monotonic()
 
-    def told(tallies: dict[str, Tally]) -> str:
-        text = f"Seed {options.seed}, {time.monotonic() - began:,.0f} s by the clock.\n\n{table(tallies)}\n"
-        if options.out is not None:
-            options.out.write_text(text)
-        return text
+    def tell(tallies: dict[str, Tally]) -> None:
+        cases, failures = (sum(numbers) for numbers in zip(*map(_numbers, tallies.values()), strict=True))
+        remarks = [remark for tally in tallies.values() if (remark := tally.kind.remark())]
+        said = f"{cases:,} cases, {failures} failures; {'; '.join(remarks)}"
+        print(f"{time.monotonic() - began:,.0f} s: {said}", file=sys.stderr, flush=True)
 
     tallies = campaign(
         options.seconds,
@@ -51,18 +48,17 @@ def main() -> int:
         stop_at_failure=options.stop,
         originals=options.originals,
         tell=lambda line: print(line, flush=True),
-        note=told,
+        note=tell,
     )
-    print(told(tallies))
+    seconds = round(time.monotonic() - began)
+    print(f"Seed {options.seed}, {seconds:,} s by the clock.\n\n{table(tallies)}\n")
     if options.record is not None:
-        add(
-            options.record,
-            "campaign",
-            seed=options.seed,
-            seconds=round(time.monotonic() - began),
-            kinds=counts(tallies),
-        )
+        record.add(options.record, "campaign", seed=options.seed, seconds=seconds, kinds=counts(tallies))
     return int(any(tally.failures for tally in tallies.values()))
+
+
+def _numbers(tally: Tally) -> tuple[int, int]:
+    return tally.attempts, len(tally.failures)
 
 
 def _replay(paths: list[Path]) -> int:

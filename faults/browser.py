@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -53,19 +54,18 @@ def problem_of(browser: Any, path: str) -> str | None:
         context.close()
 
 
+def chromium() -> str | None:
+    """Return where the browser is; None if there is none, or nothing to drive it with."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    return found if find_spec("playwright") is not None else None
+
+
 def main() -> None:
     """Answer until there are no more pages."""
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        sync_playwright = None
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if sync_playwright is None or chromium is None:
-        for _ in sys.stdin:
-            print(json.dumps(None), flush=True)
-        return
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
         for line in sys.stdin:
             print(json.dumps(problem_of(browser, line.rstrip("\n"))), flush=True)
         browser.close()

@@ -68,9 +68,12 @@ CALLS = (
     "cluster",
     "report",
     "evaluate",
+    "evaluate",
+    "signals",
 )
 GROUPS = ("texts", "nan", "complex", "dicts", "lists", "none", "short", "number", "empty", "controls")
 METRICS = (None, "mean", "total", "rate", "median", "p95", "ratio", "accuracy", "x", 5)
+SIGNALS = ("history", "near", "from_probabilities", "disagreement")
 REFUSED = ("masked", "complex", "text", "short")
 # Combinations that have gone wrong once, before any random one.
 FIRST: tuple[Case, ...] = (
@@ -118,6 +121,14 @@ class Calls(Kind):
                     case[name] = _one(rng, ODD)
             if case["call"] == "evaluate":
                 case["metric"] = _one(rng, METRICS)
+                for name in ("within", "group_within", "repeats", "anytime", "n", "target"):
+                    if rng.random() < 0.12:
+                        case[name] = _one(rng, ODD)
+                for name in ("predictions", "signals", "grouped"):
+                    if rng.random() < 0.25:
+                        case[name] = _one(rng, GROUPS if name != "signals" else VALUES)
+            if case["call"] == "signals":
+                case["of"] = _one(rng, SIGNALS)
             if rng.random() < 0.15:
                 case["strata"] = int(rng.integers(3))
             yield case
@@ -184,10 +195,11 @@ def _checked(case: Case) -> str | None:
             **{name: options[name] for name in ("seed", "given", "exclude", "design") if name in options},
         )
     elif call == "evaluate":
-        chosen = {name: options[name] for name in ("seed",) if name in options}
-        more = {name: case[name] for name in ("confidence",) if name in case}
-        run = cs.evaluate(rows, values=values, budget=budget, metric=case.get("metric"), **chosen, **more)
-        repr(run.complete())
+        _evaluate(case, rows, values, n)
+    elif call == "signals":
+        known = rows if case["of"] in ("history", "near") else values
+        others = [rows[: n // 2]] if case["of"] == "near" else [values] if case["of"] == "disagreement" else []
+        repr(getattr(cs.signals, case["of"])(known, *others))
     elif call == "active_learning":
         labels = np.array([f"c{row % 3}" for row in range(n)]) if case.get("values") != "text" else values
         chosen = {name: options[name] for name in ("exclude", "seed") if name in options}
@@ -195,6 +207,21 @@ def _checked(case: Case) -> str | None:
     else:
         return _after(case, rows, values, n)
     return None
+
+
+def _evaluate(case: Case, rows: Any, values: Any, n: int) -> None:
+    names = ("seed", "confidence", "within", "group_within", "repeats", "anytime", "n", "target", "budget", "metric")
+    options: dict[str, Any] = {name: case[name] for name in names if name in case}
+    if "signals" in case:
+        options["signals"] = _values(case["signals"], n, np.random.default_rng(1))
+    if "grouped" in case:
+        options["groups"] = _groups(case["grouped"], n)
+    answers = {"values": values}
+    if "predictions" in case:
+        options["predictions"] = _groups(case["predictions"], n)
+        answers = {"labels": np.array(["a", "b"] * n)[:n]}
+    run = cs.evaluate(rows, **answers, **options)
+    repr(run.complete())
 
 
 def _after(case: Case, rows: Any, values: Any, n: int) -> str | None:

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from faults.cluster import Cluster
 from faults.damaging import Damage
 from faults.flips import Flips
 from faults.forged import Forged
+from faults.handmade import Handmade
 from faults.kills import Kills
 from faults.kind import Bench, Case, Kind
 from faults.races import Races
@@ -39,6 +41,7 @@ KINDS: dict[str, type[Kind]] = {
     "words": Words,
     "types": ArrowTypes,
     "forged": Forged,
+    "handmade": Handmade,
     "surroundings": Surroundings,
     "results": Results,
     "cluster": Cluster,
@@ -113,20 +116,22 @@ def campaign(
 
 def _turn(name: str, tally: Tally, most: int | None, keep: Path | None, tell: Callable[[str], None]) -> None:
     before = _processor()
-    case = next(tally.cases, None)
-    if case is None or (most is not None and tally.attempts >= most and not tally.kind.whole):
+    room = tally.kind.together if most is None or tally.kind.whole else min(tally.kind.together, most - tally.attempts)
+    cases = list(islice(tally.cases, room))
+    if not cases:
         tally.done = True
         return
-    tally.attempts += 1
+    tally.attempts += len(cases)
     try:
-        problem = tally.kind.problem(case)
+        problems = tally.kind.problems(cases)
     except Exception as error:
-        problem = f"the campaign itself failed: {error!r}"
+        problems = [f"the campaign itself failed: {error!r}"] * len(cases)
     tally.used += _processor() - before
-    if problem is not None:
-        tally.failures.append(problem)
-        kept = "" if keep is None else f" ({_keep(name, case, problem, keep).name})"
-        tell(f"{tally.kind.name}: {problem}{kept}")
+    for case, problem in zip(cases, problems, strict=True):
+        if problem is not None:
+            tally.failures.append(problem)
+            kept = "" if keep is None else f" ({_keep(name, case, problem, keep).name})"
+            tell(f"{tally.kind.name}: {problem}{kept}")
 
 
 def _processor() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,17 +15,21 @@ import numpy as np
 from faults.kind import Case, Kind
 
 START = """
-import sys, numpy as np, coresift as cs
+import json, os, sys, numpy as np, coresift as cs
 cs.select(np.random.default_rng(0).normal(size=(60, 3)), None, 10, clusters=2, engine=cs.engines.Ray())
 import ray
-print(ray.get_runtime_context().gcs_address, flush=True)
+token = {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH_")}
+print(json.dumps([ray.get_runtime_context().gcs_address, token]), flush=True)
 sys.stdin.read()
 """
-STRANGER = "import sys; from ray._raylet import GcsClient; GcsClient(sys.argv[1]).internal_kv_keys(b'', None, 10)"
+# What a client does first; Ray answers it or turns it away.
+QUESTION = (
+    "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1]).internal_kv_keys(b'', None, 20)"
+)
 
 
 class Cluster(Kind):
-    """A process without the token is turned away."""
+    """A process without the token is turned away, and one that has it is not."""
 
     name: ClassVar[str] = "a cluster of our own"
     share: ClassVar[float] = 0.5
@@ -35,22 +40,28 @@ class Cluster(Kind):
             yield {}
 
     def problem(self, case: Case) -> str | None:
-        """Start a cluster, and ask it something from a process that does not have the token."""
+        """Start a cluster, and ask it something from processes with and without the token."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
         words = [sys.executable, "-c", START]
         with subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
         ) as owner:
             assert owner.stdout is not None and owner.stdin is not None and owner.stderr is not None
-            address = owner.stdout.readline().strip()
-            if not address:
+            line = owner.stdout.readline()
+            if not line:
                 return f"the cluster does not start: {owner.stderr.read()[-300:]}"
+            address, token = json.loads(line)
             try:
-                ended = subprocess.run(
-                    [sys.executable, "-c", STRANGER, address], env=env, timeout=120, check=False, capture_output=True
-                )
-                return "anyone may use it" if ended.returncode == 0 else None
-            except subprocess.TimeoutExpired:
-                return None
+                if not _answers(address, env | token):
+                    return "the cluster does not answer its owner, so nothing is known of others"
+                return "anyone may use it" if _answers(address, env) else None
             finally:
                 owner.stdin.close()
+
+
+def _answers(address: str, env: dict[str, str]) -> bool:
+    try:
+        words = [sys.executable, "-c", QUESTION, address]
+        return not subprocess.run(words, env=env, timeout=120, check=False, capture_output=True).returncode
+    except subprocess.TimeoutExpired:
+        return False

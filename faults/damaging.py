@@ -58,11 +58,28 @@ USES = (
     ("active-learning.state", "active-learning report active-learning.state --out new.html"),
     ("evaluate.state", "evaluate status evaluate.state"),
     ("evaluate.state", "evaluate tell evaluate.state loss.csv"),
+    ("evaluate.state", "evaluate ask evaluate.state --out new.csv"),
+    ("evaluate.state", "evaluate plan evaluate.state"),
+    ("evaluate.state", "evaluate report evaluate.state --out new.html"),
+    ("rows.parquet", "evaluate start rows.parquet --predictions kind --budget 20 --state new.state"),
+    (
+        "rows.csv",
+        "evaluate run rows.csv --predictions kind --groups kind --rows rows.npy --answers loss.csv --within 0.1",
+    ),
+    ("rows.csv", "active-learning start rows.npy --table rows.csv --budget 8 --state new.state"),
+    ("rows.parquet", "active-learning start rows.parquet --column emb --budget 8 --state new.state"),
+    ("rows.csv", "start select rows.csv --budget 12 --state new.state"),
+    ("loss.csv", "diagnose rows.npy --losses loss.csv --budget 30"),
+    ("rows.npy", "diagnose rows.npy --losses loss.csv --budget 30 --holder 1"),
+    ("rows.parquet", "cover rows.parquet --column emb --budget 5 --out new.jsonl"),
+    ("rows.parquet", "plan rows.parquet --column emb --budget 12 --strata kind"),
+    ("rows.npy", "cluster rows.npy --clusters 4 --out new.npz"),
     ("rows.csv", "evaluate run rows.csv --predictions kind --answers loss.csv --budget 20 --out new.json"),
     ("loss.csv", "evaluate run rows.csv --predictions kind --answers loss.csv --budget 20 --out new.json"),
     ("studio.json", "tell active-learning.state studio.json"),
     ("argilla.json", "tell active-learning.state argilla.json"),
     ("told-select-ask.csv", "tell select.state told-select-ask.csv"),
+    ("told-evaluate-ask.csv", "evaluate tell evaluate.state told-evaluate-ask.csv --correct"),
 )
 
 
@@ -70,7 +87,7 @@ class Damage(Kind):
     """Whatever a file has become, a command that reads it ends in a result or in one sentence."""
 
     name: ClassVar[str] = "damaged files"
-    share: ClassVar[float] = 6.0
+    share: ClassVar[float] = 4.0
 
     def cases(self, rng: np.random.Generator) -> Iterator[Case]:
         """Yield damage to each file in turn."""

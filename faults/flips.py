@@ -19,7 +19,7 @@ class Flips(Kind):
     """A state file that is not what it was gives the same result, or is refused and left alone."""
 
     name: ClassVar[str] = "bits flipped in state files"
-    share: ClassVar[float] = 3.0
+    share: ClassVar[float] = 2.0
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)

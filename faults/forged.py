@@ -1,19 +1,26 @@
-"""Selection files with forged manifests: every value of a wrong type or full of markup, and the page in a browser."""
+"""Forged files with right checksums: every value of a wrong type or full of markup, and the page in a browser.
+
+Selections have their manifest forged, state files the arguments in their header and the answers in their lines.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from faults.forging import forge_at, leaves
+from faults.browser import chromium
+from faults.forging import forge_at, forge_state, state_lines
 from faults.judging import misbehaved
 from faults.kind import Bench, Case, Kind
+from faults.mutating import leaves
 from faults.processes import command, run
 
 MARKUP = (
@@ -41,52 +48,72 @@ VALUES: tuple[Any, ...] = (
     "9" * 5_000,
     *MARKUP,
 )
-USES = (
-    "estimate forged.jsonl --values loss.csv",
-    "certify forged.jsonl --losses loss.csv",
-    "report forged.jsonl --out page.html",
-)
-SOURCES = ("picked.jsonl", "covered.jsonl")
+_ESTIMATES = ("estimate FILE --values loss.csv", "certify FILE --losses loss.csv")
+_STEPS = ("status FILE", "ask FILE --out new.csv", "tell FILE loss.csv")
+# The files that are forged, and every way of using them that shows something of them.
+USES = {
+    "picked.jsonl": (*_ESTIMATES, "report FILE --out page.html"),
+    "covered.jsonl": ("report FILE --out page.html",),
+    "select.state": _STEPS,
+    "regression.state": (*_STEPS[:2], "tell FILE labels.csv"),
+    "diagnose.state": _STEPS,
+    "active-learning.state": (*_STEPS[:2], "tell FILE studio.json", "active-learning report FILE --out page.html"),
+    "evaluate.state": (*_STEPS, "evaluate plan FILE", "evaluate report FILE --out page.html"),
+}
 
 
 class Forged(Kind):
     """A forged file is refused, or read for what it says; no markup of it gets into the page, and nothing runs."""
 
-    name: ClassVar[str] = "forged manifests"
+    name: ClassVar[str] = "forged files"
+    share: ClassVar[float] = 2.0
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self._browser: subprocess.Popen[str] | None = None
+        self._pages = 0
 
     def cases(self, rng: np.random.Generator) -> Iterator[Case]:
-        """Yield markup in every place of the manifest, then every wrong value in every place."""
-        places = {name: leaves(self._manifest(name)) for name in SOURCES}
-        for value in (MARKUP[0], *MARKUP[1:], *VALUES[: -len(MARKUP)]):
-            every = [(name, place) for name in SOURCES for place in places[name]]
-            for number in rng.permutation(len(every)):
-                name, place = every[number]
-                yield {"source": name, "place": place, "value": value if value != 10**400 else "10**400"}
+        """Yield markup and wrong values in all places of each file in turn."""
+        others = VALUES[: -len(MARKUP)]
+        turns = {name: _alternating(self._places(name), (MARKUP, others), rng) for name in USES}
+        for name in cycle(("picked.jsonl", *USES)):  # the manifest that holds most comes twice
+            place, value = next(turns[name])
+            yield {"source": name, "place": place, "value": value if value != 10**400 else "10**400"}
 
-    def _manifest(self, name: str) -> dict[str, Any]:
-        first = (self.bench.originals / name).read_text().splitlines()[0]
-        found: dict[str, Any] = json.loads(json.loads(first)["coresift"])
-        return found
+    def _places(self, name: str) -> list[list[Any]]:
+        path = self.bench.originals / name
+        if path.suffix == ".state":
+            return [place for place in leaves(state_lines(path)) if len(place) > 1]
+        manifest = json.loads(json.loads(path.read_text().splitlines()[0])["coresift"])
+        return [place for place in leaves(manifest) if place != ["digest"]]
 
     def problem(self, case: Case) -> str | None:
         """Use the forged file in every way that shows something of it."""
+        value = 10**400 if case["value"] == "10**400" else case["value"]
+        source, place = case["source"], case["place"]
         with self.bench.folder() as folder:
-            value = 10**400 if case["value"] == "10**400" else case["value"]
-            made = run(lambda: forge_at(folder / case["source"], folder / "forged.jsonl", case["place"], value), folder)
+            forged = folder / f"forged{Path(source).suffix}"
+            if source.endswith(".state"):
+                shutil.copy(folder / source, forged)
+                made = run(lambda: forge_state(forged, place, value), folder)
+            else:
+                made = run(lambda: forge_at(folder / source, forged, place, value), folder)
             if made.status:
                 return f"cannot be forged: {made.err[-200:]}"
-            for words in USES if case["source"] == "picked.jsonl" else USES[2:]:
-                if problem := misbehaved(run(command(words.split()), folder)):
-                    return f"{words.split()[0]}: {problem}"
+            for words in USES[source]:
+                if problem := misbehaved(run(command(words.replace("FILE", forged.name).split()), folder)):
+                    return f"{words.partition(' FILE')[0]}: {problem}"
             page = folder / "page.html"
-            return self._look_at(page) if page.exists() and value in MARKUP else None
+            return self._look_at(page) if page.exists() and value in MARKUP and chromium() is not None else None
+
+    def remark(self) -> str:
+        """Return how many pages were opened in a browser, or that none could be."""
+        return f"{self._pages:,} pages opened" if chromium() is not None else "pages not opened: there is no Chromium"
 
     def _look_at(self, page: Path) -> str | None:
-        """Open the page in Chromium, if it is there."""
+        """Open the page in Chromium."""
+        self._pages += 1
         if self._browser is None:
             words = [sys.executable, "-m", "faults.browser"]
             self._browser = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -102,3 +129,17 @@ class Forged(Kind):
         """End the browser."""
         if self._browser is not None:
             self._browser.communicate()
+
+
+def _alternating(
+    places: list[list[Any]], kinds: Sequence[Sequence[Any]], rng: np.random.Generator
+) -> Iterator[tuple[list[Any], Any]]:
+    """Yield a value of each kind in turn, at every place once before any place has its second."""
+    orders = [iter(()) for _ in kinds]
+    while True:
+        for number, values in enumerate(kinds):
+            place = next(orders[number], None)
+            if place is None:
+                orders[number] = iter(rng.permutation(len(places)))
+                place = next(orders[number])
+            yield places[place], values[rng.integers(len(values))]

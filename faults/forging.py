@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from faults.mutating import put
+
 
 def forge(source: Path, target: Path, changes: dict[str, Any]) -> None:
     """Write a .jsonl selection with other values in its manifest, wherever their names stand in it."""
@@ -20,22 +22,31 @@ def forge_at(source: Path, target: Path, place: Sequence[Any], value: Any) -> No
     """Write a .jsonl selection with another value at one place of its manifest."""
 
     def change(manifest: dict[str, Any]) -> dict[str, Any]:
-        changed: Any = copy.deepcopy(manifest)
-        inside = changed
-        for step in place[:-1]:
-            inside = inside[step]
-        inside[place[-1]] = value
-        found: dict[str, Any] = changed
-        return found
+        changed = copy.deepcopy(manifest)
+        put(changed, place, value)
+        return changed
 
     _write(source, target, change)
 
 
-def leaves(value: Any, place: tuple[Any, ...] = ()) -> list[list[Any]]:
-    """Return where values stand in a manifest: all of them, containers too."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    own = [list(place)] if place and place != ("digest",) else []
-    return own + [found for step, one in inner for found in leaves(one, (*place, step))]
+def forge_state(path: Path, place: Sequence[Any], value: Any) -> None:
+    """Put another value at a place of a state file (the first step is the line), with checksums that are right."""
+    from coresift.oracle.lines import _checksum
+
+    lines = state_lines(path)
+    put(lines, place, value)
+    before, content = "", b""
+    for line in lines:
+        body = json.dumps(line).encode()[:-1]
+        before = _checksum(body, before)
+        content += body + f', "sum": "{before}"}}\n'.encode()
+    path.write_bytes(content)
+
+
+def state_lines(path: Path) -> list[Any]:
+    """Return the lines of a state file without their checksums."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "sum"} for line in lines]
 
 
 def merged(manifest: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

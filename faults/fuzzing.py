@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from faults.record import add
+from faults.record import add, add_option
 
 # The sound file that a target begins with, and how it is read.
 TARGETS = {
@@ -89,7 +89,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=-1, help="the most inputs for each target")
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"), help="folder for inputs that fail")
-    parser.add_argument("--record", type=Path, help="add what came of it to this file")
+    add_option(parser)
     options = parser.parse_args()
     from faults.kind import Bench
     from faults.processes import warm

@@ -59,6 +59,8 @@ def _start(function: Any, answer: Any, out: str, budget: int = 20, **options: An
     def run() -> None:
         with cs.start(function(), np.load("rows.npy"), budget, state="work.state", **options) as run:
             result = run.complete(cs.Oracle(answer, batch=BATCH))
+        if isinstance(result, list):  # one selection per round
+            result = result[-1]
         if isinstance(result, cs.Selection):
             cs.save(result, out)
         elif hasattr(result, "selection"):
@@ -96,33 +98,37 @@ def _vectors() -> None:
 
 
 def _compare() -> None:
-    cs.compare_methods(
-        np.load("rows.npy"),
-        np.arange(60.0),
-        ["uniform"],
-        [10],
-        2,
-        out="compared",
-        plot=False,
-        processes=1,
-        progress=False,
-    )
+    """Compare a method with itself; its runs are kept in a journal, and its pages have times, which differ."""
+    found = cs.compare_methods("rows.npy", np.arange(60.0), ["uniform"], [10], 2, out="compared", plot=False)
+    means = [(line.method, line.budget, line.measure and line.measure.value) for line in found.lines]
+    write_bytes(json.dumps(means).encode(), "out.json")
+
+
+def _grow() -> None:
+    picked, oracle = cs.load("picked.csv"), cs.Oracle(losses_of, journal="work.state", batch=BATCH)
+    cs.save(cs.grow(picked, oracle, 32, rows="rows.npy"), "out.parquet")
 
 
 def _verb(words: str, *outs: str) -> Job:
     return Job(command(words.split()), outs)
 
 
-def _tell() -> None:
-    """Start a run and answer it by files until it has finished."""
-    from faults.known import cli
+def _by_files(start: str, answers: str, turns: int) -> Callable[[], None]:
+    """Return a job that is started, and told its answers by a file until it has finished."""
 
-    cli("start", "select", "rows.npy", "--budget", 12, "--state", "work.state", "--out", "out.csv", status=0)
-    for _ in range(3):
-        cli("tell", "work.state", "loss.csv", status=0)
-    assert "finished" in cli("status", "work.state", status=0).out
+    def run() -> None:
+        from faults.known import cli
+
+        cli(*start.split(), "--state", "work.state", status=0)
+        for _ in range(turns):
+            cli("ask", "work.state", "--out", "asked.parquet", status=0)
+            cli("tell", "work.state", answers, status=0)
+        assert "finished" in cli("status", "work.state", status=0).out
+
+    return run
 
 
+EVALUATED = "rows.csv --predictions kind --budget 20"
 SUFFIXES = (".parquet", ".csv", ".jsonl")
 STATEFUL = {
     "oracle": Job(_oracle, ("out.csv",), "work.state"),
@@ -133,6 +139,10 @@ STATEFUL = {
     "start diagnose": Job(_start(lambda: cs.diagnose, losses_of, "out.json", probes=20), ("out.json",), "work.state"),
     "active learning": Job(_learning, ("out.parquet",), "work.state"),
     "evaluate": Job(_evaluate, ("out.json",), "work.state"),
+    "start rounds": Job(
+        _start(lambda: cs.rounds, losses_of, "out.jsonl", clusters=3, rounds=2), ("out.jsonl",), "work.state"
+    ),
+    "grow": Job(_grow, ("out.parquet",), "work.state"),
     "embed": Job(_vectors, ("out.bin",), "work.state"),
 }
 WRITING = {
@@ -155,11 +165,26 @@ WRITING = {
     **{f"ask {suffix}": _verb(f"ask active-learning.state --out out{suffix}", f"out{suffix}") for suffix in SUFFIXES},
     "ask label-studio": _verb("ask active-learning.state --format label-studio --out out.json", "out.json"),
     "ask argilla": _verb("ask active-learning.state --format argilla --out out.json", "out.json"),
-    "tell": Job(_tell, ("out.csv",)),
+    "tell, a tool's export": _verb("tell active-learning.state studio.json"),
+    "evaluate run": _verb(f"evaluate run {EVALUATED} --answers loss.csv --out out.json", "out.json"),
+    "evaluate ask": _verb("evaluate ask evaluate.state --out out.csv", "out.csv"),
+    "evaluate report": _verb("evaluate report evaluate.state --out out.html", "out.html"),
+    "active-learning report": _verb("active-learning report active-learning.state --out out.html", "out.html"),
     "start": _verb("start select rows.npy --budget 12 --state new.state --out out.csv"),
 }
-JOBS: dict[str, Job] = {**STATEFUL, **WRITING}
-SLOW_JOBS = {"compare": Job(_compare, ("compared/summary.md",))}
+# Whole runs by files; each step is a command, and what it has kept is safe.
+STEPS = {
+    name: Job(_by_files(f"{words} --out {out}", answers, turns), (out,))
+    for name, words, out, answers, turns in (
+        ("select by files", "start select rows.npy --budget 12", "out.csv", "loss.csv", 2),
+        ("regression by files", "start regression rows.npy --budget 12", "out.csv", "labels.csv", 2),
+        ("diagnose by files", "start diagnose rows.npy --budget 12 --probes 20", "out.json", "loss.csv", 3),
+        ("learning by files", "active-learning start rows.npy --budget 8 --rounds 2", "out.parquet", "loss.csv", 2),
+        ("evaluate by files", f"evaluate start {EVALUATED}", "out.json", "loss.csv", 3),
+    )
+}
+DEAR = (*STEPS, "compare")  # jobs of several commands or processes
+JOBS: dict[str, Job] = {**STATEFUL, **WRITING, **STEPS, "compare": Job(_compare, ("out.json",))}
 
 
 def contents(names: Sequence[str], folder: Path) -> dict[str, bytes | None]:

@@ -10,18 +10,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from faults.jobs import ASKED, BATCH, JOBS, asked_in, contents
+from faults.jobs import ASKED, BATCH, DEAR, JOBS, asked_in, contents
 from faults.judging import crashed
 from faults.killing import OPERATIONS, WHEN, Point, dying
 from faults.kind import Bench, Case, Kind
 from faults.processes import run
+
+AGAIN = 3  # kills after the first one, in cases that have several
 
 
 class Kills(Kind):
     """A job that is killed anywhere leaves old or new files; run again, it ends as if nothing had been."""
 
     name: ClassVar[str] = "kills at named points"
-    share: ClassVar[float] = 5.0
+    share: ClassVar[float] = 12.0
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
@@ -29,18 +31,22 @@ class Kills(Kind):
         self._expected: dict[str, tuple[dict[str, bytes | None], dict[str, int], list[int]]] = {}
 
     def cases(self, rng: np.random.Generator) -> Iterator[Case]:
-        """Yield every point of every job: renames first, and of the others first those that were drawn first."""
+        """Yield points of every job: renames first, then the others, of jobs that take long only some; then several."""
         points = {name: self._points(name) for name in JOBS}
         for name, own in points.items():
             yield from ({"job": name, "point": point} for point in own if point.operation == "rename")
         rest = [(name, point) for name, own in points.items() for point in own if point.operation != "rename"]
-        for number in rng.permutation(len(rest)):
-            name, point = rest[number]
+        order = [rest[number] for number in rng.permutation(len(rest))]
+        dear = [one for one in order if one[0] in DEAR]
+        for number, (name, point) in enumerate(one for one in order if one[0] not in DEAR):
             yield {"job": name, "point": point}
+            if number % 6 == 0 and dear:
+                yield dict(zip(("job", "point"), dear.pop(), strict=True))
+        names = [name for name in JOBS if points[name]]
         while True:  # killed, and killed again while it goes on
-            name = str(rng.choice(list(JOBS)))
-            first, second = (points[name][place] for place in rng.integers(len(points[name]), size=2))
-            yield {"job": name, "point": first, "second": second}
+            name = str(rng.choice(names))
+            first, *others = (points[name][place] for place in rng.integers(len(points[name]), size=AGAIN + 1))
+            yield {"job": name, "point": first, "again": others}
 
     def _points(self, name: str) -> list[Point]:
         _, counts, _ = self._reference(name)
@@ -74,8 +80,8 @@ class Kills(Kind):
             if outcome.status != -signal.SIGKILL:
                 return None if outcome.status == 0 else f"did not come to the point: {crashed(outcome)}"
             kills = 1
-            if "second" in case:
-                kills += run(dying(job.run, Point(*case["second"])), folder, cpu=60).status == -signal.SIGKILL
+            for again in case.get("again", ()):
+                kills += run(dying(job.run, Point(*again)), folder, cpu=60).status == -signal.SIGKILL
             for name, content in contents(job.outs, folder).items():
                 if content not in (old[name], expected[name]):
                     return f"{name} is neither the old file nor the new one"
@@ -83,12 +89,13 @@ class Kills(Kind):
             return self._finish(case["job"], folder, asked, kills)
 
     def remark(self) -> str:
-        """Return how many kills came to their point; a case may have two."""
+        """Return how many kills came to their point; a case may have several."""
         return f"{self.count:,} kills"
 
     def _old_files(self, folder: Path, expected: dict[str, bytes | None]) -> dict[str, bytes | None]:
         """Put other files where those of the job will be."""
         for name in expected:
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(b"an older file\n")
         return contents(list(expected), folder)
 

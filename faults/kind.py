@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -67,11 +67,13 @@ class Kind(ABC):
         name: What the table calls it.
         share: How much of the time it gets, relative to others.
         whole: Whether all of its cases are run, however few of each kind are wanted.
+        together: How many cases are handed to `problems` at a time.
     """
 
     name: ClassVar[str]
     share: ClassVar[float] = 1.0
     whole: ClassVar[bool] = False
+    together: ClassVar[int] = 1
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -83,6 +85,10 @@ class Kind(ABC):
     @abstractmethod
     def problem(self, case: Case) -> str | None:
         """Return what is wrong after a case, None if nothing is."""
+
+    def problems(self, cases: Sequence[Case]) -> list[str | None]:
+        """Return what is wrong after each of several cases."""
+        return [self.problem(case) for case in cases]
 
     def remark(self) -> str:
         """Return what the table says besides, such as how many kills there were."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
+import zipfile
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +39,30 @@ WORDS = (
     b"1_0",
 )
 EDGES = (0, 1, 0x7F, 0x80, 0xFF)
+# Values that a place in a JSON file may have instead of its own.
+OTHERS: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    2**63,
+    10**400,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "7_0",
+    "\ud800",
+    "9" * 5_000,
+    [],
+    {},
+    [[]],
+    [None],
+    {"a": {}},
+)
+DEEP = b"[" * 100_000
 NUMBER = re.compile(rb"-?\d+(\.\d+)?(e-?\d+)?")
 
 
@@ -41,6 +70,10 @@ def damage(content: bytes, rng: np.random.Generator) -> bytes:
     """Return the content with one kind of damage, more often near its beginning and end than in the middle."""
     changed = bytearray(content)
     ways = (_cut, _remove, _repeat, _swap, _edges, _edges, _flip, _flip, _word, _number, _integer)
+    if content[:1] in (b"{", b"["):
+        ways += 4 * (_value,)
+    if content[:2] == b"PK" and rng.random() < 0.7:
+        return _repacked(content, rng)
     for _ in range(int(rng.integers(1, 3))):
         if changed:
             ways[rng.integers(len(ways))](changed, rng)
@@ -104,3 +137,51 @@ def _integer(changed: bytearray, rng: np.random.Generator) -> None:
     at = place(changed, rng) // size * size
     value = int(rng.choice([-1, 2 ** (8 * size - 1) - 1, -(2 ** (8 * size - 1)), 2**16, 2**30]))
     changed[at : at + size] = value.to_bytes(size, "little", signed=True)
+
+
+def leaves(value: Any, place: tuple[Any, ...] = ()) -> list[list[Any]]:
+    """Return where values stand in JSON: all of them, containers too, but not the whole."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    own = [list(place)] if place else []
+    return own + [found for step, one in inner for found in leaves(one, (*place, step))]
+
+
+def put(value: Any, place: Sequence[Any], new: Any) -> None:
+    """Put another value at a place of JSON."""
+    for step in place[:-1]:
+        value = value[step]
+    value[place[-1]] = new
+
+
+def _value(changed: bytearray, rng: np.random.Generator) -> None:
+    """Replace a value in a JSON file, or in one of its lines, by one of another type, or remove it."""
+    whole = bytes(changed)
+    start, stop = 0, len(whole)
+    try:
+        content = json.loads(whole)
+    except (ValueError, RecursionError):
+        start = whole.rfind(b"\n", 0, int(rng.integers(len(whole)))) + 1
+        stop = whole.find(b"\n", start) % (len(whole) + 1)
+        try:
+            content = json.loads(whole[start:stop])
+        except (ValueError, RecursionError):
+            return
+    places = leaves(content)
+    if not places:
+        return
+    place, number = places[rng.integers(len(places))], int(rng.integers(len(OTHERS) + 2))
+    put(content, place, "DEEP" if number >= len(OTHERS) else OTHERS[number])
+    changed[start:stop] = json.dumps(content).encode().replace(b'"DEEP"', DEEP if number > len(OTHERS) else DEEP[:500])
+
+
+def _repacked(content: bytes, rng: np.random.Generator) -> bytes:
+    """Return a zip file with damage to one of its entries, whose checksum is right."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(packed, "w") as other:
+        entries = archive.infolist()
+        chosen = int(rng.integers(len(entries)))
+        for number, entry in enumerate(entries):
+            own = archive.read(entry)
+            how = zipfile.ZIP_DEFLATED if entry.compress_type else zipfile.ZIP_STORED
+            other.writestr(entry.filename, damage(own, rng) if number == chosen else own, how)
+    return packed.getvalue()

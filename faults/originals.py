@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def make_originals() -> None:
     _write_results(rows, losses)
     _write_states(rows, losses)
     _write_exports()
+    _write_logs()
 
 
 def _write_rows(rows: Any) -> None:
@@ -148,6 +150,24 @@ def _write_exports() -> None:
         for row in asked
     ]
     Path("argilla.json").write_text(json.dumps(argilla))
+
+
+def _write_logs() -> None:
+    """Write logs of evaluation tools: a multiple-choice task of lm-evaluation-harness, and two forms of inspect_ai."""
+    answers = [[[-1.0 - row % 2, False], [-1.5, True]] for row in range(12)]
+    lines = [
+        {"doc_id": row, "target": "1", "metrics": ["acc"], "acc": row % 2, "filter": "none", "filtered_resps": answer}
+        for row, answer in enumerate(answers)
+    ]
+    Path("samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    samples = [
+        {"id": f"q{row % 9}", "epoch": 1 + row // 9, "scores": {"match": {"value": "C" if row % 3 else "I"}}}
+        for row in range(12)
+    ]
+    Path("inspected.json").write_text(json.dumps({"version": 2, "samples": samples}))
+    with zipfile.ZipFile("inspected.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("_journal/summaries/1.json", json.dumps(samples[:6]))
+        archive.writestr("summaries.json", json.dumps(samples))
 
 
 def _command(*words: object, out: str | None = None) -> None:

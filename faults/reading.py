@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ import coresift as cs
 from faults.judging import crashed
 from faults.kind import Bench, Case, Kind
 from faults.mutating import damage
-from faults.processes import run
+from faults.processes import MEMORY, UNEXPECTED, run
 
 
 def _rows(path: Path, **options: Any) -> None:
@@ -63,6 +63,14 @@ def _loaded(path: Path) -> None:
     repr(found)
 
 
+def _log(path: Path) -> None:
+    log = cs.signals.from_log(path)
+    found = log.align([*log.items[:3], "another"]).signals
+    if found:
+        cs.signals.history(np.stack(list(found.values()), axis=1))
+    repr(log)
+
+
 READERS: dict[str, Callable[[Path], object]] = {
     "rows.npy": _rows,
     **{name: lambda path: _rows(path, column="emb") for name in ("rows.arrow", "stream.arrow", "plain.feather")},
@@ -77,7 +85,11 @@ READERS: dict[str, Callable[[Path], object]] = {
     "signals.parquet": _signals,
     "studio.json": _tasks,
     "argilla.json": _tasks,
+    "samples.jsonl": _log,
+    "inspected.json": _log,
+    "inspected.eval": _log,
 }
+REFUSED, NO_SENTENCE = 2, 3  # how a child ends
 # Formats that have crashed libraries come more often.
 TURNS = (*READERS, "rows.arrow", "stream.arrow", "plain.feather", "rows.feather", "rows.npy", "rows.parquet")
 
@@ -86,7 +98,8 @@ class Reading(Kind):
     """Whatever a file has become, reading it ends in a value or in one sentence, never in a crash."""
 
     name: ClassVar[str] = "damaged files, read"
-    share: ClassVar[float] = 6.0
+    share: ClassVar[float] = 4.0
+    together: ClassVar[int] = 25
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
@@ -102,26 +115,51 @@ class Reading(Kind):
                 yield {"file": name, "content": _text(damage((self.bench.originals / name).read_bytes(), rng))}
 
     def problem(self, case: Case) -> str | None:
-        """Read the file in a child."""
-        path = self._folder / case["file"]
-        path.write_bytes(base64.b64decode(case["content"]))
-        outcome = run(lambda: _read(path), self._folder)
+        """Read the file in a child of its own."""
+        outcome = run(lambda: _read(case, self._folder), self._folder)
         if problem := crashed(outcome):
             return problem
-        if outcome.status == 3:
+        if outcome.status == NO_SENTENCE:
             return f"not one sentence: {outcome.err[-300:]!r}"
         return "a sound file is refused" if outcome.status and case.get("sound") else None
 
+    def problems(self, cases: Sequence[Case]) -> list[str | None]:
+        """Read files one after the other in one child, and each that does not end well in a child of its own again."""
+        found: list[str | None] = []
+        while len(found) < len(cases):
+            left = cases[len(found) :]
+            outcome = run(lambda left=left: _read_all(left, self._folder), self._folder)
+            ends = [int(line) for line in outcome.out.split()]
+            for case, status in zip(left, ends, strict=False):
+                well = status == 0 or (status == REFUSED and not case.get("sound"))
+                found.append(None if well else self.problem(case) or f"ends with {status}, but only after others")
+            if len(ends) < len(left):  # the child died
+                found.append(self.problem(left[len(ends)]) or f"{crashed(outcome)}, but only after others")
+            elif outcome.peak > MEMORY:
+                return [self.problem(case) for case in cases]
+        return found
 
-def _read(path: Path) -> int:
+
+def _read_all(cases: Sequence[Case], folder: Path) -> None:
+    for case in cases:
+        try:
+            status = _read(case, folder)
+        except Exception:
+            status = UNEXPECTED
+        print(status, flush=True)
+
+
+def _read(case: Case, folder: Path) -> int:
+    path = folder / case["file"]
+    path.write_bytes(base64.b64decode(case["content"]))
     try:
         READERS[path.name](path)
     except cs.CoresiftError as error:
         sentence = str(error)
         if "\n" in sentence or not sentence.endswith((".", "?")):
             print(sentence, file=sys.stderr)
-            return 3
-        return 2
+            return NO_SENTENCE
+        return REFUSED
     return 0
 
 

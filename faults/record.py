@@ -5,12 +5,26 @@ python -m faults.record             writes benchmarks/results/faults.md from fau
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
+RECORD = RESULTS / "faults.jsonl"
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add the flag with which a command adds what came of it to the record."""
+    parser.add_argument(
+        "--record",
+        type=Path,
+        nargs="?",
+        const=RECORD,
+        metavar="FILE",
+        help="add what came of it to the record (benchmarks/results/faults.jsonl, unless a file is given)",
+    )
 
 
 def add(path: Path, what: str, **facts: Any) -> None:
@@ -32,24 +46,37 @@ def page(lines: Iterable[dict[str, Any]]) -> str:
 
 
 def _campaigns(lines: list[dict[str, Any]]) -> str:
-    sums: dict[str, list[float]] = {}
-    for line in lines:
-        for name, found in line["kinds"].items():
-            own = sums.setdefault(name, [0, 0, 0.0, 0])
-            kills = int(found.get("remark", "0 kills").split()[0].replace(",", ""))
-            for place, value in enumerate((found["cases"], found["failures"], found["cpu"], kills)):
-                own[place] += value
-    rows = [f"| `{name}` | {own[0]:,} | {own[1]} | {own[2]:,.0f} |" for name, own in sums.items()]
-    total = [sum(own[place] for own in sums.values()) for place in range(4)]
-    runs = ", ".join(f"{line['seed']} ({line['seconds']:,} s)" for line in lines)
-    return (
-        f"## The campaign\n\n`python -m faults`, seeds with seconds by the clock: {runs}, on two cores shared "
-        f"with other work: "
-        f"{total[2]:,.0f} CPU seconds in all. Every case has a process of its own; {total[3]:,} kills came to a "
-        f"named point. "
-        "`faults/README.md` says what the kinds are.\n\n| kind | cases in child processes | failures | CPU s "
-        "|\n|---|---|---|---|\n" + "\n".join([*rows, f"| all | {total[0]:,} | {total[1]} | {total[2]:,.0f} |"])
+    """Show the last of the longest runs in full, and the others by a line each."""
+    lead = max(reversed(lines), key=lambda line: line["seconds"] >= 3600 or line["seconds"] / 3600)
+    rows = [
+        f"| `{name}` | {found['cases']:,} | {found['failures']} | {found['cpu']:,.0f} | {found.get('remark', '')} |"
+        for name, found in lead["kinds"].items()
+    ]
+    cases, failures, cpu, kills = _sums(lead)
+    text = (
+        f"## The campaign\n\n`python -m faults --seconds {lead['seconds']} --seed {lead['seed']}`, on two cores "
+        f"shared with other work: {cases:,} inputs in child processes, {kills:,} kills that came to a "
+        f"named point, and {failures} failures. `faults/README.md` says what the kinds are.\n\n"
+        "| kind | cases in child processes | failures | CPU s | |\n|---|---|---|---|---|\n"
+        + "\n".join([*rows, f"| all | {cases:,} | {failures} | {cpu:,.0f} | |"])
     )
+    others = [line for line in lines if line is not lead]
+    if not others:
+        return text
+    runs = [(line["seed"], line["seconds"], *_sums(line)) for line in others]
+    table = [f"| {seed} | {s:,} | {cases:,} | {kills:,} | {failures} |" for seed, s, cases, failures, _, kills in runs]
+    return (
+        f"{text}\n\nOther runs, in their order.\n\n"
+        "| seed | seconds by the clock | cases | kills | failures |\n|---|---|---|---|---|\n" + "\n".join(table)
+    )
+
+
+def _sums(line: dict[str, Any]) -> tuple[int, int, float, int]:
+    """Return the cases, failures, processor seconds and kills of a run."""
+    kinds = line["kinds"]
+    cases, failures, cpu = (sum(found[name] for found in kinds.values()) for name in ("cases", "failures", "cpu"))
+    kills = kinds.get("kills", {}).get("remark", "0").split()[0].replace(",", "")
+    return cases, failures, cpu, int(kills)
 
 
 def _reverts(lines: list[dict[str, Any]]) -> str:
@@ -73,9 +100,10 @@ def _cell(report: str | None) -> str:
 
 
 def _fuzz(lines: list[dict[str, Any]]) -> str:
+    last = {line["target"]: line for line in lines}
     rows = [
         f"| {line['target']} | {line['inputs']:,} | {line['reached']:,} | {line['seconds']} | {line['failure'] or 0} |"
-        for line in lines
+        for line in last.values()
     ]
     return (
         "## Fuzzing by coverage\n\n`python -m faults.fuzzing` (atheris); all inputs of a target run in one "
@@ -87,17 +115,18 @@ def _fuzz(lines: list[dict[str, Any]]) -> str:
 
 def _soak(lines: list[dict[str, Any]]) -> str:
     rows = [
-        f"| {line['seconds']:,} | {line['turns']} | {line['kills']} | {line['nodes']} | {line['answered']:,} | "
-        f"{line['again']} | "
+        f"| {line['seed']} | {line['seconds']:,} | {line['turns']} | {line['kills']} | {line['nodes']} | "
+        f"{line['answered']:,} | {line['again']} | {' → '.join(map(str, line['memory'])) or '-'} | "
         f"{len(line['failures'])} |"
-        for line in lines
+        for line in reversed(lines)
     ]
     return (
-        "## Long runs\n\n`python -m faults.soak`: select, active learning and evaluate in turn with a bad "
-        "oracle, on a Ray "
-        "cluster of three nodes on one machine.\n\n| seconds by the clock | jobs | drivers killed | nodes "
-        "killed | answers | "
-        "answered again (in flight, or too late) | failures |\n|---|---|---|---|---|---|---|\n" + "\n".join(rows)
+        "## Long runs\n\n`python -m faults.soak`: select, active learning and evaluate in turn with a bad oracle, on a "
+        "Ray cluster of three nodes on one machine, the newest run first. Memory is that of a driver that is never "
+        "killed: the most in its first turns, and at the end.\n\n"
+        "| seed | seconds by the clock | jobs | drivers killed | nodes killed | answers | "
+        "answered again (in flight, or too late) | memory, MB | failures |\n|---|---|---|---|---|---|---|---|---|\n"
+        + "\n".join(rows)
     )
 
 
@@ -116,7 +145,7 @@ def _speed(lines: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Write the page."""
-    record = (RESULTS / "faults.jsonl").read_text(encoding="utf-8").splitlines()
+    record = RECORD.read_text(encoding="utf-8").splitlines()
     (RESULTS / "faults.md").write_text(page(json.loads(line) for line in record), encoding="utf-8")
 
 

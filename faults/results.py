@@ -25,6 +25,7 @@ class Results(Kind):
     """Results are right or come with a warning, files are read as they were written, and no stale one is used."""
 
     name: ClassVar[str] = "results and files"
+    share: ClassVar[float] = 0.5
 
     def cases(self, rng: np.random.Generator) -> Iterator[Case]:
         """Yield each check in turn, with new data each time."""

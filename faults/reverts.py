@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults.record import add
+from faults.record import add, add_option
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 600
@@ -82,9 +82,17 @@ REVERTS = {
     "M9": Revert("types", (("tables/writing.py", "    written: list[Any] = text_of(array).to_pylist()\n",
                             "    written: list[Any] = array.to_pylist()\n"),)),
     "M10": Revert("types", (("tables/textual.py", "BLOCKS = (2**24, 2**31 - 1)", "BLOCKS = (2**20,)"),)),
-    "M11": Revert("cluster", (("remote/connection.py", "        _require_token(ray)\n", ""),)),
-    "M12": Revert("calls", (("selection.py", "if draft.probes is not None and pilot.ids.size:",
-                             "if draft.probes is not None:"),)),
+    # Newer versions of Ray ask for a token by themselves, so it has to be told not to.
+    "M11": Revert(
+        "cluster",
+        (("remote/connection.py", "        _require_token(ray)\n",
+          '        os.environ["RAY_AUTH_MODE"] = "disabled"\n        ray._raylet.Config.initialize("")\n'),),
+    ),
+    "M12": Revert(
+        "calls",
+        (("selection.py", "if draft.probes is not None and pilot.ids.size:", "if draft.probes is not None:"),
+         ("selection.py", "    if draft.probed.size:\n", "    if draft.pilot.ids.size and draft.probed.size:\n")),
+    ),
     "L1": Revert("words", (("comparison/__init__.py", "whole(argument, given) > MOST_SEEDS",
                             "whole(argument, given) > 10**40"),)),
     "L2": Revert(
@@ -157,7 +165,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m faults.reverts", description=__doc__.partition("\n")[0])
     parser.add_argument("faults", nargs="*", metavar="FAULT", help=f"by default all: {', '.join(REVERTS)}")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--record", type=Path, help="add what came of it to this file")
+    add_option(parser)
     options = parser.parse_args()
     reported = 0
     names = options.faults or list(REVERTS)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import feather
 
-from faults.record import add
+from faults.record import add, add_option
 from faults.reverts import ROOT, bring_back
 
 SELECT = """
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--before", type=Path, help="the source to compare with")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--times", type=int, default=3)
-    parser.add_argument("--record", type=Path, help="add what came of it to this file")
+    add_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="speed-") as place:
         folder = Path(place)

@@ -105,7 +105,8 @@ class Surroundings(Kind):
         other = folder.parent / "other"
         other.write_text("untouched")
         (folder / "compared").mkdir()
-        for name in (".losses.npy", ".rows.npy", "methods.log", "summary.md", "summary.json", "page.html"):
+        written = ("comparison.md", "comparison.csv", "comparison.json", "comparison.svg")
+        for name in (".losses.npy", ".rows.npy", "methods.log", *written):
             (folder / "compared" / name).symlink_to(other)
         problem = misbehaved(self._run(folder, words))
         return "wrote through a link" if other.read_bytes() != b"untouched" else problem

@@ -22,7 +22,7 @@ def run(*words, cwd=ROOT):
 
 @pytest.mark.slow
 def test_a_seeded_part_of_the_campaign_finds_nothing(tmp_path):
-    kinds = "known,kills,flips,reading,damage,races,calls,words,types,forged,results"
+    kinds = "known,kills,flips,reading,damage,races,calls,words,types,forged,handmade,results"
     ended = run("--seconds", 600, "--most", 3, "--seed", 1, "--only", kinds, "--keep", tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
