@@ -21,8 +21,9 @@ from coresift.types import Ints, Singles
 # a row is compared with all cells.
 CENTERS_A_CELL, CELLS_A_ROOT = 4, 17
 GROUPING_STEPS = 3
-# Tasks have at least so many rows, or cells.
+# Tasks have so many rows, or cells; a product of matrices has at most so many rows.
 ROWS_A_TASK, CELLS_A_TASK = 2048, 64
+CUT = 512
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,18 @@ class Cells:
 
     @classmethod
     def of(cls, points: Singles, count: int, workers: Workers) -> Cells:
-        """Group centers, and list for each cell the `count` centers nearest to its middle."""
+        """Group centers, and list for each cell the `count` centers nearest to its middle; a single cell if those are
+        all of them."""
+        if count >= len(points):
+            middle = points.mean(axis=0, keepdims=True, dtype=np.float64).astype(np.float32)
+            return cls(np.zeros(len(points), np.int64), np.arange(len(points))[None], with_bias(middle))
         middles, cell = group(points, workers)
         return cls(cell, closest(points, cell, middles, min(count, len(points)), workers), with_bias(middles))
 
     def first(self, count: int) -> Cells:
-        """Return the same cells with fewer candidates."""
+        """Return the same cells with fewer candidates; a single cell stays as it is."""
+        if len(self.candidates) == 1:
+            return self
         return replace(self, candidates=np.ascontiguousarray(self.candidates[:, :count]))
 
 
@@ -87,31 +94,34 @@ class Stretch:
 
 
 def runs_of(cell: Ints) -> list[Stretch]:
-    """Sort points by their cell, and cut them between cells into runs of about 2,048 points."""
+    """Sort points by their cell, and cut them into runs of 2,048 points, each into parts of one cell and ≤ 512 points."""
     order = np.argsort(cell, kind="stable")
-    starts = np.flatnonzero(np.diff(cell[order], prepend=-1))
-    bounds = np.append(starts, len(order))
-    numbers = cell[order[starts]].tolist()
-    # A run begins with the first cell that lies beyond a multiple of the wished length.
-    first = np.unique(np.searchsorted(starts, np.arange(0, len(order), ROWS_A_TASK)))
+    placed = cell[order]
+    new = np.diff(placed, prepend=-1) != 0
+    new[::CUT] = True
+    starts = np.flatnonzero(new)
+    cuts = list(zip(placed[starts].tolist(), starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True))
+    bounds = np.searchsorted(starts, np.arange(0, len(order) + ROWS_A_TASK, ROWS_A_TASK)).tolist()
     runs = []
-    for begin, end in pairwise([*first[first < len(starts)].tolist(), len(starts)]):
-        here = (bounds[begin : end + 1] - bounds[begin]).tolist()
-        cuts = list(zip(numbers[begin:end], here[:-1], here[1:], strict=True))
-        runs.append(Stretch(order[bounds[begin] : bounds[end]], cuts))
+    for number, (begin, end) in enumerate(pairwise(bounds)):
+        first = number * ROWS_A_TASK
+        here = [(which, start - first, stop - first) for which, start, stop in cuts[begin:end]]
+        runs.append(Stretch(order[first : first + ROWS_A_TASK], here))
     return runs
 
 
-def best(points: Singles, table: Singles, cells: Cells, run: Stretch) -> tuple[Labels, Singles]:
-    """Return the best candidate of each point of a run, and its score; the points stand as the run has them."""
-    labels, scores = np.empty(len(points), np.int32), np.empty(len(points), np.float32)
+def best_two(points: Singles, table: Singles, cells: Cells, run: Stretch) -> tuple[Labels, Singles, Singles]:
+    """Return the best candidate of each point of a run, its score and the second best one; points are in run order."""
+    labels, scores = np.empty(len(points), np.int32), np.empty((2, len(points)), np.float32)
     for cell, start, stop in run.cuts:
-        candidates = cells.candidates[cell]
+        candidates, line = cells.candidates[cell], np.arange(stop - start)
         products = points[start:stop] @ table[candidates].T
         found = products.argmax(axis=1)
         labels[start:stop] = candidates[found]
-        scores[start:stop] = products[np.arange(len(found)), found]
-    return labels, scores
+        scores[0, start:stop] = products[line, found]
+        products[line, found] = -np.inf
+        scores[1, start:stop] = products.max(axis=1)
+    return labels, scores[0], scores[1]
 
 
 def best_few(points: Singles, table: Singles, cells: Cells, run: Stretch, count: int) -> Labels:

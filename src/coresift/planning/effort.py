@@ -23,7 +23,7 @@ from coresift.types import Ints
 # Steps that the few centers of a sample take to settle, as a rule.
 FEW_STEPS = 9
 # Centers that a row of a sample is compared with in all of those steps; to gather them takes as long as so many axes.
-SETTLING, GATHERING = 4500, 160
+SETTLING, GATHERING = 2000, 160
 # Bytes: what a thread works in, what is known of a row while it is assigned and once it is, what libraries take.
 A_THREAD, ASSIGNED, AFTER, LIBRARIES, TABLES = 19e6, 16.0, 113.0, 57e6, 60e6
 
