@@ -17,13 +17,14 @@ from faults.kind import Bench, Case, Kind
 from faults.processes import run
 
 AGAIN = 3  # kills after the first one, in cases that have several
+SELDOM = 12  # cases of other jobs to one of a job that takes long
 
 
 class Kills(Kind):
     """A job that is killed anywhere leaves old or new files; run again, it ends as if nothing had been."""
 
     name: ClassVar[str] = "kills at named points"
-    share: ClassVar[float] = 12.0
+    share: ClassVar[float] = 20.0
 
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
@@ -31,20 +32,19 @@ class Kills(Kind):
         self._expected: dict[str, tuple[dict[str, bytes | None], dict[str, int], list[int]]] = {}
 
     def cases(self, rng: np.random.Generator) -> Iterator[Case]:
-        """Yield points of every job: renames first, then the others, of jobs that take long only some; then several."""
+        """Yield every point of every job, renames first, of jobs that take long only some; then several points."""
         points = {name: self._points(name) for name in JOBS}
-        for name, own in points.items():
-            yield from ({"job": name, "point": point} for point in own if point.operation == "rename")
-        rest = [(name, point) for name, own in points.items() for point in own if point.operation != "rename"]
-        order = [rest[number] for number in rng.permutation(len(rest))]
-        dear = [one for one in order if one[0] in DEAR]
+        every = [(name, point) for name, own in points.items() for point in own]
+        order = [every[number] for number in rng.permutation(len(every))]
+        order.sort(key=lambda one: one[1].operation != "rename")
+        dear = iter([one for one in order if one[0] in DEAR])
         for number, (name, point) in enumerate(one for one in order if one[0] not in DEAR):
             yield {"job": name, "point": point}
-            if number % 6 == 0 and dear:
-                yield dict(zip(("job", "point"), dear.pop(), strict=True))
-        names = [name for name in JOBS if points[name]]
+            if number % SELDOM == 0 and (one := next(dear, None)) is not None:
+                yield {"job": one[0], "point": one[1]}
+        names = [name for name in JOBS if name not in DEAR and points[name]]
         while True:  # killed, and killed again while it goes on
-            name = str(rng.choice(names))
+            name = str(rng.choice(names if rng.random() < 1 - 1 / SELDOM else DEAR))
             first, *others = (points[name][place] for place in rng.integers(len(points[name]), size=AGAIN + 1))
             yield {"job": name, "point": first, "again": others}
 

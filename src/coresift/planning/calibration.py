@@ -19,7 +19,7 @@ from coresift.clustering.seeding import seed_centers
 from coresift.clustering.space import principal_axes
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress
-from coresift.rows import Rows, open_rows
+from coresift.rows import Rows, open_rows, refuse_bad_row
 from coresift.types import Singles
 
 # Numbers that are read to measure with, and of these the part that is compared with many centers.
@@ -61,6 +61,9 @@ def calibrate(rows: Rows, k: int, *, many: bool, engine: Engine | None = None) -
     with (engine or Local()).open(Progress()) as workers:
         blocks, read, copied = _read(rows, workers)
         sample = np.concatenate(blocks)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isfinite(np.einsum("ij,ij->i", sample, sample)).all():
+                refuse_bad_row(rows)
         some = sample[: max(1, min(len(sample), COMPARED // rows.d))]
         count = min(k, MOST_CENTERS, len(some))
         scale = k / count if count == MOST_CENTERS else 1.0
