@@ -20,6 +20,23 @@ from faults.known import cli
 from faults.processes import run
 
 DEEP = "[" * 100_000
+# Whoever opens a pipe that nobody writes to waits forever.
+PIPED = (
+    "report pipe.csv --out new.html",
+    "report picked.csv --table pipe.csv --text a --out new.html",
+    "report picked.csv --diagnosis pipe.json --out new.html",
+    "tell active-learning.state pipe.json",
+    "tell active-learning.state pipe.csv",
+    "estimate picked.csv --values pipe.parquet",
+    "estimate picked.csv --values loss.csv --predictions pipe.npy",
+    "select pipe.npy --budget 3",
+    "select rows.npy --budget 5 --clusters pipe.npz",
+    "select rows.npy --losses loss.csv --budget 12 --given pipe.txt",
+    "select rows.npy --losses loss.csv --budget 12 --signals pipe.npy",
+    "select rows.npy --losses loss.csv --budget 12 --signals pipe.parquet",
+    "start select rows.npy --budget 5 --state pipe.state",
+    "status pipe.state",
+)
 FILES: dict[str, Callable[[], None]] = {}
 
 
@@ -160,7 +177,12 @@ def links_and_pipes() -> None:
     """A page replaces what a link to a file names; a link to nowhere, a loop or a pipe is no file to read."""
     os.symlink("loop.csv", "loop.csv")
     os.symlink("nowhere/rows.csv", "dangling.csv")
-    os.mkfifo("pipe.csv")
+    for suffix in (".csv", ".json", ".npy", ".npz", ".txt", ".parquet", ".eval", ".state"):
+        os.mkfifo(f"pipe{suffix}")
+    for words in PIPED:
+        cli(*words.split(), status=2)
+    for name in ("pipe.json", "pipe.eval"):
+        _read(cs.signals.from_log, name)
     Path("elsewhere").mkdir()
     os.symlink("elsewhere", "pages")
     for name in ("loop.csv", "dangling.csv", "pipe.csv"):
@@ -172,3 +194,26 @@ def links_and_pipes() -> None:
     cli("report", "picked.csv", "--out", "pages", status=2)
     cli("select", "rows.npy", "--budget", 5, "--out", "loop.csv", status=2)
     cli("start", "select", "rows.npy", "--budget", 5, "--state", "pipe.csv", status=2)
+
+
+@made
+def long_texts() -> None:
+    """Secrets were looked for in the square of a text's length, and a sentence named all columns there are."""
+    from coresift.redaction import redact
+    from coresift.tables.places import hide_secrets
+
+    for text in ("a.", ".", "eyJ-", "a?", "://a", "key ", "bearer ", "a:", "sk-", "?a=", "-", "key=", "AKIA"):
+        redact(text * (200_000 // len(text)))
+        hide_secrets(text * (200_000 // len(text)))
+    pq.write_table(pa.table({f"column {number}": [1.0, 2.0] for number in range(20_000)}), "wide.parquet")
+    cli("select", "wide.parquet", "--column", "colum", "--budget", 1, status=2)
+    pq.write_table(pa.table({"a?" * 100_000: [1.0, 2.0], "row": [0, 1]}), "named.parquet")
+    cli("select", "rows.npy", "--losses", "named.parquet", "--budget", 5, status=2)
+    labels = [{"row": row, "label": "a." * 100_000} for row in range(60)]
+    Path("long.jsonl").write_text("".join(json.dumps(one) + "\n" for one in labels))
+    cli("tell", "active-learning.state", "long.jsonl")
+
+    def broken(ids: Any) -> Any:
+        raise ConnectionError("a." * 100_000)
+
+    _read(cs.select, np.load("rows.npy"), cs.Oracle(broken, retries=0), 10)

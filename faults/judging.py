@@ -9,6 +9,7 @@ from faults.processes import MEMORY, UNEXPECTED, Outcome
 
 SENTENCE = re.compile(r"Error: [^\n]+[.?]\n")
 WARNING = re.compile(r"(Warning: [^\n]+\n)*")
+LONGEST = 6_000  # characters of a sentence
 # What a terminal would obey; the command line escapes it.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -33,6 +34,8 @@ def misbehaved(outcome: Outcome) -> str | None:
     if outcome.status == 2:
         if outcome.out:
             return f"refuses, but prints {outcome.out[:100]!r}"
+        if len(outcome.err) > LONGEST:
+            return f"a sentence of {len(outcome.err):,} characters: {outcome.err[:100]!r}"
         warned = WARNING.match(outcome.err)
         rest = outcome.err[warned.end() if warned else 0 :]
         return None if SENTENCE.fullmatch(rest) else f"not one sentence: {outcome.err[:300]!r}"

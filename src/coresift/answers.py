@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coresift.checks import InputError
 from coresift.tables import Table, open_table
 from coresift.tables.parts import reading
+from coresift.tables.table import listed
 from coresift.tables.values import numbers_in, text_of, text_of_names, whole_numbers_in
 from coresift.types import Ints
 
@@ -179,7 +180,7 @@ class AnswerFile:
         return found
 
     def _there(self) -> str:
-        return ", ".join(self.columns) or "none"
+        return listed(self.columns, str) or "none"
 
 
 def _labels_in(values: Any) -> NDArray[Any]:

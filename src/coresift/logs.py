@@ -124,6 +124,8 @@ def from_log(path: str | os.PathLike[str]) -> Log:
     readers = {".jsonl": _harness, ".json": _inspect_json, ".eval": _inspect_zip}
     if place.suffix.lower() not in readers:
         refuse("path", "a log: samples_*.jsonl, .eval or .json", place.name)
+    if not place.is_file():
+        raise InputError(f"There is no file {place}.")
     try:
         return readers[place.suffix.lower()](place)
     except CoresiftError:

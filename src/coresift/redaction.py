@@ -6,21 +6,23 @@ import re
 
 HIDDEN = "[hidden]"
 
-_NAMES = r"[\w.-]*(?:key|token|secret|password|passwd|pwd|credential|signature|authorization)s?"
+# What is looked for begins at few places or has a limit, so that a long text takes no more than its length deserves.
+
+_NAMES = r"(?:key|token|secret|password|passwd|pwd|credential|signature|authorization)s?"
 _PLAIN = r"(?!\[hidden\]|bearer\b|basic\b|\d{1,6}\b)"  # max_tokens=100 is no secret
 _PATTERNS = (
     # A user and a password in an address.
     (re.compile(r"(?<=://)[^\s/@]+(?=@)"), HIDDEN),
-    (re.compile(r"(?<![\w/])[\w.+-]+:[^\s/@:]+(?=@[\w\[])"), HIDDEN),
+    (re.compile(r"(?<![\w/])[\w.+-]{1,100}:[^\s/@:]+(?=@[\w\[])"), HIDDEN),
     (re.compile(r"\b(bearer|basic)\s+[^\s\"',;]+", re.IGNORECASE), rf"\1 {HIDDEN}"),
     # name=value, name: value, "name": "value"; also in the query of an address.
-    (re.compile(rf"\b({_NAMES}[\"']?\s*[=:]\s*[\"']?){_PLAIN}[^\s\"'&,;)}}\]]+", re.IGNORECASE), rf"\1{HIDDEN}"),
+    (re.compile(rf"({_NAMES}[\"']?\s*[=:]\s*[\"']?){_PLAIN}[^\s\"'&,;)}}\]]+", re.IGNORECASE), rf"\1{HIDDEN}"),
     # The forms that keys of well-known services have.
     (re.compile(r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{6,}"), HIDDEN),
     (re.compile(r"\b(?:ghp|gho|ghs|ghu|github_pat|glpat|hf|xox[abprs])[-_][A-Za-z0-9_-]{10,}"), HIDDEN),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b|\bAIza[A-Za-z0-9_-]{20,}"), HIDDEN),
     # JSON web tokens.
-    (re.compile(r"\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"), HIDDEN),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{1,2000}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"), HIDDEN),
 )
 
 

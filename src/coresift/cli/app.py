@@ -39,6 +39,7 @@ VERBS = {
     "tell": ("steps", "Tell a run answers: some or all of them."),
     "status": ("steps", "Say how far a run has come."),
 }
+LONGEST = 4_000  # characters of a sentence
 HELP = {"help_option_names": ["-h", "--help"]}
 # The headings in the help of a verb, in their order.
 READING, CHOOSING, TEXTS, COMPUTING = "How ROWS are read", "How rows are chosen", "From texts", "Computing"
@@ -123,12 +124,15 @@ def main() -> None:
 
 
 def _shown(message: str) -> str:
-    """Return a message on one line, without keys in addresses and without what a terminal would obey."""
+    """Return a message on one line, without keys in addresses, without what a terminal would obey, and not too long."""
     if ":/" in message:
         from coresift.tables.places import hide_secrets
 
         message = hide_secrets(message)
-    return clean(" ".join(message.split()))
+    message = clean(" ".join(message.split()))
+    if len(message) > LONGEST:  # what stands in someone's file may be of any length
+        message = f"{message[: LONGEST // 2]} … {message[-LONGEST // 2 :]}"
+    return message
 
 
 def _version() -> int:

@@ -61,6 +61,8 @@ def map_npy(path: str | Path) -> NDArray[Any]:
     >>> map_npy(path)
     array([0, 1, 2])
     """
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
+        raise InputError(f"{path} must be a file; it is something else.")
     try:
         with open(path, "rb") as file:
             header = read_header(file, os.fstat(file.fileno()).st_size, str(path))

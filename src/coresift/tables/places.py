@@ -10,7 +10,7 @@ from coresift.checks import refuse
 
 # In a URI, what may be a key: the user and password, and everything after the path. One that was taken for a path has
 # lost a slash.
-_SECRETS = re.compile(r"(?<=:/)(/?)[^/\s@]*@|(?<=\w)\?[^\s'\"]*=[^\s'\"]*(?<![.,;)])")
+_SECRETS = re.compile(r"(?<=:/)(/?)[^/\s@]*@|(?<=\w)\?[^\s'\"?=]*=[^\s'\"]*(?<![.,;)])")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 2**13  # rows that are read at a time, unless someone says otherwise
 SINGLE_AT_ONCE = 2**16  # cells of a single column
+MOST_LISTED, LONGEST_NAME = 30, 100  # of columns that a sentence names
 UNNAMED_INDEX = "__index_level_"  # how a file of pandas calls an index without a name, which says nothing about rows
 
 
@@ -196,9 +197,14 @@ def _labels_in(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return text_of(values) if kinds.is_temporal(values.type) else values
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names for a sentence."""
-    return ", ".join(repr(name) for name in names)
+def listed(names: Sequence[str], show: Callable[[str], str] = repr) -> str:
+    """Return names for a sentence, which stays one however many and long they are.
+
+    >>> listed([f"c{column}" for column in range(5_000)])[-20:]
+    "'c29' and 4,970 more"
+    """
+    shown = ", ".join(show(name[:LONGEST_NAME]) for name in names[:MOST_LISTED])
+    return shown + (f" and {len(names) - MOST_LISTED:,} more" if len(names) > MOST_LISTED else "")
 
 
 def _texts_of(names: Sequence[Any], argument: str) -> pa.Array:

@@ -86,6 +86,8 @@ def read_tasks(path: Path, column: str) -> pa.Table:
 
 def _answers(path: Path, column: str) -> Iterator[tuple[int, Any, bool]]:
     """Yield row, label and whether the row was skipped, for every annotation of an export."""
+    if not path.is_file():
+        raise InputError(f"There is no file {path}.")
     try:
         tasks = json.loads(path.read_bytes())
     except OSError as error:
