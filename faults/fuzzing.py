@@ -33,6 +33,9 @@ TARGETS = {
     "csv": ("loss.csv", "_answers"),
     "jsonl": ("loss.jsonl", "_answers"),
     "tasks": ("studio.json", "_tasks"),
+    "records": ("argilla.json", "_tasks"),
+    "log": ("samples.jsonl", "_log"),
+    "inspected": ("inspected.json", "_log"),
     "rows": ("rows.csv", "_rows"),
 }
 PARSERS = (
@@ -40,6 +43,7 @@ PARSERS = (
     "coresift.oracle.journal",
     "coresift.storage",
     "coresift.answers",
+    "coresift.logs",
     "coresift.registry",
     "coresift.tables.npy",
     "coresift.tables.textual",
