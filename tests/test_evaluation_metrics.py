@@ -131,7 +131,7 @@ def test_missing_answers_are_told_with_their_worst_and_best():
     assert 20 < found.missing.rows < 80
     assert found.missing.worst < found.value < found.missing.best
     assert found.missing.best - found.missing.worst == pytest.approx(found.missing.rows / 500, rel=0.05)
-    assert found.low < wrong.mean() < found.high
+    assert abs(found.value - wrong.mean()) < 4 * found.standard_error  # fails by chance once in 16,000 runs
     labels = [None if row % 10 == 0 else int(label) for row, label in enumerate(TRUTH)]
     score = cs.evaluate(labels=lambda ids: [labels[row] for row in ids], predictions=GUESS, metric="f1", budget=500)
     assert score.complete().missing.worst < score.result.value < score.result.missing.best
@@ -244,7 +244,7 @@ def test_a_page_escapes_names_and_shows_groups(tmp_path):
     names = np.where(LANGUAGE == "de", "<b>de</b>", LANGUAGE)
     run = cs.evaluate(labels=TRUTH, predictions={"A": GUESS, "B": RIVAL}, groups=names, budget=300)
     early = cs.report(run, tmp_path / "early.html").read_text()
-    assert "Nothing is known yet: 90 answers" in early
+    assert "Nothing is known yet: 87 answers" in early
     run.complete()
     page = cs.report(run, tmp_path / "page.html", title="Mine").read_text()
     assert "&lt;b&gt;de&lt;/b&gt;" in page

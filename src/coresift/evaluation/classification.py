@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import InputError
+from coresift.evaluation.densities import RIGHT_OR_WRONG, Belief
 from coresift.evaluation.intervals import kish
 from coresift.evaluation.metrics import Context, Labels, Linearized, Mean, Smooth, all_pairs
 from coresift.evaluation.questions import CLASS, numbers, question_of_numbers
@@ -43,6 +44,7 @@ class Accuracy(Classification):
 
     label: ClassVar[str] = "accuracy"
     plain_mean: ClassVar[bool] = True
+    belief: ClassVar[Belief] = RIGHT_OR_WRONG
 
     def features(self, context: Context) -> Floats:
         """Return the most frequent classes that the first model predicts."""
@@ -178,6 +180,7 @@ class Precision(Positives):
 
     label: ClassVar[str] = "precision"
     plain_mean: ClassVar[bool] = True
+    belief: ClassVar[Belief] = RIGHT_OR_WRONG
     among_relevant: ClassVar[bool] = True
 
     def relevant(self, context: Context) -> Bools:

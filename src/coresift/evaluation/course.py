@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.evaluation.densities import Density, Expectation, first_density, next_density
+from coresift.evaluation.densities import RIGHT_OR_WRONG, Density, Expectation, first_density, next_density
 from coresift.evaluation.estimating import Reading, Setup, evaluation_of, read, read_group
 from coresift.evaluation.intervals import forecast_half_width
 from coresift.evaluation.metrics import Target
@@ -35,9 +35,9 @@ class Course:
 
     def drive(self, wish: Wish) -> Steps:
         """Ask in stages, and return the evaluation."""
-        population = self.setup.population
-        sizes = first_density(population.sizes)
-        first = first_stage(len(population), len(population.groups), wish)
+        population, belief = self.setup.population, self.setup.metric.belief
+        sizes = first_density(population.sizes, belief)
+        first = first_stage(len(population), len(population.groups), wish, belief.first_per_root)
         yield from self.ask(self.counts(first, sizes), sizes, "pilot")
         if not self.stopped and wish.within is None and not wish.group_within.size:
             yield from self._spend(wish)
@@ -99,7 +99,8 @@ class Course:
         event = reading.targets[0].event
         single = bool(event) and len(expected) == 1
         chances = (expected[0].everywhere / event, expected[0].unseen / event) if single else None
-        return next_density(reading.sample, np.sqrt(squares), population.known, population.sizes, chances)
+        belief = RIGHT_OR_WRONG if single else self.setup.metric.belief
+        return next_density(reading.sample, np.sqrt(squares), population.known, population.sizes, belief, chances)
 
     def _expect(self, reading: Reading, target: Target) -> Expectation:
         return Expectation.of(reading.sample, target.linear, self.setup.population.known)

@@ -1,13 +1,18 @@
 """What each row is worth asking: in proportion to how far its answer is likely to be off what is predicted.
 
 The variance of a total is least where rows are drawn in proportion to √E[r²], r being what the regression misses of the
-answer. Nobody knows that before answers are there. The first draw trusts the signals a little. Later ones mix densities
-(uniform, the signals and their roots, and a regression of r² on what is known) so that the rows asked so far would have
-had the least variance, with a weak prior and a uniform floor: signals that say nothing cost little.
+answer. Nobody knows that before answers are there. The first draw mixes the signals' own densities with a uniform one.
+Later ones mix densities (uniform, the signals', and a regression of r² on what is known) so that the rows asked so far
+would have had the least variance, with a weak prior and a uniform floor: signals that say nothing cost little.
+
+What a signal says depends on the answers. If they are right or wrong, a signal from 0 to 1 is read as a probability p,
+and answers deviate by √(p(1 − p)). If they are numbers, a signal is a size, and little is taken for granted: a model
+that is surer than it should be has its largest losses where the signal is smallest.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,21 +22,43 @@ from coresift.mixtures import least_variance
 from coresift.prediction import ridge
 from coresift.types import Floats, Value
 
-# How far the first draw trusts signals that nothing has confirmed.
-TRUST = 0.3
-# The part of later draws that is uniform in any case.
-FLOOR = 0.1
-# What the prior on the mixture is worth, in answers, and the mixture it pulls to: uniform, learned, all signals.
+# What the prior on the mixture is worth, in answers.
 PRIOR_ROWS = 10.0
-PULL = (0.4, 0.4, 0.2)
 # No answer counts more than this many average ones in the choice of the mixture.
-MOST_ROWS = 5.0
+MOST_ROWS = 15.0
+# A signal that is read as a probability is never believed to explain more than this part of the answers' variance.
+MOST_EXPLAINED = 0.25
 # Below this part of the mean squared error a predicted one is not believed.
 LEAST_SQUARE = 0.05
 # No squared residual counts more than this many average ones.
 MOST_SQUARE = 25.0
 # A predicted probability is never believed to be nearer to 0 or 1 than this.
 LEAST_CHANCE = 0.02
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed before answers tell.
+
+    Attributes:
+        trust: How far the first draw trusts signals that nothing has confirmed, from 0 to 1.
+        floor: The part of later draws that is uniform in any case.
+        pull: The mixture that the prior pulls to: uniform, learned, all signals.
+        first_per_root: The most answers that the first part of a budget needs, per root of the budget.
+        probabilities: Whether signals from 0 to 1 are read as probabilities of the answer 1.
+    """
+
+    trust: float
+    floor: float
+    pull: tuple[float, float, float]
+    first_per_root: float = math.inf
+    probabilities: bool = False
+
+
+RIGHT_OR_WRONG = Belief(0.8, 0.05, (0.2, 0.6, 0.2), first_per_root=5.0, probabilities=True)
+NUMBERS = Belief(0.15, 0.1, (0.5, 0.45, 0.05), first_per_root=5.0)
+# Answers that count in several ways, such as true and missed positives: it takes many to see the rare ones.
+COUNTS = Belief(0.3, 0.1, (0.4, 0.4, 0.2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,23 +92,36 @@ class Density(Value):
     here: Floats
 
 
-def first_density(signals: Floats, trust: float = TRUST) -> Floats:
-    """Return the sizes of the first draw: uniform, and a little by the mean signal.
+def first_density(signals: Floats, belief: Belief) -> Floats:
+    """Return the sizes of the first draw: uniform, and as far as trust goes by the signals.
 
     Args:
         signals: Columns of at least 0, one line per row that counts.
-        trust: How far they count, from 0 to 1.
+        belief: How far they are trusted, and what they say.
 
     Examples:
-        >>> first_density(np.array([[0.0], [2.0]])).round(3).tolist()
-        [0.7, 1.3]
+        >>> first_density(np.array([[0.0], [2.0]]), NUMBERS).round(3).tolist()
+        [0.85, 1.15]
     """
-    means = signals.mean(axis=0)
-    usable = means > 0
-    if not usable.any():
-        return np.ones(len(signals))
-    sizes: Floats = 1 - trust + trust * (signals[:, usable] / means[usable]).mean(axis=1)
-    return sizes
+    given = _signal_densities(signals, belief)
+    return 1 - belief.trust + belief.trust * np.mean(given, axis=0) if given else np.ones(len(signals))
+
+
+def _signal_densities(signals: Floats, belief: Belief) -> list[Floats]:
+    """Return what each signal says a row is worth, and the root of that, each 1 on average."""
+    found = []
+    for column in signals.T:
+        worth = _variance(column) if belief.probabilities and column.max(initial=0.0) <= 1 else column
+        found += [density / density.mean() for density in (worth, np.sqrt(worth)) if density.any()]
+    return found
+
+
+def _variance(chances: Floats) -> Floats:
+    """Return p(1 − p), with p nearer to its mean if it claims to explain more of the variance than is believed."""
+    mean = float(chances.mean())
+    claimed = float(chances.var()) / max(mean * (1 - mean), 1e-300)
+    likely = mean + math.sqrt(min(MOST_EXPLAINED / max(claimed, 1e-300), 1.0)) * (chances - mean)
+    return np.asarray(likely * (1 - likely))
 
 
 def next_density(
@@ -89,6 +129,7 @@ def next_density(
     residuals: Floats,
     known: Floats,
     signals: Floats,
+    belief: Belief,
     chances: tuple[Floats, Floats] | None = None,
 ) -> Density:
     """Return how to draw next, from what the regression missed of the answers so far.
@@ -98,6 +139,7 @@ def next_density(
         residuals: What was missed of their answers.
         known: What is known of every row that counts, in standardized columns.
         signals: The columns of at least 0 that can be sizes as they stand.
+        belief: What is believed of them before answers tell.
         chances: Where answers are 0 or 1, the predicted probability of 1: for every row, and for the asked ones without
             their own answers.
     """
@@ -112,20 +154,25 @@ def next_density(
     learned = [(_root(intercept + known @ slopes, least), _root(unseen, least))]
     if chances is not None:
         learned.append((_binary(chances[0]), _binary(chances[1])))
-    given = [pair for column in signals.T for pair in ((column, column[ids]), (np.sqrt(column), np.sqrt(column[ids])))]
-    parts = [PULL[0], *_even(PULL[1], len(learned)), *_even(PULL[2], len(given))]
-    pairs = [(uniform, uniform[ids]), *learned, *given]
-    means = np.array([float(everywhere.mean()) for everywhere, _ in pairs])
-    usable = [place for place, mean in enumerate(means) if mean > 0]
-    here = np.stack([(1 - FLOOR) * pairs[place][1] / means[place] + FLOOR for place in usable], axis=1)
-    pull = np.array([parts[place] for place in usable])
+    given = [(density, density[ids]) for density in _signal_densities(signals, belief)]
+    pull = np.array([belief.pull[0], *_even(belief.pull[1], len(learned)), *_even(belief.pull[2], len(given))])
+    pairs = [(everywhere / everywhere.mean(), here / everywhere.mean()) for everywhere, here in learned]
+    pairs = [(uniform, uniform[ids]), *pairs, *given]
+    here = (1 - belief.floor) * np.stack([asked for _, asked in pairs], axis=1) + belief.floor
     stakes = weights * np.minimum(squares, MOST_SQUARE * middle)
-    stakes = np.minimum(stakes, MOST_ROWS * stakes.mean())
-    theta = least_variance(here, stakes, pull / pull.sum(), PRIOR_ROWS)
-    sizes = np.full(len(known), FLOOR)
-    for part, place in zip(theta, usable, strict=True):
-        sizes += (1 - FLOOR) * part * pairs[place][0] / means[place]
+    theta = _mixture(here, np.minimum(stakes, MOST_ROWS * stakes.mean()), pull / pull.sum())
+    sizes = np.full(len(known), belief.floor)
+    for part, (everywhere, _) in zip(theta, pairs, strict=True):
+        sizes += (1 - belief.floor) * part * everywhere
     return Density(sizes, here @ theta)
+
+
+def _mixture(densities: Floats, stakes: Floats, pull: Floats) -> Floats:
+    """Return the mixture of least variance; its prior is worth so many rows of the draw that comes of it."""
+    theta = least_variance(densities, stakes, pull, PRIOR_ROWS)
+    # Rows of a uniform draw weigh more where signals help much, and would hold the mixture back.
+    left = float(np.sum(stakes / (densities @ theta)) / max(stakes.sum(), 1e-300))
+    return least_variance(densities, stakes, pull, PRIOR_ROWS * min(left, 1.0))
 
 
 def _root(squares: Floats, least: float) -> Floats:

@@ -16,6 +16,9 @@ from coresift.types import Floats, Interval
 FEW_EVENTS = 30.0
 # A forecast counts on so many of the events that it expects.
 SURE = 0.8
+# Hall's transformation stretches an interval without bound where 1 + skewness·quantile comes near 0. A sample that is
+# more skewed than this does not know its skewness well, and coverage is the same without the rest of it.
+MOST_SKEWNESS = 0.3
 # Of so many random draws the quantile of the largest |t| is taken.
 TRIALS = 20_000
 
@@ -52,7 +55,8 @@ def interval_of(
     # The variance is itself estimated, from as many answers as three times its equal parts.
     freedom = 3 * moments.effective * (variance / moments.variance) ** 2 if moments.variance > 0 else math.inf
     quantile = float(stdtrit(max(freedom, 1.0), sure))
-    low, high = (target.value - error * unskew(q, moments.third / error**3) for q in (quantile, -quantile))
+    skewness = min(max(moments.third / error**3, -MOST_SKEWNESS), MOST_SKEWNESS)
+    low, high = (target.value - error * unskew(q, skewness) for q in (quantile, -quantile))
     if target.read is not None:
         low, high = target.read(low), target.read(high)
     value = min(max(target.value, ends[0]), ends[1])

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.evaluation.calibration import Calibration, Fit
+from coresift.evaluation.densities import COUNTS, NUMBERS, RIGHT_OR_WRONG, Belief
 from coresift.evaluation.questions import numbers, question_of_numbers
 from coresift.oracle.questions import Question
 from coresift.types import Bools, Floats, Ints, Value
@@ -94,6 +95,8 @@ class Metric(ABC):
     among_relevant: ClassVar[bool] = False
     # Whether it is the plain mean of its first column over the rows that matter.
     plain_mean: ClassVar[bool] = False
+    # What signals are believed to say about answers.
+    belief: ClassVar[Belief] = COUNTS
 
     @abstractmethod
     def question(self, context: Context) -> Question:
@@ -194,6 +197,7 @@ class Mean(Smooth):
     """The mean of the values over all rows; of several models, each one's mean and their differences."""
 
     label: ClassVar[str] = "mean"
+    belief: ClassVar[Belief] = NUMBERS
 
     def question(self, context: Context) -> Question:
         """Ask for one number per model and repeat."""
@@ -240,6 +244,7 @@ class Rate(Mean):
 
     label: ClassVar[str] = "rate"
     plain_mean: ClassVar[bool] = True
+    belief: ClassVar[Belief] = RIGHT_OR_WRONG
     ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:
@@ -253,6 +258,7 @@ class Ratio(Smooth):
     """Σ numerator / Σ denominator over all rows; an answer is a pair of numbers."""
 
     label: ClassVar[str] = "ratio"
+    belief: ClassVar[Belief] = NUMBERS
 
     def question(self, context: Context) -> Question:
         """Ask for a pair of numbers."""

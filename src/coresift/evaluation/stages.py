@@ -8,6 +8,7 @@ enough, you stop too early too often.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -85,10 +86,11 @@ class Wish(Value):
     group_within: Floats = field(default_factory=lambda: np.zeros(0))
 
 
-def first_stage(population: int, groups: int, wish: Wish) -> int:
-    """Return the size of the first stage."""
+def first_stage(population: int, groups: int, wish: Wish, per_root: float = math.inf) -> int:
+    """Return the size of the first stage; of a fixed budget at most `per_root` times its root."""
     if wish.within is None and not wish.group_within.size:
         assert wish.budget is not None
-        return min(population, wish.budget if wish.budget < 2 / FIRST else max(round(FIRST * wish.budget), 2))
+        first = min(FIRST * wish.budget, per_root * math.sqrt(wish.budget))
+        return min(population, wish.budget if wish.budget < 2 / FIRST else max(round(first), 2))
     first = max(PILOT, GROUP_PILOT * groups if wish.group_within.size else 0)
     return min(population, first if wish.budget is None else min(first, wish.budget))
