@@ -26,6 +26,8 @@ NORMAL = 1.959963984540054
 # The uniform part of active inference's probabilities.
 MIXED = 0.5
 STRATA = 5
+# All peers, also those that are not installed here but have runs that are kept.
+NAMES = ("uniform", "ppi-python", "active inference", "glide active", "glide stratified")
 
 
 def uniform(population: Population, budget: int, seeds: Iterable[int]) -> Floats:

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evaluation import history_study
-from benchmarks.evaluation.study import OURS, OURS_UNIFORM, RESULTS, Runs, methods, read
+from benchmarks.evaluation import history_limits, history_study
+from benchmarks.evaluation.peers import NAMES
+from benchmarks.evaluation.study import OURS, OURS_UNIFORM, RESULTS, Runs, read
 
 Facts = dict[str, Any]
 Floats = NDArray[np.float64]
 # A coverage that holds.
 LEAST, MOST = 0.93, 0.97
 WIDEST = 1.05
+METHODS = (OURS, OURS_UNIFORM, *NAMES)
 
 
 def write_report(folder: Path) -> str:
@@ -31,7 +33,7 @@ def write_report(folder: Path) -> str:
     if past:
         text += f"## With the results of earlier models\n\n{PAST}\n"
         text += f"{SIMULATED}\n" if any(case["table"] == "simulated" for case in past) else ""
-        text += f"{history_study.table_text(past)}\n{history_study.ceilings()}\n"
+        text += f"{history_study.table_text(past)}\n{LIMITS}\n{history_study.ceilings()}{history_limits.text()}\n"
     text += "![error by method](evaluation.svg)\n"
     (folder / "evaluation.md").write_text(text)
     (folder / "evaluation.json").write_text(json.dumps({"cases": found, "history": past}, indent=1) + "\n")
@@ -53,9 +55,11 @@ the new models. AlpacaEval: does a judge prefer the model's answer to the refere
 what FAQ's paper (arXiv 2601.20251) takes as uniform, which is wider (Horvitz–Thompson weights, independent draws). FAQ
 is written from the paper, with one setting of its options (τ = .25, ρ = .05), not those tuned for each budget. Its
 published factors of MMLU-Pro are not in any package, so that its 3.6, 4.3, 4.9 and 4.9 could not be repeated on them.
+"""
 
-What is at most possible: a ridge regression on all other models, given nine tenths of *all* answers of the new one,
-explains a part R² of the variance of the rest, and 1/(1 − R²) is the ESS by error of uniform rows with that prediction.
+LIMITS = """What is at most possible? A ridge regression on all other models, given nine tenths of *all* answers of the
+new one, explains a part R² of the variance of the rest, and 1/(1 − R²) is the ESS by error of uniform rows with that
+prediction:
 """
 
 SIMULATED = """*Simulated* draws 12,032 items and 200 models from factors whose spread was set so that FAQ is near its
@@ -70,7 +74,7 @@ def cases() -> list[Facts]:
     for path in sorted(RESULTS.glob("runs-*.npz")):
         runs = read(path)
         for budget in sorted({key[0] for key in runs.lines}):
-            kept = {name: lines for name in methods() if len(lines := runs.most(budget, name)[0])}
+            kept = {name: lines for name in METHODS if len(lines := runs.most(budget, name)[0])}
             if "uniform" in kept and len(kept) > 1:
                 found.append(_case(runs, budget, kept))
     return found
@@ -171,7 +175,7 @@ def plot(found: list[Facts], path: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "coresift"  # the same figures give the same file
     from matplotlib import pyplot  # noqa: PLC0415
 
-    names = [name for name in methods() if name not in ("uniform", OURS_UNIFORM)]
+    names = [name for name in METHODS if name not in ("uniform", OURS_UNIFORM)]
     figure, panel = pyplot.subplots(figsize=(8, 1.2 + 0.28 * len(found)), layout="constrained")
     for number, name in enumerate(names):
         at = [place for place, case in enumerate(found) if name in case["methods"]]

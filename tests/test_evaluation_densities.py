@@ -1,0 +1,144 @@
+"""How rows of an evaluation are drawn: what signals are believed to say, and that it never costs much."""
+
+import math
+
+import numpy as np
+import pytest
+
+import coresift as cs
+from coresift.evaluation.densities import COUNTS, NUMBERS, RIGHT_OR_WRONG, Expectation, first_density, next_density
+from coresift.evaluation.intervals import MOST_SKEWNESS, interval_of
+from coresift.evaluation.metrics import Target
+from coresift.evaluation.sampling import Sample, draw_phase
+from coresift.evaluation.stages import Wish, first_stage
+from coresift.inclusion import fixed_size_inclusion
+from coresift.prediction import standardized
+from coresift.types import Moments
+
+N = 3_000
+
+
+def head(sureness):
+    """A model of two classes: how likely it is to be wrong, whether it is, and its log loss.
+
+    Its own probabilities are too sure by the factor `sureness` of its log odds.
+    """
+    rng = np.random.default_rng(5)
+    odds = np.abs(rng.normal(0, 1.5, N))
+    wrong = rng.random(N) > 1 / (1 + np.exp(-odds))
+    right = 1 / (1 + np.exp(-sureness * odds))
+    loss = -np.log(np.where(wrong, 1 - right, right))
+    return cs.signals.from_probabilities(right), wrong.astype(float), loss
+
+
+def variance(answers, known, sizes, count):
+    """The variance of a fixed-size draw with the best regression on what is known, by the textbook's formula."""
+    inclusion = fixed_size_inclusion(sizes, count)
+    spread = 1 / inclusion - 1
+    design = np.column_stack([np.ones(N), known, inclusion])
+    root = np.sqrt(spread)[:, None]
+    slopes = np.linalg.lstsq(design * root, answers * root[:, 0], rcond=None)[0]
+    return float(spread @ (answers - design @ slopes) ** 2)
+
+
+def later(signals, answers, belief, seed, *, binary):
+    """The sizes of the second draw after a first one of 90 rows."""
+    columns = np.column_stack(list(signals.values()))
+    known = standardized(np.concatenate([columns, np.sqrt(np.abs(columns))], axis=1))
+    rng, strata = np.random.default_rng(seed), np.zeros(N, np.int64)
+    sizes = first_density(np.maximum(columns, 0), belief)
+    sample = Sample.empty(np.array([N])).grown(*draw_phase(sizes, np.ones(N, np.bool_), strata, np.array([90]), rng))
+    expected = Expectation.of(sample, answers[sample.ids], known)
+    chances = (expected.everywhere, expected.unseen) if binary else None
+    density = next_density(sample, np.abs(expected.residuals), known, np.maximum(columns, 0), belief, chances)
+    return known, sizes, density
+
+
+def test_a_probability_is_worth_its_deviation():
+    """By hand: p = .1 and .5 claim less than a quarter of the variance, so they are believed as they stand."""
+    worth = np.array([0.09, 0.25])
+    density = (worth / worth.mean() + np.sqrt(worth) / np.sqrt(worth).mean()) / 2
+    found = first_density(np.array([[0.1], [0.5]]), RIGHT_OR_WRONG)
+    assert found == pytest.approx(1 - RIGHT_OR_WRONG.trust + RIGHT_OR_WRONG.trust * density)
+
+
+def test_a_cheap_judge_of_yes_and_no_is_not_taken_for_a_size():
+    """It claims to explain everything; a quarter is believed, and both of its answers are equally doubtful."""
+    judge = np.tile([0.0, 1.0], 50)[:, None]
+    assert first_density(judge, RIGHT_OR_WRONG) == pytest.approx(np.ones(100))
+    assert first_density(judge, COUNTS).min() < 0.8
+
+
+def test_signals_without_any_size_leave_rows_equally_likely():
+    assert first_density(np.zeros((4, 2)), RIGHT_OR_WRONG).tolist() == [1.0] * 4
+    assert first_density(np.zeros((4, 0)), NUMBERS).tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("sureness", [0.5, 1.0, 3.0])
+def test_drawing_by_doubt_helps_with_right_or_wrong_answers(sureness):
+    """Whether the model is unsure, right about itself, or too sure: the first draw costs little, the second gains."""
+    signals, wrong, _ = head(sureness)
+    parts = []
+    for seed in range(10):
+        known, first, second = later(signals, wrong, RIGHT_OR_WRONG, seed, binary=True)
+        flat = variance(wrong, known, np.ones(N), 300)
+        assert variance(wrong, known, first, 300) < 1.05 * flat
+        parts.append(variance(wrong, known, second.sizes, 300) / flat)
+    assert np.mean(parts) < 0.98
+
+
+def test_losses_of_a_model_that_is_too_sure_are_not_drawn_by_its_doubt():
+    """Drawn by doubt they vary five times as much as uniform rows; both draws together vary less than those."""
+    signals, _, loss = head(3.0)
+    parts = []
+    for seed in range(10):
+        known, first, second = later(signals, loss, NUMBERS, seed, binary=False)
+        flat = variance(loss, known, np.ones(N), 300)
+        draws = (variance(loss, known, sizes, 300) / flat for sizes in (first, second.sizes))
+        parts.append(np.dot((0.3, 0.7), list(draws)))
+    by_doubt = variance(loss, known, signals["entropy"] + 0.1 * signals["entropy"].mean(), 300) / flat
+    assert by_doubt > 5
+    assert np.mean(parts) < 1.0
+
+
+def test_a_size_that_tells_nearly_everything_is_found():
+    """Answers in proportion to a size of a wide range: the second draw leaves a small part of the variance."""
+    rng = np.random.default_rng(8)
+    size = rng.lognormal(0, 1.5, N)
+    amounts = size * np.maximum(1 + 0.3 * rng.normal(size=N), 0)
+    parts = []
+    for seed in range(10):
+        known, _, second = later({"size": size}, amounts, NUMBERS, seed, binary=False)
+        parts.append(variance(amounts, known, second.sizes, 300) / variance(amounts, known, np.ones(N), 300))
+    assert np.mean(parts) < 0.25
+
+
+def test_later_sizes_are_one_on_average_and_keep_a_floor():
+    signals, wrong, _ = head(1.0)
+    _, _, density = later(signals, wrong, RIGHT_OR_WRONG, 0, binary=True)
+    assert density.sizes.mean() == pytest.approx(1.0)
+    assert density.sizes.min() >= RIGHT_OR_WRONG.floor
+
+
+def test_the_first_part_of_a_budget():
+    """Three tenths, but at most five times the root where answers teach fast."""
+    first = [first_stage(10**6, 1, Wish(budget, None), RIGHT_OR_WRONG.first_per_root) for budget in (100, 300, 1_000)]
+    assert first == [30, 87, 158]
+    assert first_stage(10**6, 1, Wish(1_000, None), COUNTS.first_per_root) == 300
+
+
+@pytest.mark.parametrize("skewness", [-3.0, -0.5, 0.0, 0.2, 0.6])
+def test_an_interval_is_never_stretched_without_bound(skewness):
+    """An unknown skewness of the sample moves the interval, but not by more than a third of its length."""
+    sample = Sample.empty(np.array([500])).grown(np.arange(50), np.full(50, 0.1), np.zeros(50, np.int64))
+
+    class Fit:
+        moments = Moments(1.0, skewness, 1 / 40)
+        errors = np.zeros(50)
+
+    target = Target("", 7.0, np.zeros(50), np.zeros(50), Fit())
+    found = interval_of(target, sample, 0.95)
+    assert found.low < 7.0 < found.high
+    assert 1.9 < (found.high - found.low) / 2 < 2.4
+    assert math.copysign(1, (found.high - 7) - (7 - found.low)) == math.copysign(1, skewness) or not skewness
+    assert MOST_SKEWNESS < 0.45  # 1/√5: beyond it the cube root of a 95 % interval passes through 0
