@@ -146,15 +146,14 @@ class Course:
         for part, reason in ((SECOND, "second stage"), (1.0, "third stage")):
             reading = self.reading()
             density = self.density(reading)
-            counts = self._more(wish, reading, density.sizes, part)
+            counts = self._more(wish, reading, density, part)
             if not counts.any() or self.stopped:
                 return
             yield from self.ask(counts, density.sizes, reason)
 
-    def _more(self, wish: Wish, reading: Reading, sizes: Floats, part: float) -> Ints:
+    def _more(self, wish: Wish, reading: Reading, density: Density, part: float) -> Ints:
         """Return how many more rows of each group to ask now."""
         asked = np.bincount(self.sample.strata, minlength=self.sample.sizes.size)
-        density = self.density(reading)
         if wish.group_within.size:
             needs = self.group_needs(reading, density, wish.group_within)
             more = _stage(needs, asked, self.sample.sizes, part)
@@ -162,7 +161,7 @@ class Course:
             assert wish.within is not None
             need = np.array([self.need(reading, density, wish.within)])
             total = _stage(need, np.array([len(self.sample)]), np.array([len(self.setup.population)]), part)
-            more = self.counts(int(total[0]), sizes)
+            more = self.counts(int(total[0]), density.sizes)
         room = None if wish.budget is None else max(wish.budget - len(self.sample), 0)
         if room is not None and more.sum() > room:
             more = np.floor(more * (room / more.sum())).astype(np.int64)
