@@ -12,6 +12,7 @@ HEAVY = {
     "tests/test_golden.py::test_rows_give_the_stored_bytes": "golden_rows",
     "tests/test_models.py": "models",
     "tests/test_models_cli.py": "models",
+    "tests/test_notebooks.py": "notebooks",
     "tests/test_remote.py": "ray",
     "tests/test_repro.py": "models",
     "tests/test_repro_finetuning.py": "models",
