@@ -57,6 +57,22 @@ def test_labels_come_back(tmp_path, made):
     assert table.to_pydict() == {"row": [7, 3, 5], "label": ["card", "transfer", None], SKIPPED: [0, 0, 1]}
 
 
+def test_argilla_leaves_out_the_status_of_responses(tmp_path):
+    """What `JsonIO.to_json` of Argilla 2.8.0 wrote."""
+    record = {
+        "id": "854",
+        "fields": {"text": "x"},
+        "metadata": {},
+        "suggestions": {},
+        "vectors": {},
+        "status": "pending",
+    }
+    user = "00000000-0000-0000-0000-000000000001"
+    record |= {"responses": {"intent": [{"value": "other", "user_id": user}]}, "_server_id": None}
+    table = read_tasks(export(tmp_path, record), "label")
+    assert table.to_pydict() == {"row": [854], "label": ["other"], SKIPPED: [0]}
+
+
 def test_a_task_without_an_annotation_is_not_answered(tmp_path):
     fresh = {"data": {"row": 1, "text": "x"}}
     assert len(read_tasks(export(tmp_path, fresh, {"id": "2", "fields": {"text": "y"}}), "label")) == 0
@@ -162,3 +178,16 @@ def test_a_round_of_labels_through_a_tool(tmp_path, monkeypatch, tool):
     known = [label for label in labeled.labels if label is not None]
     assert len(known) == (6 if tool is Tool.LABEL_STUDIO else 8)
     assert set(known) == {"odd", "even"}
+
+
+@pytest.mark.parametrize(("form", "name"), [("csv", "ask.csv"), ("label-studio", "ask.json"), ("argilla", "ask.json")])
+def test_every_format_has_a_file_of_its_own_and_refuses_others(tmp_path, monkeypatch, form, name):
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", np.random.default_rng(0).normal(size=(30, 3)))
+    shell = CliRunner()
+    start = ["active-learning", "start", "rows.npy", "--budget", "6", "--out", "labeled.csv"]
+    assert shell.invoke(app, start).exit_code == 0
+    assert shell.invoke(app, ["ask", "run.state", "--format", form]).exit_code == 0
+    assert (tmp_path / name).exists()
+    refused = shell.invoke(app, ["ask", "run.state", "--format", form, "--out", "tasks.parquet"])
+    assert f"A file for {form} must be a file with the ending {(tmp_path / name).suffix}" in str(refused.exception)

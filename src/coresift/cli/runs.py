@@ -8,6 +8,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin
@@ -33,6 +34,14 @@ from coresift.types import Ints
 State = Annotated[Path, typer.Option("--state", help="The state file of the run: it keeps every answer.")]
 StatePath = Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")]
 Arguments = Mapping[str, Any]
+
+
+class Form(StrEnum):
+    """What the rows to answer are written for."""
+
+    CSV = "csv"
+    LABEL_STUDIO = Tool.LABEL_STUDIO.value
+    ARGILLA = Tool.ARGILLA.value
 
 
 @dataclass(frozen=True)
@@ -110,11 +119,16 @@ def add_verbs(app: typer.Typer) -> None:
 
 def ask(
     state: StatePath,
-    out: Annotated[Path, typer.Option(help="Where to write the rows to answer: .csv, .parquet or .jsonl.")] = Path(
-        "ask.csv"
-    ),
-    tool: Annotated[
-        Tool | None, typer.Option("--format", help="Write tasks for a labeling tool, as .json; tell takes its export.")
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where to write the rows to answer: .csv, .parquet or .jsonl (by default ask.csv)."),
+    ] = None,
+    form: Annotated[
+        Form | None,
+        typer.Option(
+            "--format",
+            help="A spreadsheet (.csv), or tasks for a labeling tool (by default ask.json); tell takes its export.",
+        ),
     ] = None,
 ) -> None:
     """Write the rows that a run has to have answered next.
@@ -125,11 +139,13 @@ def ask(
 
     For a labeling tool: coresift ask run.state --format label-studio --out tasks.json
     """
+    tool = None if form in (None, Form.CSV) else Tool(form)
+    out = out or Path("ask.csv" if tool is None else "ask.json")
     with _opened(state) as (run, job, arguments):
-        if tool is None:
+        if form is None:
             check_out(out, "a table", state)
         else:
-            check_out(out, f"a file for {tool.value}", state, suffixes=(SUFFIX,))
+            check_out(out, f"a file for {form.value}", state, suffixes=(".csv" if tool is None else SUFFIX,))
         if has_column(out, run.question.column):
             raise InputError(f"{out} has {run.question.plural} in it already; give another --out, or remove it first.")
         ids = run.ask()

@@ -5,7 +5,8 @@ Both are JSON files, a list with an object per row:
 - Label Studio: `{"data": {"row": 7, "text": ...}}` to import; its JSON export has `annotations` beside `data`.
 - Argilla: `{"id": "7", "fields": {"text": ...}}` for `dataset.records.from_json`; `to_json` adds `responses`.
 
-A skipped task, and a discarded record, is a row that nobody can label.
+A skipped task, and a discarded response, is a row that nobody can label. Argilla's `to_json` leaves out the status of
+responses (as of version 2.8), so drafts look like answers there unless only submitted responses are exported.
 """
 
 from __future__ import annotations
@@ -102,7 +103,10 @@ def _answers(path: Path, column: str) -> Iterator[tuple[int, Any, bool]]:
         elif isinstance(task.get("fields"), dict):
             row, found = task.get("id"), _argilla(task, column, path)
         else:
-            raise InputError(f"{path} must have tasks with data (Label Studio) or fields (Argilla); one has neither.")
+            raise InputError(
+                f"{path} must have tasks with data (Label Studio's JSON, not JSON-MIN) or fields (Argilla); "
+                "one has neither."
+            )
         number = _row_number(row, path)
         yield from ((number, _checked(label, number, path), skipped) for label, skipped in found)
 
