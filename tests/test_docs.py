@@ -17,7 +17,7 @@ from coresift.types import REGISTERED
 
 REPOSITORY = Path(__file__).parent.parent
 PAGES = sorted((REPOSITORY / "docs").glob("*.md"))
-BLOCK = re.compile(r"^(?:<!-- (needs a model) -->\n)?```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^(?:<!-- (needs [\w ]+) -->\n)?```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What people come for; README and docs have a section and a page for each.
 JOBS = {
     "Label": "label.md",
@@ -31,7 +31,7 @@ FOR_THE_EYE = ("text",)
 
 
 def blocks(page):
-    """Yield language and content; of a block that is marked as needing a model, only the syntax counts."""
+    """Yield language and content; of a block that needs more than the tests have, only the syntax counts."""
     for needs, language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
         if needs:
             compile(block, str(page), "exec", dont_inherit=True)
