@@ -1,5 +1,7 @@
 """The selected rows of a table come out by their ids, whatever the table's order; values are never silently others'."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,6 +10,7 @@ import pytest
 
 import coresift as cs
 from coresift.checks import InputError
+from coresift.types import content_of, looked_at
 
 RNG = np.random.default_rng(8)
 N = 90
@@ -112,3 +115,138 @@ def test_results_without_weights_have_only_columns_that_mean_something(tmp_path)
     for made in (labeled, covering):
         assert cs.load(cs.save(made, tmp_path / "made.parquet")) == made
         assert set(pd.read_parquet(tmp_path / "made.parquet").columns) == set(made.to_arrow().column_names)
+
+
+PLAIN = FRAME.drop(columns="id")
+MIXED = PLAIN.sample(frac=1, random_state=1)
+OTHER_ORDER = r"table must be in the order of the rows that were selected from; x, y have other numbers in the selected"
+FORMS = {
+    "pandas": lambda frame: frame,
+    "single precision": lambda frame: frame.astype({"x": np.float32, "y": np.float32}),
+    "texts for numbers": lambda frame: frame.astype({"x": str}),
+    "polars": pl.from_pandas,
+    "Arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    "chunks": lambda frame: pa.concat_tables([pa.Table.from_pandas(frame[:40]), pa.Table.from_pandas(frame[40:])]),
+    "rows": cs.open_rows,
+    "standardized rows": lambda frame: cs.open_rows(frame, standardize=True),
+}
+JOBS = {
+    "select": lambda rows: cs.select(rows, budget=9, given=[3], exclude=[5]),
+    "normalized": lambda rows: cs.select(rows, budget=9, normalize=True),
+    "standardized": lambda rows: cs.select(cs.open_rows(rows, standardize=True), budget=9),
+    "grow": lambda rows: cs.grow(cs.select(rows, budget=9), budget=15, rows=rows),
+    "cover": lambda rows: cs.cover(rows, 9, given=[3]),
+    "uniform": lambda rows: cs.baselines.uniform(rows, 9),
+    "regression": lambda rows: cs.regression.select(rows, lambda ids: ids * 1.0, 12).selection,
+    "rounds": lambda rows: list(cs.rounds(rows, lambda ids: ids + 1.0, 9, 3, 2))[-1],
+    "active learning": lambda rows: cs.active_learning(rows, 6, rounds=1, labels=["a", "b"] * (N // 2)).complete(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_another_order_is_noticed_without_ids(form, tmp_path):
+    picked = cs.select(PLAIN, budget=9)
+    picked.take(FORMS[form](PLAIN))
+    cs.save(picked, tmp_path / "picked.parquet", table=FORMS[form](PLAIN))
+    loaded = cs.load(tmp_path / "picked.parquet")
+    for made in (picked, loaded):
+        with pytest.raises(InputError, match=OTHER_ORDER):
+            made.take(FORMS[form](MIXED))
+        with pytest.raises(InputError, match=OTHER_ORDER):
+            cs.save(made, tmp_path / "other.csv", table=FORMS[form](MIXED))
+    assert not (tmp_path / "other.csv").exists()
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_job_notices_another_order(job, tmp_path):
+    made = JOBS[job](PLAIN)
+    assert made.take(PLAIN)["text"].tolist() == PLAIN["text"].iloc[made.ids].tolist()
+    cs.save(made, tmp_path / "made.csv", table=PLAIN.iloc[made.ids])
+    with pytest.raises(InputError, match=OTHER_ORDER):
+        made.take(MIXED)
+    with pytest.raises(InputError, match=OTHER_ORDER):
+        cs.save(made, tmp_path / "made.csv", table=PLAIN.iloc[made.ids[::-1]])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+def test_another_order_of_a_file_is_noticed(suffix, tmp_path):
+    writers = {
+        "csv": lambda frame, path: frame.to_csv(path, index=False),
+        "parquet": lambda frame, path: frame.to_parquet(path, row_group_size=7),
+        "jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True, double_precision=15),
+    }
+    for name, frame in (("right", PLAIN), ("mixed", MIXED)):
+        writers[suffix](frame, tmp_path / f"{name}.{suffix}")
+    picked = cs.select(tmp_path / f"right.{suffix}", budget=9)
+    cs.save(picked, tmp_path / "picked.parquet", table=tmp_path / f"right.{suffix}")
+    with pytest.raises(InputError, match=OTHER_ORDER):
+        cs.save(picked, tmp_path / "picked.parquet", table=tmp_path / f"mixed.{suffix}")
+
+
+def test_lists_of_numbers_are_compared_too(tmp_path):
+    lists = pa.table({"vector": list(RNG.normal(size=(N, 3))), "text": PLAIN["text"]})
+    picked = cs.select(lists, budget=9)
+    assert picked.provenance.columns == ("vector",)
+    for table in (lists, lists.to_pandas(), pl.from_arrow(lists)):
+        picked.take(table)
+        with pytest.raises(InputError, match="vector have other numbers"):
+            picked.take(table[::-1] if not isinstance(table, pa.Table) else table.take(np.arange(N)[::-1]))
+
+
+def test_a_table_without_the_columns_is_taken_by_position(tmp_path):
+    picked = cs.select(PLAIN, budget=9)
+    texts = MIXED[["text"]]
+    assert picked.take(texts)["text"].tolist() == texts["text"].iloc[picked.ids].tolist()
+    cs.save(picked, tmp_path / "picked.csv", table=texts)
+    np.testing.assert_array_equal(picked.take(MIXED[["x", "y"]].to_numpy()), MIXED[["x", "y"]].to_numpy()[picked.ids])
+    by_array = cs.select(PLAIN[["x", "y"]].to_numpy(), budget=9)
+    by_array.take(MIXED)
+
+
+def test_rows_that_no_method_reads_need_no_numbers():
+    holes = PLAIN.assign(x=np.nan)
+    picked = cs.baselines.uniform(holes, 9)
+    assert picked.provenance.content is None
+    assert len(picked.take(holes)) == 9
+
+
+def test_the_digest_is_that_of_the_selected_rows_alone_and_of_any_layout(tmp_path):
+    values = RNG.normal(size=(4000, 2)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", values)
+    half = [tmp_path / "a.npy", tmp_path / "b.npy"]
+    for path, part in zip(half, np.array_split(values, 2), strict=True):
+        np.save(path, part)
+    ids = np.arange(3, 4000, 3)
+    expected = content_of([np.stack([values[row] for row in looked_at(ids)])])
+    for source in (values, values.astype(np.float64), tmp_path / "rows.npy", half, values.tolist()):
+        assert cs.open_rows(source).content(ids) == expected
+    for view in (cs.open_rows(values).standardized(), cs.open_rows(values).normalized()):
+        assert view.content(ids) == expected
+    assert cs.open_rows(values).subset(ids).content(np.arange(ids.size)) == expected
+    changed = values.copy()
+    changed[np.setdiff1d(np.arange(4000), ids)] += 1
+    assert cs.open_rows(changed).content(ids) == expected
+    for row in looked_at(ids)[::100]:
+        changed = values.copy()
+        changed[row] += 1e-3
+        assert cs.open_rows(changed).content(ids) != expected
+
+
+def test_an_older_file_has_no_digest_and_is_taken_by_position():
+    picked = cs.select(PLAIN, budget=9)
+    older = dataclasses.replace(picked, provenance=dataclasses.replace(picked.provenance, content=None))
+    assert older == picked
+    assert len(older.take(MIXED)) == 9
+
+
+@pytest.mark.slow
+def test_a_report_notices_another_order(tmp_path):
+    picked = cs.select(PLAIN, budget=9)
+    page = tmp_path / "page.html"
+    with pytest.raises(InputError, match="rows must be the rows that were selected from, in their order; got other"):
+        cs.report(picked, page, rows=MIXED)
+    with pytest.raises(InputError, match=OTHER_ORDER):
+        cs.report(picked, page, rows=PLAIN, table=MIXED, text="text")
+    assert not page.exists()
+    cs.report(picked, page, rows=PLAIN.assign(loss=1.0), table=PLAIN, text="text")
+    assert page.exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -123,7 +123,7 @@ def assemble(
         seed=seed,
         z=2.0 if clustering is None else clustering.z,
         phases=tuple(drawn.strategy if drawn.ids.size else None for drawn in phases),
-        provenance=provenance,
+        provenance=replace(provenance, content=rows.content(ids)),
         ledger=ledger,
         holder=np.zeros(0) if holder is None else holder,
         names=None if names is None else tuple(names),
@@ -150,7 +150,7 @@ def assemble_chosen(
         n=frame.n,
         population=frame.population,
         seed=seed,
-        provenance=provenance,
+        provenance=replace(provenance, content=rows.content(both[sort])),
         ledger=ledger,
         names=None if names is None else tuple(names),
     )

@@ -218,7 +218,9 @@ def _joined(
     joined: dict[str, Any] = {name: np.concatenate(pair)[sort] for name, pair in columns.items()}
     names = job.rows.names(ids[sort])
     steps = f"{selection.provenance.options.get('budgets', str(before))}, {job.budget}"
-    made = replace(selection.provenance, budget=job.budget, options={**selection.provenance.options, "budgets": steps})
+    options = {**selection.provenance.options, "budgets": steps}
+    content = job.rows.content(ids[sort])
+    made = replace(selection.provenance, budget=job.budget, options=options, content=content)
     return replace(
         selection,
         predictions=np.zeros(0),

@@ -56,15 +56,16 @@ def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) 
         value: A `Selection` or a `Clustering`.
         path: The file; its suffix decides the format.
         table: Anything that `open_rows` takes, all n rows or only the selected ones, in their order. Where both the
-            selection and the table have ids, they find the rows, whatever the order. The table's columns are written
-            next to the selection's own, so that the file is ready to train on. A column whose name is taken becomes
-            `table_NAME`. `load` ignores these columns.
+            selection and the table have ids, they find the rows, whatever the order; otherwise another order is noticed
+            if the table has the columns that were used, and a table without them is taken by position as it is. The
+            table's columns are written next to the selection's own, so that the file is ready to train on. A column
+            whose name is taken becomes `table_NAME`. `load` ignores these columns.
 
     Returns:
         The path.
 
     Raises:
-        InputError: If the suffix does not fit, or the table does not have the selection's rows.
+        InputError: If the suffix does not fit, or the table does not have the selection's rows, or not where they were.
 
     Examples:
         >>> import numpy as np, tempfile, coresift as cs
@@ -90,7 +91,8 @@ def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) 
 
 
 def _rows_of(selection: Selection, table: Any) -> Any:
-    return take(table, selection.ids, selection.n, selection.names, selection.provenance.id_column)
+    made = selection.provenance
+    return take(table, selection.ids, selection.n, selection.names, made.id_column, made)
 
 
 @named_options
@@ -162,6 +164,8 @@ def _provenance_record(made: Provenance) -> dict[str, Any]:
     record = {"job": made.job, "budget": int(made.budget), "frame": dict(made.frame), "options": dict(made.options)}
     if made.columns is not None:
         record |= {"columns": list(made.columns), "id_column": made.id_column}
+    if made.content is not None:
+        record["content"] = made.content
     record["clustering_seed"] = None if made.clustering_seed is None else int(made.clustering_seed)
     record["recipe"] = None if made.recipe is None else _recipe_record(made.recipe)
     return record
@@ -189,6 +193,7 @@ def _provenance(record: dict[str, Any]) -> Provenance:
         options={str(name): str(value) for name, value in record["options"].items()},
         columns=tuple(record["columns"]) if "columns" in record else None,
         id_column=record.get("id_column"),
+        content=record.get("content"),
     )
 
 

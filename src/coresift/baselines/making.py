@@ -124,7 +124,7 @@ class BaselineTask:
 
     def _provenance(self) -> Provenance:
         made = self.method, self.budget, None, self.frame.record(), None, self.options
-        return Provenance(*made, columns=self.rows.features, id_column=self.rows.id_name)
+        return Provenance(*made, columns=self.rows.columns, id_column=self.rows.id_name)
 
 
 def begin(

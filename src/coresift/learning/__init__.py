@@ -140,7 +140,7 @@ def _provenance(task: Task, budget: int, head: Any, question: LabelQuestion) -> 
         content = json.dumps(sorted(task.given.items()))
         options["given labels"] = f"{len(task.given)}, digest {digest(np.frombuffer(content.encode(), np.uint8))}"
     made = "active_learning", int(budget), None, frame.record(), None, options
-    return Provenance(*made, columns=task.rows.features, id_column=task.rows.id_name)
+    return Provenance(*made, columns=task.rows.columns, id_column=task.rows.id_name)
 
 
 def _name(head: Any, task: Task) -> str:

@@ -83,7 +83,7 @@ class Job:
             clustering.k, clustering.z, clustering.normalized, pilot=self.pilot, score=self.score, design=self.design
         )
         made = name, self.budget, recipe, self.frame.record(), clustering.seed, options
-        return Provenance(*made, columns=self.rows.features, id_column=self.rows.id_name)
+        return Provenance(*made, columns=self.rows.columns, id_column=self.rows.id_name)
 
 
 def settle(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from coresift.checks import InputError, refuse
 from coresift.prediction import standardized
 from coresift.rows import Rows, open_rows
+from coresift.rows.views import View
 from coresift.signal_table import signal_table
 from coresift.tables import is_tabular, open_table
 from coresift.tables.finding import SUFFIXES
@@ -20,7 +21,7 @@ from coresift.tables.npy import map_npy
 from coresift.tables.parts import reading
 from coresift.tables.table import Table
 from coresift.tables.values import numbers_in, text_of
-from coresift.types import SignalTable
+from coresift.types import Ints, SignalTable
 
 FORMS = "an array, a mapping of names to arrays, columns of the rows' table, or a file"
 
@@ -55,7 +56,15 @@ def rows_of_signals(signals: SignalTable | None) -> Rows:
     """Return rows that are the signals, each with mean 0 and deviation 1."""
     if signals is None or not signals.names:
         raise InputError("rows must be given, or signals; got neither.")
-    return open_rows(standardized(signals.columns))
+    return SignalRows(open_rows(standardized(signals.columns)))
+
+
+class SignalRows(View):
+    """Rows that are made of signals."""
+
+    def content(self, ids: Ints) -> str | None:
+        """Return None: no table has these numbers."""
+        return None
 
 
 def _named(text: str, rows: Rows | None) -> Any:

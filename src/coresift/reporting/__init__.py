@@ -29,6 +29,7 @@ from coresift.reporting.mapping import draw_map
 from coresift.reporting.page import LIMIT, as_page
 from coresift.reporting.reading import RowLines
 from coresift.rows import Rows, RowsLike, open_rows
+from coresift.rows.tables import as_selected
 from coresift.tables.npy import map_npy
 from coresift.tables.places import hide_secrets
 from coresift.tables.writing import check_target, write_bytes
@@ -72,11 +73,13 @@ def report(
     Args:
         selection: The selection, the run, or what `compare_methods` returned.
         path: The page to write, `.html`.
-        rows: The rows that were selected from, for the map.
+        rows: The rows that were selected from, for the map; of a table, the columns that were used.
         clustering: The clusters, for exact sizes and for their centers; without it they are estimated from the weights.
         losses: Of the selected rows or of all rows (an array, or a file with row or id, and loss), for the total, the
             mean and Hölder ratios.
-        table: A table with one line per row (anything that `open_rows` takes), by default that of `rows`.
+        table: A table with one line per row (anything that `open_rows` takes), by default that of `rows`. Its columns
+            `row` or `id` say which row a line is about. A table with neither must be in the order of the rows; another
+            order is noticed if it has the columns that were used.
         text: The column of the table with a text to show next to each row.
         image: The column with encoded images; or an array of pixels, or a `.npy` file.
         label: The column with classes.
@@ -153,7 +156,7 @@ def facts_of(
         refuse(
             "selection", "a Selection, a run of active_learning or evaluate, or a Comparison", type(selection).__name__
         )
-    source = _Source(selection, None if rows is None else open_rows(rows), table)
+    source = _Source(selection, None if rows is None else as_selected(open_rows(rows), selection.provenance), table)
     _check(selection, source.rows, clustering)
     shown, progress = choose_shown(selection, clustering), choose(progress)
     own, every = _losses(selection, losses)
@@ -207,7 +210,7 @@ class _Source:
     def lines(self, argument: str) -> RowLines:
         """Return the table for this argument, or say that there is none."""
         if self.table is not None:
-            return RowLines.open(self.table, self.selection.n, self._names)
+            return RowLines.open(self.table, self.selection, self._names)
         found = None if self.rows is None else RowLines.of_rows(self.rows)
         return found or refuse(argument, "given together with a table, or with rows that come from one", "neither")
 
@@ -224,6 +227,9 @@ class _Source:
 def _check(selection: Selection, rows: Rows | None, clustering: Clustering | None) -> None:
     if rows is not None and rows.n != selection.n:
         refuse("rows", f"the {selection.n} rows that were selected from", f"{rows.n} rows")
+    content = selection.provenance.content
+    if rows is not None and content is not None and rows.content(selection.ids) != content:
+        refuse("rows", "the rows that were selected from, in their order", "other numbers in the selected rows")
     if clustering is None:
         return
     if not isinstance(clustering, Clustering):

@@ -13,7 +13,7 @@ from coresift.rows import Rows
 from coresift.tables import Table, open_table
 from coresift.tables.parts import reading
 from coresift.tables.values import text_of, whole_numbers_in
-from coresift.types import Ints
+from coresift.types import Ints, Selection, check_order
 
 # The table's own ids of the rows with these numbers, or None if they are unknown.
 NamesOf = Callable[[Ints], Sequence[Any] | None]
@@ -31,9 +31,12 @@ class RowLines:
         self._line_of = self._places(names_of)
 
     @classmethod
-    def open(cls, source: Any, n: int, names_of: NamesOf) -> RowLines:
-        """Open a separate table."""
-        return cls(open_table(source), n, names_of)
+    def open(cls, source: Any, selection: Selection, names_of: NamesOf) -> RowLines:
+        """Open a separate table about the rows that a selection was made from."""
+        lines = cls(open_table(source), selection.n, names_of)
+        if lines._line_of is None:
+            check_order(selection.provenance, lines._table, selection.ids)
+        return lines
 
     @classmethod
     def of_rows(cls, rows: Rows) -> RowLines | None:

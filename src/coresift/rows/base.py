@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from coresift.checks import InputError, refuse
 from coresift.errors import ScaleWarning, warn
 from coresift.tables.table import Table
-from coresift.types import Floats, Ints, Singles, digest
+from coresift.types import Floats, Ints, Singles, content_of, digest, looked_at
 
 Block: TypeAlias = tuple[int, Callable[[], Singles]]
 Stretch: TypeAlias = "Callable[[Rows], Iterator[Singles]]"
@@ -226,6 +226,16 @@ class Rows(ABC):
     def labels(self, column: str) -> NDArray[Any]:
         """Return the values of a column of the table that the rows come from, one per row."""
         refuse("strata", "one label per row where the rows have no columns to choose from", repr(column))
+
+    def content(self, ids: Ints) -> str | None:
+        """Return a digest of the numbers of ascending `ids`, at most 1,024 of them, as they are stored, not seen.
+
+        It is None where a row has something else than numbers, which a method that reads none does not mind.
+        """
+        try:
+            return content_of(self._pick(looked_at(ids)))
+        except InputError:
+            return None
 
     def fingerprint(self) -> str:
         """Return a digest of n, d and all rows: the same for the same float32 values, wherever they are stored.

@@ -15,7 +15,7 @@ from coresift.rows.base import CHANGED, Block, Rows, to_single
 from coresift.tables.parts import Part
 from coresift.tables.table import Table, listed
 from coresift.tables.values import bare_type, features_in, first_null, is_number, is_text, item_type
-from coresift.types import Floats, Ints, Singles
+from coresift.types import Floats, Ints, Provenance, Singles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -156,6 +156,16 @@ def rows_of_table(table: Table, choice: ColumnChoice) -> TableRows:
             allowed = f"files with the same columns ({listed(layout.columns)})"
             refuse("rows", allowed, f"{part.name} with {listed(other.columns)}")
     return TableRows(table, layout)
+
+
+def as_selected(rows: Rows, made: Provenance) -> Rows:
+    """Return the rows of a table by the columns that a selection was made by; other rows as they are."""
+    table, used = rows.table, made.columns
+    if not isinstance(rows, TableRows) or table is None or used is None or not set(used) <= set(table.columns):
+        return rows
+    lists = is_number(item_type(table.type_of(used[0])))
+    choice = ColumnChoice(column=used[0]) if lists else ColumnChoice(columns=used)
+    return rows if rows.columns == used else rows_of_table(table, choice)
 
 
 def _layout(table: Table, choice: ColumnChoice) -> Layout:

@@ -16,7 +16,7 @@ from coresift.tables.finding import find_files
 from coresift.tables.opening import is_tabular, open_table
 from coresift.tables.table import Table
 from coresift.tables.values import text_of_names
-from coresift.types import Ints
+from coresift.types import Ints, Provenance, check_order
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 FEATURES = "features"  # the column of a matrix that has no columns of its own
 
 
-def take(source: Any, ids: Ints, n: int, names: Sequence[Any] | None = None, id_column: str | None = None) -> pa.Table:
+def take(
+    source: Any,
+    ids: Ints,
+    n: int,
+    names: Sequence[Any] | None = None,
+    id_column: str | None = None,
+    made: Provenance | None = None,
+) -> pa.Table:
     """Return the rows `ids` of n rows, with all of their columns.
 
     Args:
@@ -34,6 +41,7 @@ def take(source: Any, ids: Ints, n: int, names: Sequence[Any] | None = None, id_
         n: The number of rows that they are of.
         names: The ids of the rows, where they have some: they find the rows if the source has ids.
         id_column: The column of ids, if the source has it.
+        made: What made the selection of these rows: rows without ids that are elsewhere now are refused.
 
     Returns:
         An Arrow table with a line for each of `ids`. A matrix becomes the one column `features`, after the ids if
@@ -47,24 +55,30 @@ def take(source: Any, ids: Ints, n: int, names: Sequence[Any] | None = None, id_
     {'features': [[0.0, 0.0, 1.0]]}
     """
     whole = _open(source, id_column)
-    numbers = _places(whole, ids, n, names)
-    if not isinstance(whole, Rows):
-        return whole.take(numbers)
-    return _features(whole, numbers) if whole.table is None else whole.table.take(numbers)
+    named = names is not None and whole.id_name is not None
+    numbers = _find(whole, ids, n, names or ()) if named else _places(whole, ids, n)
+    table = whole.table if isinstance(whole, Rows) else whole
+    taken = _features(whole, numbers) if table is None else table.take(numbers)
+    if made is not None and not named:
+        check_order(made, taken, np.arange(ids.size))
+    return taken
 
 
-def _places(whole: Any, ids: Ints, n: int, names: Sequence[Any] | None) -> Ints:
-    """Return where the rows are in a table: where they were, unless their ids are elsewhere."""
-    known = whole.n in (n, ids.size)
-    numbers = ids if whole.n == n else np.arange(ids.size)
-    if names is not None and whole.id_name is not None:
-        if known and text_of_names(whole.names(numbers)).equals(text_of_names(names)):
-            return numbers
-        found: Ints = whole.numbers_of(list(names), "The ids of the selected rows")
-        return found
-    if not known:
+def _places(whole: Any, ids: Ints, n: int) -> Ints:
+    """Return where rows without ids are in a table: where they were, or one after another in a table of them alone."""
+    if whole.n not in (n, ids.size):
         refuse("table", f"one of all {n} rows, or of the {ids.size} selected ones", f"{whole.n} rows")
-    return numbers
+    return ids if whole.n == n else np.arange(ids.size)
+
+
+def _find(whole: Any, ids: Ints, n: int, names: Sequence[Any]) -> Ints:
+    """Return where rows with ids are in a table; nothing is looked up if they are still where they were."""
+    if whole.n in (n, ids.size):
+        numbers = _places(whole, ids, n)
+        if text_of_names(whole.names(numbers)).equals(text_of_names(names)):
+            return numbers
+    found: Ints = whole.numbers_of(list(names), "The ids of the selected rows")
+    return found
 
 
 def _open(source: Any, id_column: str | None) -> Any:

@@ -75,6 +75,10 @@ class View(Rows):
         """Return the row numbers of some ids."""
         return self._raw.numbers_of(names, argument)
 
+    def content(self, ids: Ints) -> str | None:
+        """Return a digest of the numbers behind the view."""
+        return self._raw.content(ids)
+
     def labels(self, column: str) -> NDArray[Any]:
         """Return the values of a column, one per row."""
         return self._raw.labels(column)
@@ -216,6 +220,10 @@ class Subset(View):
         if outside.size:
             refuse(argument, "ids of these rows", repr(names[int(outside[0])]))
         return places
+
+    def content(self, ids: Ints) -> str | None:
+        """Return a digest of the numbers behind the view."""
+        return self._raw.content(self._ids[ids])
 
     def labels(self, column: str) -> NDArray[Any]:
         """Return the values of a column, one per row."""

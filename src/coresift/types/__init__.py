@@ -1,5 +1,6 @@
 """What flows from step to step: small immutable values over read-only arrays, checked when made."""
 
+from coresift.types.content import check_content, check_order, content_of, looked_at
 from coresift.types.estimates import Estimate, Interval
 from coresift.types.flow import (
     ORIGINS,
@@ -69,8 +70,12 @@ __all__ = [
     "Uniforms",
     "Value",
     "WeightedSelection",
+    "check_content",
+    "check_order",
+    "content_of",
     "digest",
     "freeze",
+    "looked_at",
     "recorded",
     "shown",
 ]

@@ -11,6 +11,19 @@ from coresift.errors import InputError
 from coresift.types.values import Ints
 
 
+def rows_at(table: Any, places: Ints) -> Any:
+    """Return rows of a table, an array or a list by their places, as the same kind."""
+    if hasattr(table, "iloc"):  # pandas; its index is no row number
+        return table.iloc[places]
+    if hasattr(table, "select") and hasattr(table, "features"):  # datasets
+        return table.select(places)
+    if hasattr(table, "num_columns") or hasattr(table, "id_name"):  # Arrow, and what was opened here
+        return table.take(places)
+    if isinstance(table, (list, tuple)):
+        return [table[row] for row in places.tolist()]
+    return table[places]
+
+
 def column_of(table: Any, name: str) -> list[Any] | None:
     """Return a column of a frame, an Arrow table or a dataset; None where there is no such column.
 

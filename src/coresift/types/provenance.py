@@ -50,8 +50,10 @@ class Provenance(Value):
         clustering_seed: The seed of the clustering, where there was one.
         options: What the job has besides, as text.
         columns: The columns of the rows' table that were used, where the rows come from one. Two selections that
-            differ in nothing else are equal.
+            differ in nothing but this and what follows are equal.
         id_column: The column of that table that has its ids.
+        content: A digest of the selected rows' own numbers, by which a table in another order is noticed; None in older
+            files, and where the rows have no numbers of their own.
     """
 
     job: str
@@ -62,6 +64,7 @@ class Provenance(Value):
     options: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] | None = field(default=None, compare=False)
     id_column: str | None = field(default=None, compare=False)
+    content: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "frame", dict(self.frame))

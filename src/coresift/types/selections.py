@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from coresift.checks import InputError
 from coresift.notebook import card, counted
+from coresift.types.content import check_content, check_order
 from coresift.types.flow import ORIGINS, Recipe
-from coresift.types.places import column_of, find_places
+from coresift.types.places import column_of, find_places, rows_at
 from coresift.types.provenance import Ledger, Provenance
 from coresift.types.strategies import Design, Opaque, Pilot
 from coresift.types.values import Floats, Ints, Singles, Value, freeze
@@ -95,13 +96,14 @@ class Selection(Value):
         Args:
             table: A pandas or polars frame, an Arrow table, a `datasets.Dataset`, an array, a tensor or a list. Rows
                 that have ids are found by them, if the table has the same id column; otherwise the table must have
-                all n rows in their order.
+                all n rows in their order. A frame, Arrow table or dataset in another order is noticed if it has the
+                columns that were used; other tables are taken by position as they are.
 
         Returns:
             The rows, one for each of `ids`; `take(frame).assign(weight=selection.weights)` is a weighted frame.
 
         Raises:
-            InputError: The table does not have the selected rows.
+            InputError: The table does not have the selected rows, or not where they were.
 
         Examples:
             >>> import coresift as cs
@@ -109,33 +111,29 @@ class Selection(Value):
             >>> len(picked.take(list("abcdefghijklmnopqrst")))
             3
         """
-        places = self._places(table)
         if hasattr(table, "block_rows"):  # what `open_rows` returns
-            return table.take(places)
-        if hasattr(table, "iloc"):  # pandas; its index is no row number
-            return table.iloc[places]
-        if hasattr(table, "select") and hasattr(table, "features"):  # datasets
-            return table.select(places)
-        if hasattr(table, "num_columns"):  # Arrow
-            return table.take(places)
-        if isinstance(table, (list, tuple)):
-            return [table[row] for row in places.tolist()]
-        return table[places]
+            return rows_at(table, self._rows_in(table))
+        length = table.num_rows if hasattr(table, "num_rows") else len(table)
+        own = None if self.names is None else column_of(table, self.provenance.id_column or "id")
+        if self.names is not None and own is not None:
+            return rows_at(table, find_places(self.names, self.ids, own))
+        self._check_length(length)
+        check_order(self.provenance, table, self.ids)
+        return rows_at(table, self.ids.copy())
 
-    def _places(self, table: Any) -> Ints:
-        """Return where the selected rows are in a table: by their ids, or where they were."""
-        matrix = hasattr(table, "block_rows")
-        length = table.n if matrix else table.num_rows if hasattr(table, "num_rows") else len(table)
-        if self.names is not None:
-            if matrix and table.id_name is not None:
-                found: Ints = table.numbers_of(list(self.names), "The ids of the selected rows")
-                return found
-            own = None if matrix else column_of(table, self.provenance.id_column or "id")
-            if own is not None:
-                return find_places(self.names, self.ids, own)
+    def _rows_in(self, rows: Any) -> Ints:
+        """Return where the selected rows are in opened rows: by their ids, or where they were."""
+        if self.names is not None and rows.id_name is not None:
+            found: Ints = rows.numbers_of(list(self.names), "The ids of the selected rows")
+            return found
+        self._check_length(rows.n)
+        if rows.columns is not None and rows.columns == self.provenance.columns:
+            check_content(self.provenance, rows.content(self.ids))
+        return self.ids.copy()
+
+    def _check_length(self, length: int) -> None:
         if length != self.n:
             raise InputError(f"table must have all {self.n} rows that were selected from; got {length} rows.")
-        return self.ids.copy()
 
     def to_arrow(self) -> Any:
         """Return the selection as an Arrow table: row, id if there are any, weight if there are any, and the rest."""
