@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from coresift.cli.app import app
 from coresift.cli.app import verb as verb_on
 from coresift.cli.files import check_out
 from coresift.cli.flags import Confidence, Seed
-from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments
+from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments, with_flags
 from coresift.cli.showing import as_json_text, show_facts, show_warning, speaking, tell
 from coresift.evaluation import Evaluation, EvaluationRun, Figure
 from coresift.reporting.facts import plain
@@ -178,34 +179,20 @@ add_start(verbs, JOB, gather, command="start")
 add_verbs(verbs)
 
 
-def run(
-    table: TablePath,
-    answers: Annotated[Path, typer.Option(help="File with row or id, and label or value, of the rows that are asked.")],
-    out: JsonOut = Path("evaluation.json"),
-    metric: Metric = None,
-    positive: Positive = None,
-    predictions: PredictionColumns = None,
-    signals: SignalColumns = None,
-    groups: Groups = None,
-    within: Within = None,
-    group_within: GroupWithin = None,
-    budget: AnswersBudget = None,
-    confidence: Confidence = 0.95,
-    rows: Embeddings = None,
-    seed: Seed = 0,
-) -> None:
-    """Evaluate at once, with answers from a file; only those of the rows that are drawn are looked at.
+def run(answers: Path, **flags: Any) -> None:
+    """Evaluate at once, with answers from a file; only those of the rows that are drawn are used.
 
     Example: coresift evaluate run predictions.csv --predictions guess --answers labels.csv --budget 500
     """
-    check_out(out, "an evaluation", answers, suffixes=(".json",))
-    given = (metric, positive, predictions, signals, groups, within, group_within, budget, confidence, rows, seed)
-    arguments = gather(table, out, *given)
+    arguments = gather(**flags)
+    check_out(arguments["out"], "an evaluation", answers, suffixes=(".json",))
     found = _open(arguments, None, answers).complete()
-    show_facts(f"Wrote {out}", _write(found, arguments))
+    show_facts(f"Wrote {arguments['out']}", _write(found, arguments))
 
 
-verb_on("run", verbs)(speaking(run))
+AnswersPath = Annotated[Path, typer.Option(help="File with row or id, and label or value, of the rows that are asked.")]
+ANSWERS = inspect.Parameter("answers", inspect.Parameter.KEYWORD_ONLY, annotation=AnswersPath)
+verb_on("run", verbs)(speaking(with_flags(run, gather, ANSWERS)))
 
 
 def plan(

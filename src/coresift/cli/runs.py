@@ -84,9 +84,8 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *,
         command: What the verb is called, by default as the job.
     """
     JOBS[job.name] = job
-    own = list(inspect.signature(verb, eval_str=True).parameters.values())
+    own = inspect.signature(verb, eval_str=True).parameters.values()
     KINDS[job.name] = {part.name: _kind(part.annotation) for part in own} | dict(job.kept)
-    more = inspect.Parameter("state", inspect.Parameter.KEYWORD_ONLY, default=Path("run.state"), annotation=State)
 
     @functools.wraps(verb)
     def start(*, state: Path, **flags: Any) -> None:
@@ -95,9 +94,16 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *,
         with job.open({"job": job.name, **arguments}, state) as run:
             _show(run, job, {"job": job.name, **arguments}, _title(run.status(), job.name, state, before))
 
-    start.__signature__ = inspect.Signature([*own, more])  # type: ignore[attr-defined]
-    start.__annotations__ = {part.name: part.annotation for part in (*own, more)}
-    verb_on(command or job.name, app)(speaking(start))
+    state = inspect.Parameter("state", inspect.Parameter.KEYWORD_ONLY, default=Path("run.state"), annotation=State)
+    verb_on(command or job.name, app)(speaking(with_flags(start, verb, state)))
+
+
+def with_flags(function: Callable[..., None], verb: Callable[..., Any], more: inspect.Parameter) -> Callable[..., None]:
+    """Return a function that has the flags of a verb, and one more."""
+    parts = [*inspect.signature(verb, eval_str=True).parameters.values(), more]
+    function.__signature__ = inspect.Signature(parts)  # type: ignore[attr-defined]
+    function.__annotations__ = {part.name: part.annotation for part in parts}
+    return function
 
 
 def _title(now: Status, name: str, state: Path, before: bool) -> str:
