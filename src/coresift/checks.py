@@ -7,7 +7,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,16 +43,27 @@ def refuse(argument: str, allowed: str, came: object) -> NoReturn:
 
 
 def named_options(function: Callable[P, T]) -> Callable[P, T]:
-    """Let a public function, or a class's `__init__`, say in one sentence which option is misspelled or missing."""
-    parameters = list(inspect.signature(function).parameters.values())
+    """Let a public function, or a class's `__init__`, say in one sentence which argument is misspelled or missing.
+
+    Options that stand in a `TypedDict` (`**options: Unpack[...]`) are known as well; any others that a function takes
+    by `**` are its own to check.
+    """
+    parameters = [part for part in inspect.signature(function).parameters.values() if part.kind is not part.VAR_KEYWORD]
     called = function.__qualname__.removesuffix(".__init__")
-    known = [part.name for part in parameters if part.name != "self"]
+    by_place = [part.name for part in parameters if part.kind is not part.KEYWORD_ONLY]
+    names = [part.name for part in parameters if part.name != "self"]
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         for name in kwargs:
-            if name not in known:
+            if name not in names and name not in (known := _all_names(function, names) or [name]):
                 unknown_option(called, name, known)
+        if len(args) > len(by_place):
+            shown = ", ".join(name for name in by_place if name != "self")
+            raise InputError(f"{called} takes {shown} without their names; give every other argument with its name.")
+        for name in by_place[: len(args)]:
+            if name in kwargs:
+                raise InputError(f"{called} takes {name} once; it was given twice.")
         required = [part.name for part in parameters[len(args) :] if part.default is part.empty]
         missing = [name for name in required if name not in kwargs]
         if missing:
@@ -60,6 +71,15 @@ def named_options(function: Callable[P, T]) -> Callable[P, T]:
         return function(*args, **kwargs)
 
     return checked
+
+
+def _all_names(function: Callable[..., Any], names: list[str]) -> list[str] | None:
+    """Return the names of all arguments that a function takes; None if it takes any."""
+    more = [part for part in inspect.signature(function).parameters.values() if part.kind is part.VAR_KEYWORD]
+    if not more:
+        return names
+    (options,) = get_args(get_type_hints(function)[more[0].name]) or (None,)
+    return None if options is None else [*names, *get_type_hints(options)]
 
 
 def unknown_option(function: str, name: str, known: Sequence[str]) -> NoReturn:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.checks import refuse, unusable
+from coresift.checks import named_options, refuse, unusable
 from coresift.types import Floats, SignalTable
 
 LARGEST = 1e100
@@ -21,6 +21,7 @@ EASE = 4.0
 LEAST_SPREAD = 0.02
 
 
+@named_options
 def history(results: Any) -> SignalTable:
     """Return what earlier models' results say about each item: how hard it is, and how items go together.
 

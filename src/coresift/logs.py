@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from coresift.checks import CoresiftError, InputError, refuse
+from coresift.checks import CoresiftError, InputError, named_options, refuse
 from coresift.signal_table import from_probabilities
 from coresift.types import Floats, Value
 
@@ -96,6 +96,7 @@ class Log(Value):
         )
 
 
+@named_options
 def from_log(path: str | os.PathLike[str]) -> Log:
     """Read what a model did on each item from a log of lm-evaluation-harness or inspect_ai.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import refuse
+from coresift.checks import named_options, refuse
 from coresift.types import Floats, SignalTable
 
 # A class with more names than this keeps its most frequent ones; the others share a column.
@@ -58,6 +58,7 @@ def signal_table(signals: Any, n: int) -> SignalTable:
     return SignalTable(names, columns, np.array([size for _, _, size in pieces], np.bool_), scales)
 
 
+@named_options
 def from_probabilities(probabilities: Any) -> dict[str, Floats]:
     """Return what a classifier's own probabilities say about how likely it is to be wrong.
 
@@ -90,6 +91,7 @@ def from_probabilities(probabilities: Any) -> dict[str, Floats]:
     }
 
 
+@named_options
 def disagreement(first: Any, second: Any) -> Floats:
     """Return how far two models are apart on every row: the total variation of their probabilities, or 0 and 1.
 

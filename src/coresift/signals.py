@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coresift.checks import refuse, share
+from coresift.checks import named_options, refuse, share
 from coresift.engine import Engine, Local
 from coresift.histories import history
 from coresift.logs import from_log
@@ -19,6 +19,7 @@ __all__ = ["disagreement", "from_log", "from_probabilities", "history", "near"]
 RANKED = 1000
 
 
+@named_options
 def near(
     rows: RowsLike,
     target_rows: RowsLike,

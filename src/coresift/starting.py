@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coresift import diagnosis, multiround, regression, selection
-from coresift.checks import refuse
+from coresift.checks import named_options, refuse
 from coresift.engine import Engine
 from coresift.oracle.driving import Prepared
 from coresift.oracle.run import Run
@@ -23,6 +23,7 @@ STARTERS: dict[Callable[..., Any], Callable[..., Prepared[Any]]] = {
 }
 
 
+@named_options
 def start(
     function: Callable[..., Any],
     rows: RowsLike | None = None,

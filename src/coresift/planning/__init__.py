@@ -7,7 +7,7 @@ from typing import Unpack
 
 import numpy as np
 
-from coresift.checks import InputError, positive
+from coresift.checks import InputError, named_options, positive
 from coresift.clustering import MANY_CENTERS
 from coresift.engine import available_cores
 from coresift.holder import most_queries
@@ -77,6 +77,7 @@ def _billions(count: float) -> str:
     return f"{count / 1e9:,.0f}" if count >= 1e12 else f"{count / 1e9:.3g}"
 
 
+@named_options
 def plan(
     rows: RowsLike | None = None,
     budget: int | None = None,

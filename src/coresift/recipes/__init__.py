@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from coresift.checks import named_options
 from coresift.designs import Independent, Pivotal, Systematic
 from coresift.pilots import Centers, Representatives
 from coresift.recipes.arguments import checked_part
@@ -33,6 +34,7 @@ def default() -> Recipe:
     return Recipe(pilot=Representatives(), score=Portfolio(), design=Systematic())
 
 
+@named_options
 def paper(holder: Any, *, keep: bool = False) -> Recipe:
     """Return the paper's Algorithm 1: ask the centers, then draw independently ∝ ℓ(c) + Λ‖e − c‖^z.
 
@@ -50,6 +52,7 @@ def paper(holder: Any, *, keep: bool = False) -> Recipe:
     return Recipe(pilot=Centers(keep=keep), score=Sensitivity(holder=holder), design=Independent())
 
 
+@named_options
 def paper_training(holder: Any = "free") -> Recipe:
     """Return the recipe of the paper's training experiments: keep the centers, and draw distinct rows.
 
@@ -66,6 +69,7 @@ def paper_training(holder: Any = "free") -> Recipe:
     return Recipe(pilot=Centers(keep=True), score=Sensitivity(holder=holder), design=Pivotal())
 
 
+@named_options
 def mixture(loss: float = 0.25, distance: float = 0.25) -> Recipe:
     """Return a recipe that keeps the centers and draws by loss, by distance and uniformly, in fixed parts.
 
@@ -83,6 +87,7 @@ def mixture(loss: float = 0.25, distance: float = 0.25) -> Recipe:
     return Recipe(pilot=Centers(keep=True), score=Mixture(loss, distance))
 
 
+@named_options
 def by_distance(floor: float = 0.5) -> Recipe:
     """Return a recipe that asks for no losses: rows are drawn by distance, above a uniform floor.
 
@@ -99,6 +104,7 @@ def by_distance(floor: float = 0.5) -> Recipe:
     return Recipe(score=Distance(floor))
 
 
+@named_options
 def by_proxy(losses: Any, floor: float = 0.2) -> Recipe:
     """Return a recipe that draws by a cheap model's loss of every row, above a uniform floor.
 
