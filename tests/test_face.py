@@ -151,11 +151,57 @@ def test_the_selected_rows_of_any_table():
     np.testing.assert_array_equal(picked.to_pandas()["weight"], picked.weights)
 
 
-@pytest.mark.parametrize("name", ["select", "cluster", "cover", "rounds", "active_learning", "diagnose", "plan"])
+@pytest.mark.parametrize(
+    "name", ["select", "cluster", "cover", "rounds", "active_learning", "diagnose", "plan", "evaluate"]
+)
 def test_signatures_say_what_rows_and_losses_may_be(name):
     parameters = inspect.signature(getattr(cs, name)).parameters
     assert parameters["rows"].annotation.startswith("RowsLike")
     assert "losses" not in parameters or parameters["losses"].annotation.startswith("LossesLike")
+
+
+# What has no type to name: a model of any library, a table of any kind, and whatever a method makes of its arguments.
+UNTYPED = {
+    *(("active_learning", "head"), ("certify", "losses"), ("certify", "holder"), ("compare_methods", "methods")),
+    *(("diagnose", "proxy"), ("open_rows", "filesystem"), ("report", "losses"), ("report", "table")),
+    *(("report", "image"), ("save", "table"), ("start", "options")),
+}
+
+
+def test_parameters_have_types():
+    found = {
+        (name, part.name)
+        for name in FUNCTIONS
+        for part in inspect.signature(getattr(cs, name)).parameters.values()
+        if part.annotation == "Any"
+    }
+    assert found == UNTYPED
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS - {"start"}))
+def test_every_function_says_what_is_misspelled_missing_or_too_much(name):
+    function = getattr(cs, name)
+    parameters = inspect.signature(function).parameters.values()
+    by_place = [part for part in parameters if part.kind is part.POSITIONAL_OR_KEYWORD]
+    required = [part.name for part in by_place if part.default is part.empty]
+    with pytest.raises(cs.InputError, match=f"^{name} has no option nonsense; it takes .*"):
+        function(nonsense=1)
+    with pytest.raises(cs.InputError, match=f"^{name} takes .* without their names; give every other argument with"):
+        function(*range(len(by_place) + 1))
+    with pytest.raises(cs.InputError, match=f"^{name} takes {by_place[0].name} once; it was given twice"):
+        function(1, **{by_place[0].name: 1})
+    if required:
+        with pytest.raises(cs.InputError, match=f"^{name} needs {' and '.join(required)}\\.$"):
+            function()
+
+
+def test_a_start_says_what_is_misspelled_or_missing():
+    with pytest.raises(cs.InputError, match=r"^start needs function\.$"):
+        cs.start()
+    with pytest.raises(cs.InputError, match=r"^select has no option clustrs; did you mean clusters\?"):
+        cs.start(cs.select, ROWS, 5, clustrs=3)
+    with pytest.raises(cs.InputError, match=r"^diagnose has no option lossess; did you mean losses\?"):
+        cs.diagnose(ROWS, lossess=LOSSES)
 
 
 def test_no_function_returns_anything_at_all():

@@ -98,6 +98,14 @@ class AnswerFile:
 
         return look_up
 
+    def answered(self, column: str, *, numeric: bool) -> tuple[list[str], NDArray[Any]]:
+        """Return the ids or row numbers, as texts, of the lines that have an answer, and the answers."""
+        self.require(column)
+        with reading(str(self.path)):
+            ids, values = self._distinct(column, (numbers_in if numeric else _labels_in)(self._table.whole(column)))
+        given = ~np.isnan(values) if numeric else values != ""
+        return ids.filter(given).to_pylist(), values[given]
+
     def strangers(self, n: int, names: Callable[[Ints], Sequence[Any] | None]) -> list[str]:
         """Return the row numbers or ids of the file, as texts, that none of n rows has; `names` gives their ids."""
         import pyarrow.compute as pc

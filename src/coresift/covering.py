@@ -6,13 +6,14 @@ from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coresift.baselines.making import BaselineTask, Watch, begin, flag
 from coresift.checks import named_options, real_vector, refuse
 from coresift.engine import Engine
 from coresift.facility import cover_rows
 from coresift.progress import stage
-from coresift.rows import RowsLike
+from coresift.rows import NumbersLike, RowsLike
 from coresift.streams import Stream, generator
 from coresift.types import CoverSelection, Floats, Ints, Selection
 
@@ -22,9 +23,9 @@ def cover(
     rows: RowsLike,
     budget: int,
     *,
-    importance: Any = None,
-    given: Any = None,
-    exclude: Any = None,
+    importance: ArrayLike | None = None,
+    given: NumbersLike | None = None,
+    exclude: NumbersLike | None = None,
     normalize: bool = False,
     seed: int = 0,
     engine: Engine | None = None,

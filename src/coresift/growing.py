@@ -26,7 +26,7 @@ from coresift.oracle.driving import Prepared
 from coresift.order import snake
 from coresift.progress import Progress, choose
 from coresift.recipes.arguments import Job, settle
-from coresift.rows import RowsLike, open_rows
+from coresift.rows import ClassesLike, NumbersLike, RowsLike, SignalsLike, open_rows
 from coresift.selection import Steps, make_clustering
 from coresift.streams import Stream, generator
 from coresift.types import (
@@ -51,9 +51,9 @@ def grow(
     *,
     rows: RowsLike | None = None,
     clusters: Clustering | None = None,
-    exclude: Any = None,
-    strata: Any = None,
-    signals: Any = None,
+    exclude: NumbersLike | None = None,
+    strata: ClassesLike | None = None,
+    signals: SignalsLike | None = None,
     engine: Engine | None = None,
     progress: bool | Progress | None = None,
 ) -> WeightedSelection:
@@ -89,6 +89,8 @@ def grow(
     oracle, shown = as_oracle(losses), choose(progress)
     options = {"exclude": exclude, "strata": strata, "signals": signals, "clusters": clusters}
     job = _job(selection, budget, rows, asking=oracle is not None, **options)
+    if oracle is not None:
+        oracle.verify(job.rows.n, names=job.rows.names, skip=job.frame.excluded)
     clustering = job.clustering or make_clustering(job, engine, shown)
     check_clustering(selection, clustering)
 

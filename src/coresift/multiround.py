@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from coresift.checks import InputError, refuse, whole
+from coresift.checks import InputError, named_options, refuse, whole
 from coresift.clustering.hierarchy import Hierarchy, check_size
 from coresift.clustering.prefix import Order, Prefix, Sampling
 from coresift.clustering.prefix_strata import ClassPrefixes
@@ -29,6 +29,7 @@ ORDERS: dict[str, Callable[[np.random.Generator], Order]] = {
 }
 
 
+@named_options
 def rounds(
     rows: RowsLike,
     losses: LossesLike | None = None,
@@ -79,6 +80,8 @@ def rounds(
     """
     oracle = as_oracle(losses)
     job = _settle(rows, budget, clusters, seed, options, asking=oracle is not None)
+    if oracle is not None:
+        oracle.verify(job.rows.n, names=job.rows.names, skip=job.frame.excluded)
     return Rounds(job, oracle, rounds, order, engine, choose(progress))
 
 
@@ -101,7 +104,7 @@ def begin(
         return Rounds(job, None, rounds, order, engine, progress).steps()
 
     made = Rounds(job, None, rounds, order, engine, progress)
-    return Prepared(steps, job.rows, made.fingerprint, job.rows.n)
+    return Prepared(steps, job.rows, made.fingerprint, job.rows.n, never=job.frame.excluded)
 
 
 def _settle(
@@ -176,8 +179,9 @@ class Rounds:
         """
         if self.round == self.rounds:
             raise InputError(f"All {self.rounds} rounds are done; start a run with more rounds.")
-        if losses is not None:
-            self._change(as_oracle(losses), keep_answers)
+        if losses is not None and (oracle := as_oracle(losses)) is not None:
+            oracle.verify(self._job.rows.n, names=self._job.rows.names, skip=self._job.frame.excluded)
+            self._change(oracle, keep_answers)
         draft = self._prepare()
         for request in self._wanted(draft) if self._oracle is not None else []:
             self._keep(request, self._ask(self._oracle, request))  # type: ignore[arg-type]
@@ -204,7 +208,7 @@ class Rounds:
     def __repr__(self) -> str:
         return f"Rounds(round {self.round} of {self.rounds}, {self.ledger.asked} losses asked)"
 
-    def _change(self, oracle: Oracle | None, keep: bool) -> None:
+    def _change(self, oracle: Oracle, keep: bool) -> None:
         if self._oracle is None:
             raise InputError("This run began without losses; start a new run with losses.")
         self._oracle = oracle

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from coresift.checks import InputError, positive, real_vector, refuse
+from coresift.checks import InputError, named_options, positive, real_vector, refuse
 from coresift.engine import Engine
 from coresift.errors import warn
 from coresift.fitting import Fit, least_squares
@@ -20,6 +20,7 @@ from coresift.progress import Progress, choose
 from coresift.recipes import regression as regression_parts
 from coresift.recipes.arguments import Options, check_options, merged, settle
 from coresift.rows import Rows, RowsLike, open_rows
+from coresift.rows.numbering import numbers_of
 from coresift.selection import Draft, finish, prepare
 from coresift.types import Floats, Ints, Ledger, Request, Singles, Value, WeightedSelection, freeze
 
@@ -123,6 +124,7 @@ class RegressionSelection(Value):
         return card(f"{len(self.selection):,} of {self.selection.population:,} rows for least squares", lines)
 
 
+@named_options
 def select(
     A: RowsLike,
     b: LossesLike | None = None,
@@ -172,6 +174,8 @@ def select(
     """
     rows, progress = open_rows(A), choose(progress)
     oracle = as_oracle(rows.targets if b is None and rows.target_name else b, LABEL)
+    if oracle is not None:
+        oracle.verify(rows.n, LABEL, names=rows.names, skip=numbers_of("exclude", options.get("exclude"), rows))
     task = _begin(rows, budget, seed, engine, progress, options, asking=oracle is not None)
     return task.prepared(asking=oracle is not None).complete(oracle, progress)
 
@@ -208,7 +212,14 @@ class _RegressionJob:
 
     def prepared(self, *, asking: bool) -> Prepared[RegressionSelection]:
         """Return the job up to its first question."""
-        return Prepared(lambda: self.steps(asking=asking), self.rows, self.draft.fingerprint, self.limit, LABEL)
+        return Prepared(
+            lambda: self.steps(asking=asking),
+            self.rows,
+            self.draft.fingerprint,
+            self.limit,
+            LABEL,
+            never=self.draft.job.frame.excluded,
+        )
 
     def steps(self, *, asking: bool) -> Generator[Request, Floats, RegressionSelection]:
         """Ask the medoids, draw by their residuals, ask the rows that were drawn, and bring everything together.

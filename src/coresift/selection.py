@@ -22,7 +22,7 @@ from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import EVEN_DRAW
 from coresift.recipes.arguments import Job, Options, check_options, settle
-from coresift.rows import RowsLike
+from coresift.rows import ClassesLike, NumbersLike, RowsLike, SignalsLike
 from coresift.streams import Stream, generator
 from coresift.types import (
     Bools,
@@ -63,10 +63,10 @@ def select(
     pilot: Pilot | None = None,
     score: Score | None = None,
     design: Design | None = None,
-    given: Any = None,
-    exclude: Any = None,
-    strata: Any = None,
-    signals: Any = None,
+    given: NumbersLike | None = None,
+    exclude: NumbersLike | None = None,
+    strata: ClassesLike | None = None,
+    signals: SignalsLike | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
     engine: Engine | None = None,
@@ -131,6 +131,8 @@ def select(
         epsilon=epsilon,
         delta=delta,
     )
+    if oracle is not None:
+        oracle.verify(job.rows.n, names=job.rows.names, skip=job.frame.excluded)
     progress = choose(progress)
     return _prepared(job, engine, progress).complete(oracle, progress)
 
@@ -145,7 +147,8 @@ def begin(
 
 def _prepared(job: Job, engine: Engine | None, progress: Progress) -> Prepared[WeightedSelection]:
     draft = prepare(job, engine, progress)
-    return Prepared(lambda: steps(draft), job.rows, draft.fingerprint, job.budget + draft.probed.size)
+    limit = job.budget + draft.probed.size
+    return Prepared(lambda: steps(draft), job.rows, draft.fingerprint, limit, never=job.frame.excluded)
 
 
 @dataclass(frozen=True)

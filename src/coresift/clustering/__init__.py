@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from coresift.clustering.strata import encode, find_within
 from coresift.engine import Engine, Local, Workers
 from coresift.errors import warn
 from coresift.progress import Progress, choose
-from coresift.rows import Rows, RowsLike, checksum, open_rows
+from coresift.rows import ClassesLike, Rows, RowsLike, checksum, open_rows
 from coresift.streams import Stream, generator
 from coresift.types import Clustering, Singles
 
@@ -45,7 +44,7 @@ def cluster(
     z: float = 2.0,
     seed: int = 0,
     normalize: bool = False,
-    strata: Any = None,
+    strata: ClassesLike | None = None,
     exact: bool = False,
     tolerance: float = 0.005,
     engine: Engine | None = None,

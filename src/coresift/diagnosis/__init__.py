@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from coresift.checks import InputError, positive, refuse, whole
+from coresift.checks import InputError, named_options, positive, refuse, whole
 from coresift.diagnosis.facts import (
     PERCENTILES,
     Gaps,
@@ -25,7 +25,8 @@ from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import EVEN_DRAW, by_proxy
 from coresift.recipes.arguments import Options, check_options, settle
-from coresift.rows import RowsLike
+from coresift.rows import RowsLike, open_rows
+from coresift.rows.numbering import numbers_of
 from coresift.selection import Draft, prepare
 from coresift.streams import Stream, generator
 from coresift.types import Clustering, Floats, Interval, Ints, Ledger, Request, Value, freeze
@@ -91,8 +92,9 @@ class Diagnosis(Value):
         return f"Diagnosis({self.verdict}: {self.reason} {self.ledger.asked} losses asked)"
 
 
+@named_options
 def diagnose(
-    rows: RowsLike,
+    rows: RowsLike | None,
     losses: LossesLike,
     budget: int | None = None,
     seed: int = 0,
@@ -140,8 +142,11 @@ def diagnose(
     oracle, progress = as_oracle(losses), choose(progress)
     if oracle is None:
         raise InputError("losses must be given: without any, nothing can be said about them.")
+    opened = None if rows is None else open_rows(rows)
+    if opened is not None:
+        oracle.verify(opened.n, names=opened.names, skip=numbers_of("exclude", options.get("exclude"), opened))
     prepared = begin(
-        rows,
+        opened,
         budget,
         seed,
         probes=probes,
@@ -156,7 +161,7 @@ def diagnose(
 
 
 def begin(
-    rows: RowsLike,
+    rows: RowsLike | None,
     budget: int | None,
     seed: int,
     *,
@@ -177,7 +182,11 @@ def begin(
         refuse("proxy", f"one number for each of {draft.clustering.n} rows", len(proxy))
     limit = draft.clustering.k + ids.size
     return Prepared(
-        lambda: _steps(draft, ids, wanted, holder, cheap, progress), draft.job.rows, draft.fingerprint, limit
+        lambda: _steps(draft, ids, wanted, holder, cheap, progress),
+        draft.job.rows,
+        draft.fingerprint,
+        limit,
+        never=draft.job.frame.excluded,
     )
 
 
@@ -238,7 +247,7 @@ def judge(losses: Floats, ratio: Interval, proxy_ratio: Interval | None) -> tupl
 
 
 def _prepare(
-    rows: RowsLike,
+    rows: RowsLike | None,
     budget: int | None,
     seed: int,
     probes: int,

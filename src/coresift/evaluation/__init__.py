@@ -8,7 +8,16 @@ from typing import Any
 
 from coresift.checks import InputError, named_options, refuse, share, whole
 from coresift.engine import Engine
-from coresift.evaluation.arguments import TARGETS, check_sources, context_of, count_predictions, names_of, wish_of
+from coresift.evaluation.arguments import (
+    TARGETS,
+    AnswersLike,
+    PredictionsLike,
+    check_sources,
+    context_of,
+    count_predictions,
+    names_of,
+    wish_of,
+)
 from coresift.evaluation.choosing import metric_of
 from coresift.evaluation.classification import F1, Accuracy, ModelDifference, Precision, Recall
 from coresift.evaluation.estimating import Setup
@@ -21,6 +30,7 @@ from coresift.evaluation.run import EvaluationRun, EvaluationStatus
 from coresift.evaluation.steps import Task
 from coresift.oracle import as_oracle
 from coresift.progress import Progress, choose
+from coresift.rows import ClassesLike, RowsLike, SignalsLike
 
 __all__ = [
     "F1",
@@ -46,23 +56,23 @@ __all__ = [
 
 @named_options
 def evaluate(
-    rows: Any = None,
+    rows: RowsLike | None = None,
     *,
-    values: Any = None,
-    labels: Any = None,
-    predictions: Any = None,
-    signals: Any = None,
+    values: AnswersLike | None = None,
+    labels: AnswersLike | None = None,
+    predictions: PredictionsLike | None = None,
+    signals: SignalsLike | None = None,
     n: int | None = None,
     ids: Sequence[Any] | None = None,
     within: float | None = None,
     budget: int | None = None,
     metric: str | Metric | None = None,
     confidence: float = 0.95,
-    groups: Any = None,
-    group_within: Any = None,
+    groups: ClassesLike | None = None,
+    group_within: float | Mapping[Any, float] | None = None,
     models: Sequence[str] | None = None,
     target: str = "these rows",
-    units: Any = None,
+    units: ClassesLike | None = None,
     repeats: int = 1,
     anytime: bool = False,
     seed: int = 0,
@@ -78,9 +88,9 @@ def evaluate(
 
     Args:
         rows: Embeddings of the rows, as `open_rows` takes them, from which answers are predicted; may be left out.
-        values: Who answers with numbers, for `run.complete()`: a callable of row numbers, an array of n numbers of
-            which only the asked ones are looked at, a file with row or id, and value, or an `Oracle`. With `models`,
-            one number per model: a line each, or a mapping. None means that nobody can tell.
+        values: Who answers with numbers, for `run.complete()`: a callable of row numbers, an array of n numbers, a
+            file with row or id, and value, or an `Oracle`. With `models`, one number per model: a line each, or a
+            mapping. None means that nobody can tell.
         labels: Who answers with labels, in the same forms, where `predictions` are evaluated.
         predictions: What a model predicts for every row; a mapping of names to arrays for several models.
         signals: Anything known for every row at no cost, as in `select`: a cheap model's loss, a model's own
@@ -134,13 +144,17 @@ def evaluate(
     setup = Setup(chosen, context, population, share("confidence", confidence), target == TARGETS[1])
     wish = wish_of(within, budget, group_within, population)
     question = chosen.question(context)
+    oracle = as_oracle(answers, question)
+    names = names_of(ids, count) if ids is not None else None if source is None else source.names
+    if oracle is not None:
+        oracle.verify(count, question, names=names, skip=population.others)
     said = repr((chosen, budget, within, str(group_within), context.models, confidence, target, repeats, anytime))
     return EvaluationRun(
         Task(setup, wish, seed, bool(anytime)),
         question,
         lambda: fingerprint(source, population) | {"evaluation": said, "seed": str(seed)},
-        oracle=as_oracle(answers, question),
-        names=names_of(ids, count) if ids is not None else None if source is None else source.names,
+        oracle=oracle,
+        names=names,
         state=state,
         arguments=arguments,
         progress=shown,

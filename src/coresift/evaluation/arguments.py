@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coresift.checks import InputError, positive, refuse, whole
 from coresift.evaluation.classification import encode
 from coresift.evaluation.metrics import Context, Metric
 from coresift.evaluation.population import Population
 from coresift.evaluation.stages import Wish
-from coresift.oracle import Oracle
+from coresift.oracle import LossesLike, Oracle
 from coresift.oracle.sources import Names
 from coresift.types import Floats
 
+# Who answers; for several models, one array each.
+AnswersLike: TypeAlias = LossesLike | Mapping[str, ArrayLike]
+# What a model predicts for every row; for several models, one array each.
+PredictionsLike: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
 TARGETS = ("these rows", "rows like these")
 
 
@@ -78,6 +83,9 @@ def _several(source: Any, context: Context) -> Any:
         return source
     if len(array) != context.n:
         refuse("values", f"one line for each of {context.n} rows", f"{len(array)} lines")
+    bad = np.flatnonzero(~np.isfinite(array).all(axis=1)) if array.dtype.kind == "f" else np.zeros(0, np.int64)
+    if bad.size:
+        refuse("values", "finite numbers", f"{array[bad[0]].tolist()} in row {bad[0]}")
     return lambda ids: array[ids]
 
 

@@ -52,6 +52,11 @@ class Population(Value):
         totals: Floats = self.known.sum(axis=0)
         return totals
 
+    @property
+    def others(self) -> Ints:
+        """The numbers of the rows that do not matter, and are never asked."""
+        return np.setdiff1d(np.arange(self.n), self.rows, assume_unique=True)
+
     def __len__(self) -> int:
         return self.rows.size
 

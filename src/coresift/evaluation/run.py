@@ -73,6 +73,7 @@ class EvaluationRun(Run[Evaluation]):
             oracle=oracle,
             state=state,
             arguments=arguments,
+            never=task.setup.population.others,
             progress=progress,
         )
 

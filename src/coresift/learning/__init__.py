@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ from coresift.learning.judging import Head, Probabilities
 from coresift.learning.questions import LabelQuestion, question_of
 from coresift.learning.run import LearningRun
 from coresift.learning.steps import AUDIT, ROUNDS, Task, complete, steps
-from coresift.oracle import as_oracle
+from coresift.oracle import LossesLike, as_oracle
 from coresift.progress import Progress
-from coresift.rows import Rows, RowsLike, open_rows
+from coresift.rows import NumbersLike, Rows, RowsLike, open_rows
 from coresift.rows.numbering import numbers_in_order
 from coresift.types import Frame, Provenance, digest
 
@@ -32,14 +32,14 @@ def active_learning(
     budget: int,
     *,
     rounds: int = ROUNDS,
-    labels: Any = None,
+    labels: LossesLike | None = None,
     head: Any = None,
     probabilities: Probabilities | None = None,
     audit: float | int | None = AUDIT,
-    classes: Any = None,
+    classes: Iterable[Any] | None = None,
     numeric: bool = False,
     given: Mapping[Any, Any] | None = None,
-    exclude: Any = None,
+    exclude: NumbersLike | None = None,
     seed: int = 0,
     state: str | Path | None = None,
     engine: Engine | None = None,
@@ -114,6 +114,8 @@ def active_learning(
     )
     provenance = _provenance(task, budget, head, question)
     oracle = as_oracle(labels, question)
+    if oracle is not None:
+        oracle.verify(rows.n, question, names=rows.names, skip=task.never)
     return LearningRun(task, question, provenance, labels=oracle, state=state, arguments=arguments)
 
 

@@ -57,6 +57,7 @@ class LearningRun(Run[LearningSelection]):
             state=state,
             arguments=arguments,
             limit=sum(task.plan.batches) + sum(task.plan.audits),
+            never=task.never,
             progress=task.progress,
         )
 

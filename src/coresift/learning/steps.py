@@ -75,6 +75,11 @@ class Task:
         opened.warn_of_scales()
         return cls(opened, plan, model, given, excluded, seed, engine or Local(), choose(progress), schedule)
 
+    @property
+    def never(self) -> Ints:
+        """The rows that are never asked: those that are excluded, and those whose labels are given."""
+        return np.union1d(self.excluded, np.array(sorted(self.given), np.int64))
+
     def begin(self, labels_then: LabelsThen | None = None) -> Course:
         """Return the course of a run from its start."""
         return Course(self, labels_then)

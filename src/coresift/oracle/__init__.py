@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from coresift.checks import InputError, named_options, positive, refuse, whole
@@ -51,9 +52,10 @@ class Oracle:
 
     Args:
         source: A callable, plain or async, that takes an int64 array of row numbers and returns one answer each; an
-            array with an answer for every row, of which only the asked ones need be valid; or a Parquet, CSV or JSONL
-            file with a column `loss` and a column `row` (row numbers) or else `id` (the table's own ids, or row
-            numbers if it has none). Where labels are asked, the file's column is `label`.
+            array with an answer for every row; or a Parquet, CSV or JSONL file with a column `loss` and a column `row`
+            (row numbers) or else `id` (the table's own ids, or row numbers if it has none). Where labels are asked, the
+            file's column is `label`. Arrays and files are checked in full before anything is computed, except for rows
+            that are excluded; a file need not have the rows that are not asked.
         name: What the answers are called, such as the model and its version. A journal is good for one name only.
         journal: A state file that keeps every answer, so that a run that was stopped can continue.
         batch: How many rows a callable is asked for at once. An answer must depend on its row alone, not on its batch.
@@ -128,6 +130,29 @@ class Oracle:
     def spent(self) -> float:
         """What all rows that were sent have cost, also in earlier runs of the same journal."""
         return self._meter.spent
+
+    def verify(
+        self, n: int, question: Question = LOSS, *, names: Names | None = None, skip: Ints | None = None
+    ) -> None:
+        """Check all answers of an array or a file at once; a callable is not asked before its answers are needed.
+
+        Args:
+            n: How many rows there are.
+            question: What is asked.
+            names: The table's own ids of the rows with these numbers, or None if it has none.
+            skip: Rows that are never asked, whatever their answers.
+
+        Raises:
+            InputError: The answers are not those of n rows.
+            AnswerError: An answer cannot be used.
+
+        Examples:
+            >>> Oracle([0.5, -2.0, 1.0]).verify(2)
+            Traceback (most recent call last):
+                ...
+            coresift.errors.InputError: losses must be one number for each of 2 rows; got 3 numbers.
+        """
+        self._source.verify(n, names, question, np.zeros(0, np.int64) if skip is None else skip)
 
     @contextmanager
     def session(

@@ -13,6 +13,7 @@ from coresift.oracle.requests import Job
 from coresift.oracle.run import Run
 from coresift.progress import Progress
 from coresift.rows import Rows
+from coresift.types import Ints
 
 R = TypeVar("R")
 
@@ -27,6 +28,7 @@ class Prepared(Generic[R]):
         fingerprint: What the run depends on, by part; called only when something is asked.
         limit: The most distinct rows that may be asked.
         question: What is asked, losses or labels.
+        never: The rows that are never asked: those that are excluded.
     """
 
     steps: Callable[[], Job[R]]
@@ -34,6 +36,7 @@ class Prepared(Generic[R]):
     fingerprint: Callable[[], Mapping[str, str]]
     limit: int
     question: Question = LOSS
+    never: Ints | None = None
 
     def run(
         self,
@@ -54,6 +57,7 @@ class Prepared(Generic[R]):
             state=state,
             arguments=arguments,
             limit=self.limit,
+            never=self.never,
             progress=progress,
         )
 

@@ -106,9 +106,8 @@ class Question:
         answers, good = self.read(values, ids)
         bad = np.flatnonzero(~good)
         if bad.size:
-            listed = list(values)
             row = ids[bad[0]] if names is None else names[bad[0]]
-            came = answers[bad[0]] if self.numeric else _shown(listed[bad[0]])
+            came = answers[bad[0]] if self.numeric else _shown(list(values)[bad[0]])
             raise AnswerError(f"{self.refusal(source, row, came)} ({bad.size} of {ids.size} rows are like that).")
         return answers
 
@@ -210,4 +209,4 @@ def _objects(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def _shown(value: Any) -> str:
-    return redact(repr(value))[:80]
+    return redact(repr(value.item() if isinstance(value, np.generic) else value))[:80]

@@ -71,6 +71,7 @@ class Run(Generic[R]):
         state: The state file, which is made unless it is there; without it answers live in this process only.
         arguments: What the run can be begun again with (JSON), kept in a new state file.
         limit: The most distinct rows that the job may ask.
+        never: Rows that it never asks, whatever an array or a file has for them.
         progress: Told how far the answers have come.
 
     Examples:
@@ -103,9 +104,10 @@ class Run(Generic[R]):
         state: str | Path | None = None,
         arguments: Mapping[str, Any] | None = None,
         limit: int | None = None,
+        never: Ints | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self._n, self._question, self._names = whole("n", n, least=0), question, names
+        self._n, self._question, self._names, self._never = whole("n", n, least=0), question, names, never
         self._progress, self._oracle = progress or Progress(), as_oracle(oracle, question)
         self._lock = threading.RLock()
         self._book = Book(self._n, question, fingerprint, self._oracle, state, name, arguments)
@@ -182,6 +184,8 @@ class Run(Generic[R]):
             if not self._driver.pending().size:
                 return self.result
             oracle = self._oracle if source is None else as_oracle(source, self._question)
+            if source is not None and oracle is not None:
+                oracle.verify(self._n, self._question, names=self._names, skip=self._never)
             if oracle is None:
                 raise InputError(f"complete needs {self._question.allowed}, or an Oracle; got nothing.")
             answers = self._book.open()

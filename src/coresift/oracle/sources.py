@@ -46,6 +46,9 @@ class Opening(Protocol):
     def check(self, question: Question) -> None:
         """Refuse a question that it cannot answer, if that is known right away."""
 
+    def verify(self, n: int, names: Names | None, question: Question, skip: Ints) -> None:
+        """Check all answers that are known already, but for those of rows that are never asked."""
+
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Return a function of row numbers that gives one answer each."""
 
@@ -94,6 +97,9 @@ class Called:
     def check(self, question: Question) -> None:
         """Wait and see."""
 
+    def verify(self, n: int, names: Names | None, question: Question, skip: Ints) -> None:
+        """Wait and see."""
+
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Return the callable, with what it raises marked as its own."""
 
@@ -130,15 +136,24 @@ class Listed:
     def check(self, question: Question) -> None:
         """Wait for the number of rows."""
 
+    def verify(self, n: int, names: Names | None, question: Question, skip: Ints) -> None:
+        """Refuse an array of another length, or with an answer that cannot be used."""
+        self._check_length(n, question)
+        rows = np.delete(np.arange(n), skip)
+        question.check(self.array[rows] if skip.size else self.array, rows)
+
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Return a look-up in the array, once its length is right."""
+        self._check_length(n, question)
+        return lambda ids, timeout=None: self.array.take(ids)
+
+    def _check_length(self, n: int, question: Question) -> None:
         if self.array.size != n:
             refuse(
                 question.argument,
                 f"one {question.singular} for each of {n} rows",
                 f"{self.array.size} {question.singular}s",
             )
-        return lambda ids, timeout=None: self.array.take(ids)
 
     def __str__(self) -> str:
         return f"array of {self.array.size} numbers"
@@ -157,6 +172,19 @@ class Filed:
     def check(self, question: Question) -> None:
         """Refuse a file without the column that is asked."""
         AnswerFile(self.path).require(question.column)
+
+    def verify(self, n: int, names: Names | None, question: Question, skip: Ints) -> None:
+        """Refuse a file that is about other rows, or has an answer that cannot be used; it need not have all rows."""
+        answers = AnswerFile(self.path)
+        keys, values = answers.answered(question.column, numeric=question.numeric)
+        named = None if names is None or answers.key == "row" else names(skip)
+        source = f"{question.plural} in {self.path}"
+        stray = [] if named is not None else [key for key in keys if not key.isdecimal() or int(key) >= n]
+        if stray:
+            refuse(source, f"about rows from 0 to {n - 1}", f"row {stray[0]}")
+        never = set(map(str, skip.tolist() if named is None else named))
+        asked = np.array([place for place, key in enumerate(keys) if key not in never], np.int64)
+        question.check(values[asked], asked, source=source, names=[keys[place] for place in asked])
 
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Read the file, and return a look-up by row number or by the table's own ids."""

@@ -14,7 +14,7 @@ from coresift.clustering.strata import encode
 from coresift.designs import Pivotal, Systematic
 from coresift.pilots import Informed, Representatives
 from coresift.recipes.known import read_signals, rows_of_signals
-from coresift.rows import Rows, RowsLike, check_clustered, open_rows
+from coresift.rows import ClassesLike, NumbersLike, Rows, RowsLike, SignalsLike, check_clustered, open_rows
 from coresift.rows.numbering import numbers_of, warn_of_budget
 from coresift.scores import Distance, Portfolio
 from coresift.types import Clustering, Design, Frame, Pilot, Provenance, Recipe, Score, SignalTable
@@ -30,11 +30,11 @@ class PartOptions(TypedDict, total=False):
     pilot: Pilot | None
     score: Score | None
     design: Design | None
-    given: Any
-    exclude: Any
+    given: NumbersLike | None
+    exclude: NumbersLike | None
     normalize: bool | None
-    strata: Any
-    signals: Any
+    strata: ClassesLike | None
+    signals: SignalsLike | None
     epsilon: float | None
     delta: float | None
 
@@ -98,11 +98,11 @@ def settle(
     pilot: Pilot | None = None,
     score: Score | None = None,
     design: Design | None = None,
-    given: Any = None,
-    exclude: Any = None,
+    given: NumbersLike | None = None,
+    exclude: NumbersLike | None = None,
     normalize: bool | None = None,
-    strata: Any = None,
-    signals: Any = None,
+    strata: ClassesLike | None = None,
+    signals: SignalsLike | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
 ) -> Job:

@@ -12,7 +12,7 @@ from coresift.rows.arrays import PlacedArray, rows_of_array, rows_of_arrays, row
 from coresift.rows.base import Block, Rows, Stretch, checksum, first_bad_row, refuse_bad_row
 from coresift.rows.checking import check_clustered
 from coresift.rows.embedded import MANIFEST, rows_of_embeddings
-from coresift.rows.inputs import RowsLike
+from coresift.rows.inputs import ClassesLike, NumbersLike, RowsLike, SignalsLike
 from coresift.rows.matrices import SparseRows, as_array, is_sparse
 from coresift.rows.tables import ColumnChoice, rows_of_table
 from coresift.tables.finding import SUFFIXES as TABLES
@@ -23,8 +23,11 @@ from coresift.tables.table import Table
 
 __all__ = [
     "Block",
+    "ClassesLike",
+    "NumbersLike",
     "Rows",
     "RowsLike",
+    "SignalsLike",
     "Stretch",
     "check_clustered",
     "checksum",

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from coresift.rows.base import Rows
 from coresift.tables.table import Table
+from coresift.types import SignalTable
 
 
 class ArrowTable(Protocol):
@@ -34,6 +35,14 @@ class SparseMatrix(Protocol):
         """Return it row by row."""
 
 
+# Row numbers, or ids as texts.
+NumbersLike: TypeAlias = ArrayLike
+# One class per row, or the name of a column that has them.
+ClassesLike: TypeAlias = ArrayLike
+# What is known of every row: arrays, names of columns, a table, or a file.
+SignalsLike: TypeAlias = (
+    ArrayLike | Mapping[str, ArrayLike] | ArrowTable | NamedColumns | SignalTable | os.PathLike[str]
+)
 RowsLike: TypeAlias = (
     Rows
     | Table
