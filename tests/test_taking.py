@@ -119,7 +119,9 @@ def test_results_without_weights_have_only_columns_that_mean_something(tmp_path)
 
 PLAIN = FRAME.drop(columns="id")
 MIXED = PLAIN.sample(frac=1, random_state=1)
-OTHER_ORDER = r"table must be in the order of the rows that were selected from; x, y have other numbers in the selected"
+OTHER_ORDER = (
+    r"table must be in the order of the rows that were selected from; by the columns used \(x, y\), selected rows"
+)
 FORMS = {
     "pandas": lambda frame: frame,
     "single precision": lambda frame: frame.astype({"x": np.float32, "y": np.float32}),
@@ -189,7 +191,7 @@ def test_lists_of_numbers_are_compared_too(tmp_path):
     assert picked.provenance.columns == ("vector",)
     for table in (lists, lists.to_pandas(), pl.from_arrow(lists)):
         picked.take(table)
-        with pytest.raises(InputError, match="vector have other numbers"):
+        with pytest.raises(InputError, match=r"by the columns used \(vector\), selected rows"):
             picked.take(table[::-1] if not isinstance(table, pa.Table) else table.take(np.arange(N)[::-1]))
 
 
@@ -201,6 +203,27 @@ def test_a_table_without_the_columns_is_taken_by_position(tmp_path):
     np.testing.assert_array_equal(picked.take(MIXED[["x", "y"]].to_numpy()), MIXED[["x", "y"]].to_numpy()[picked.ids])
     by_array = cs.select(PLAIN[["x", "y"]].to_numpy(), budget=9)
     by_array.take(MIXED)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_other_numbers_in_the_same_order_are_told_and_taken(form, tmp_path):
+    scaled = PLAIN.assign(x=PLAIN["x"] * 100, y=PLAIN["y"] - 7)
+    picked = cs.select(scaled, budget=9)
+    told = r"In table, the columns used \(x, y\) have other numbers .*; rows are taken by position\."
+    with pytest.warns(cs.CoresiftWarning, match=told):
+        assert len(picked.take(FORMS[form](PLAIN))) == 9
+    with pytest.warns(cs.CoresiftWarning, match=told):
+        cs.save(picked, tmp_path / "picked.csv", table=FORMS[form](PLAIN))
+    assert pd.read_csv(tmp_path / "picked.csv")["text"].tolist() == PLAIN["text"].iloc[picked.ids].tolist()
+
+
+def test_some_changed_rows_are_not_another_order():
+    picked = cs.select(PLAIN, budget=9)
+    for row in picked.ids:
+        changed = PLAIN.copy()
+        changed.loc[row, "x"] = 5.0
+        with pytest.warns(cs.CoresiftWarning, match="have other numbers"):
+            picked.take(changed)
 
 
 def test_rows_that_no_method_reads_need_no_numbers():
@@ -217,7 +240,7 @@ def test_the_digest_is_that_of_the_selected_rows_alone_and_of_any_layout(tmp_pat
     for path, part in zip(half, np.array_split(values, 2), strict=True):
         np.save(path, part)
     ids = np.arange(3, 4000, 3)
-    expected = content_of([np.stack([values[row] for row in looked_at(ids)])])
+    expected = content_of([np.stack([values[row] for row in looked_at(ids)])], 1024)
     for source in (values, values.astype(np.float64), tmp_path / "rows.npy", half, values.tolist()):
         assert cs.open_rows(source).content(ids) == expected
     for view in (cs.open_rows(values).standardized(), cs.open_rows(values).normalized()):

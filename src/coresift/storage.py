@@ -56,10 +56,11 @@ def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) 
         value: A `Selection` or a `Clustering`.
         path: The file; its suffix decides the format.
         table: Anything that `open_rows` takes, all n rows or only the selected ones, in their order. Where both the
-            selection and the table have ids, they find the rows, whatever the order; otherwise another order is noticed
-            if the table has the columns that were used, and a table without them is taken by position as it is. The
-            table's columns are written next to the selection's own, so that the file is ready to train on. A column
-            whose name is taken becomes `table_NAME`. `load` ignores these columns.
+            selection and the table have ids, they find the rows, whatever the order; otherwise a table in another order
+            is refused if it has the columns that were used, one with other numbers in them gets a warning, and one
+            without them is taken by position as it is. The table's columns are written next to the selection's own, so
+            that the file is ready to train on. A column whose name is taken becomes `table_NAME`. `load` ignores these
+            columns.
 
     Returns:
         The path.

@@ -107,7 +107,8 @@ class Question:
         bad = np.flatnonzero(~good)
         if bad.size:
             row = ids[bad[0]] if names is None else names[bad[0]]
-            came = answers[bad[0]] if self.numeric else _shown(list(values)[bad[0]])
+            came = answers[bad[0]]
+            came = came if self.numeric or isinstance(came, float) else _shown(list(values)[bad[0]])
             raise AnswerError(f"{self.refusal(source, row, came)} ({bad.size} of {ids.size} rows are like that).")
         return answers
 

@@ -79,7 +79,7 @@ def report(
             mean and Hölder ratios.
         table: A table with one line per row (anything that `open_rows` takes), by default that of `rows`. Its columns
             `row` or `id` say which row a line is about. A table with neither must be in the order of the rows; another
-            order is noticed if it has the columns that were used.
+            order is refused if it has the columns that were used.
         text: The column of the table with a text to show next to each row.
         image: The column with encoded images; or an array of pixels, or a `.npy` file.
         label: The column with classes.

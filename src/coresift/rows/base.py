@@ -233,9 +233,13 @@ class Rows(ABC):
         It is None where a row has something else than numbers, which a method that reads none does not mind.
         """
         try:
-            return content_of(self._pick(looked_at(ids)))
+            return content_of(self._pick(looked_at(ids)), looked_at(ids).size)
         except InputError:
             return None
+
+    def stored(self) -> Iterator[Singles]:
+        """Yield the blocks as they are stored, not seen."""
+        return (block() for _, block in self.blocks())
 
     def fingerprint(self) -> str:
         """Return a digest of n, d and all rows: the same for the same float32 values, wherever they are stored.

@@ -41,7 +41,7 @@ def take(
         n: The number of rows that they are of.
         names: The ids of the rows, where they have some: they find the rows if the source has ids.
         id_column: The column of ids, if the source has it.
-        made: What made the selection of these rows: rows without ids that are elsewhere now are refused.
+        made: What made the selection of these rows: a table in another order is refused.
 
     Returns:
         An Arrow table with a line for each of `ids`. A matrix becomes the one column `features`, after the ids if
@@ -58,10 +58,11 @@ def take(
     named = names is not None and whole.id_name is not None
     numbers = _find(whole, ids, n, names or ()) if named else _places(whole, ids, n)
     table = whole.table if isinstance(whole, Rows) else whole
-    taken = _features(whole, numbers) if table is None else table.take(numbers)
+    if table is None:
+        return _features(whole, numbers)
     if made is not None and not named:
-        check_order(made, taken, np.arange(ids.size))
-    return taken
+        check_order(made, table, numbers)
+    return table.take(numbers)
 
 
 def _places(whole: Any, ids: Ints, n: int) -> Ints:

@@ -79,6 +79,10 @@ class View(Rows):
         """Return a digest of the numbers behind the view."""
         return self._raw.content(ids)
 
+    def stored(self) -> Iterator[Singles]:
+        """Yield the blocks behind the view."""
+        return self._raw.stored()
+
     def labels(self, column: str) -> NDArray[Any]:
         """Return the values of a column, one per row."""
         return self._raw.labels(column)

@@ -24,6 +24,14 @@ def rows_at(table: Any, places: Ints) -> Any:
     return table[places]
 
 
+def length_of(table: Any) -> int:
+    """Return how many rows a table, an array or a list has."""
+    for name in ("n", "num_rows"):  # what was opened here, and Arrow; frames may have columns of these names
+        if isinstance(count := getattr(table, name, None), int):
+            return count
+    return len(table)
+
+
 def column_of(table: Any, name: str) -> list[Any] | None:
     """Return a column of a frame, an Arrow table or a dataset; None where there is no such column.
 

@@ -12,7 +12,7 @@ from coresift.checks import InputError
 from coresift.notebook import card, counted
 from coresift.types.content import check_content, check_order
 from coresift.types.flow import ORIGINS, Recipe
-from coresift.types.places import column_of, find_places, rows_at
+from coresift.types.places import column_of, find_places, length_of, rows_at
 from coresift.types.provenance import Ledger, Provenance
 from coresift.types.strategies import Design, Opaque, Pilot
 from coresift.types.values import Floats, Ints, Singles, Value, freeze
@@ -96,8 +96,9 @@ class Selection(Value):
         Args:
             table: A pandas or polars frame, an Arrow table, a `datasets.Dataset`, an array, a tensor or a list. Rows
                 that have ids are found by them, if the table has the same id column; otherwise the table must have
-                all n rows in their order. A frame, Arrow table or dataset in another order is noticed if it has the
-                columns that were used; other tables are taken by position as they are.
+                all n rows in their order. A frame, Arrow table or dataset in another order is refused if it has the
+                columns that were used, and one with other numbers in them gets a warning; anything else is taken by
+                position as it is.
 
         Returns:
             The rows, one for each of `ids`; `take(frame).assign(weight=selection.weights)` is a weighted frame.
@@ -113,11 +114,10 @@ class Selection(Value):
         """
         if hasattr(table, "block_rows"):  # what `open_rows` returns
             return rows_at(table, self._rows_in(table))
-        length = table.num_rows if hasattr(table, "num_rows") else len(table)
         own = None if self.names is None else column_of(table, self.provenance.id_column or "id")
         if self.names is not None and own is not None:
             return rows_at(table, find_places(self.names, self.ids, own))
-        self._check_length(length)
+        self._check_length(length_of(table))
         check_order(self.provenance, table, self.ids)
         return rows_at(table, self.ids.copy())
 
@@ -128,7 +128,7 @@ class Selection(Value):
             return found
         self._check_length(rows.n)
         if rows.columns is not None and rows.columns == self.provenance.columns:
-            check_content(self.provenance, rows.content(self.ids))
+            check_content(self.provenance, rows.content(self.ids), rows.stored())
         return self.ids.copy()
 
     def _check_length(self, length: int) -> None:
