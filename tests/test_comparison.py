@@ -138,7 +138,7 @@ def test_a_method_without_weights_takes_part_but_has_no_error():
     assert without.seconds.value > 0
     assert without.seeds == 3
     assert found.verdicts == ()
-    assert "no two methods with weights" in str(found)
+    assert "no two methods with weights" in str(found) == repr(found)
     judged = compare(["uniform", rivals.unweighted], budgets=[20], train=rivals.score)
     assert line(judged, "unweighted", 20).measure is not None
 

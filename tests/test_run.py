@@ -209,7 +209,7 @@ def test_rows_by_the_ids_of_the_table():
     first = run.ask(as_ids=True)
     assert first == [f"q{row}" for row in run.ask()]
     run.tell(first, [0.5] * len(first), as_ids=True)
-    with pytest.raises(InputError, match=r"^ids must be rows that were asked; got 'q99' \(1 are like that\)\.$"):
+    with pytest.raises(InputError, match=r"^ids must be rows that were asked; got 'q99'\.$"):
         run.tell(["q99"], [0.5], as_ids=True)
     with pytest.raises(AnswerError, match=r"answers must be finite and at least 0; row q.* has nan"):
         run.tell(run.ask(as_ids=True)[:1], [np.nan], as_ids=True)

@@ -121,3 +121,66 @@ def test_a_fit_of_standardized_columns_predicts_from_the_table_itself():
     fit = cs.regression.select(rows, budget=12).fit(ridge=0.1)
     straight = fit.predict(rows)
     np.testing.assert_allclose(fit.predict(FRAME.assign(age=1_000 * FRAME["age"] + 5)), straight, rtol=1e-4, atol=1e-5)
+
+
+def test_a_missing_value_is_told_with_the_way_out():
+    holes = FRAME.assign(age=FRAME["age"].where(FRAME.index != 7))
+    with pytest.raises(InputError, match=r"a null in row 7, column 'age'; fill it in, or leave the column out\."):
+        cs.select(holes, budget=5)
+    run = cs.active_learning(FRAME, 4, rounds=1)
+    ids = run.ask()
+    labels = pd.Series(["a", "b", None, "a"], dtype="str")
+    with pytest.raises(AnswerError, match=r"has nan \(1 of 4 rows .*\); leave out the rows that have no answer yet\."):
+        run.tell(ids, labels)
+    run.tell(ids[labels.notna()], labels.dropna())
+    run.tell(ids[labels.isna()], [None])
+    assert run.result.labels.count(None) == 1
+
+
+def test_columns_of_true_and_false_are_rows_if_they_are_named():
+    flags = FRAME.assign(old=FRAME["age"] > 0)
+    assert cs.open_rows(flags).columns == ("age", "height", "loss")
+    named = cs.open_rows(flags, columns=["age", "old"])
+    np.testing.assert_array_equal(named.take(np.arange(40))[:, 1], flags["old"])
+    picked = cs.select(named, budget=5)
+    assert len(picked.take(flags)) == 5
+    with pytest.raises(InputError, match="table must be in the order of the rows"):
+        picked.take(flags[::-1])
+
+
+def test_evaluations_take_columns_by_their_names():
+    frame = FRAME.assign(kind=["a", "b"] * 20, guess=["a"] * 40)
+    rows = cs.open_rows(frame, columns=["age", "height"])
+    by_name = cs.evaluate(rows, predictions="guess", groups="kind", labels=frame["kind"], budget=20).complete()
+    by_value = cs.evaluate(
+        rows, predictions=frame["guess"], groups=frame["kind"], labels=frame["kind"], budget=20
+    ).complete()
+    assert repr(by_name) == repr(by_value)
+    assert set(by_name.groups) == {"a", "b"}
+    with pytest.raises(InputError, match=r"groups must be one label per row, or one of the columns .*; got 'knd'"):
+        cs.evaluate(rows, groups="knd", values=frame["loss"], budget=20)
+    with pytest.raises(InputError, match=r"predictions must be one entry per row; .*; got 'guess'"):
+        cs.evaluate(predictions="guess", budget=20)
+
+
+def test_an_evaluation_says_that_its_budget_is_more_than_there_is():
+    with pytest.warns(
+        cs.CoresiftWarning, match=r"budget is 400, and there are only 40 rows to ask: all of them are asked"
+    ):
+        assert cs.evaluate(values=FRAME["loss"], n=40, budget=400).complete().asked == 40
+    cs.evaluate(values=FRAME["loss"], n=40, budget=400, within=0.2)
+
+
+@pytest.mark.slow
+def test_a_diagnosis_of_all_rows_says_so():
+    with pytest.warns(cs.CoresiftWarning, match=r"every loss is asked; give probes=\.\.\. below the number of rows"):
+        cs.diagnose(cs.open_rows(FRAME, exclude_columns=["loss"]), FRAME["loss"], 20)
+
+
+def test_a_model_predicts_opened_rows():
+    rows = cs.open_rows(FRAME, columns=["age", "height"], standardize=True)
+    run = cs.active_learning(rows, 10, rounds=1, labels=np.where(FRAME["age"] > 0, "old", "young"))
+    run.complete()
+    np.testing.assert_array_equal(run.model.predict(rows), run.model.predict(rows.take(np.arange(40))))
+    with pytest.raises(InputError, match="X must be a matrix of numbers, or what open_rows returned; got DataFrame"):
+        run.model.predict(FRAME.assign(text="a"))

@@ -11,6 +11,7 @@ import pytest
 import coresift as cs
 from coresift.checks import InputError
 from coresift.types import content_of, looked_at
+from coresift.types.places import length_of
 
 RNG = np.random.default_rng(8)
 N = 90
@@ -129,6 +130,7 @@ FORMS = {
     "polars": pl.from_pandas,
     "Arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
     "chunks": lambda frame: pa.concat_tables([pa.Table.from_pandas(frame[:40]), pa.Table.from_pandas(frame[40:])]),
+    "dict": lambda frame: frame.to_dict("list"),
     "rows": cs.open_rows,
     "standardized rows": lambda frame: cs.open_rows(frame, standardize=True),
 }
@@ -211,7 +213,7 @@ def test_other_numbers_in_the_same_order_are_told_and_taken(form, tmp_path):
     picked = cs.select(scaled, budget=9)
     told = r"In table, the columns used \(x, y\) have other numbers .*; rows are taken by position\."
     with pytest.warns(cs.CoresiftWarning, match=told):
-        assert len(picked.take(FORMS[form](PLAIN))) == 9
+        assert length_of(picked.take(FORMS[form](PLAIN))) == 9
     with pytest.warns(cs.CoresiftWarning, match=told):
         cs.save(picked, tmp_path / "picked.csv", table=FORMS[form](PLAIN))
     assert pd.read_csv(tmp_path / "picked.csv")["text"].tolist() == PLAIN["text"].iloc[picked.ids].tolist()
@@ -273,3 +275,8 @@ def test_a_report_notices_another_order(tmp_path):
     assert not page.exists()
     cs.report(picked, page, rows=PLAIN.assign(loss=1.0), table=PLAIN, text="text")
     assert page.exists()
+
+
+def test_a_lazy_frame_is_collected_first():
+    with pytest.raises(InputError, match=r"table must be .* in memory; got a LazyFrame; collect\(\) it first\."):
+        cs.select(PLAIN, budget=9).take(pl.from_pandas(PLAIN).lazy())

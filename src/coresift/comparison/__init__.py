@@ -82,6 +82,9 @@ class Comparison:
     def __str__(self) -> str:
         return pages.as_text(self)
 
+    def __repr__(self) -> str:
+        return str(self)
+
 
 @named_options
 def compare_methods(

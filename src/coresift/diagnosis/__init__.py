@@ -20,6 +20,7 @@ from coresift.diagnosis.facts import (
 )
 from coresift.diagnosis.gain import Asked, proxied_ratio, selected_ratio
 from coresift.engine import Engine
+from coresift.errors import warn
 from coresift.oracle import LossesLike, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
@@ -283,6 +284,8 @@ def _draw_probes(draft: Draft, count: int, rng: np.random.Generator) -> Ints:
         raise InputError(
             f"There must be at least {FEWEST} rows besides the {clustering.k} centers to probe; there are {order.size}."
         )
+    if count >= order.size:
+        warn("The centers and probes are all rows, so every loss is asked; give probes=... below the number of rows.")
     count = min(count, order.size)
     drawn, _ = EVEN_DRAW.draw(np.full(order.size, count / order.size), rng)
     return order[drawn]

@@ -23,7 +23,7 @@ from coresift.evaluation.classification import F1, Accuracy, ModelDifference, Pr
 from coresift.evaluation.estimating import Setup
 from coresift.evaluation.forecasting import EvaluationPlan
 from coresift.evaluation.metrics import Mean, Metric, Rate, Ratio, Total
-from coresift.evaluation.population import count_rows, fingerprint, opened, population_of
+from coresift.evaluation.population import column_of, count_rows, fingerprint, opened, population_of
 from coresift.evaluation.quantiles import Quantile
 from coresift.evaluation.result import Evaluation, Figure, Missing
 from coresift.evaluation.run import EvaluationRun, EvaluationStatus
@@ -92,7 +92,8 @@ def evaluate(
             file with row or id, and value, or an `Oracle`. With `models`, one number per model: a line each, or a
             mapping. None means that nobody can tell.
         labels: Who answers with labels, in the same forms, where `predictions` are evaluated.
-        predictions: What a model predicts for every row; a mapping of names to arrays for several models.
+        predictions: What a model predicts for every row, or the name of a column of the rows' table; a mapping of names
+            to arrays for several models.
         signals: Anything known for every row at no cost, as in `select`: a cheap model's loss, a model's own
             confidence (`cs.signals.from_probabilities`), a length, a class.
         n: How many rows there are, if nothing else says so.
@@ -103,7 +104,8 @@ def evaluate(
             of labels "accuracy", "precision", "recall" or "f1" (with more than two classes
             `cs.evaluation.F1(positive=...)`); "difference" of models. By default the mean, or the accuracy.
         confidence: How probable it is that the interval has the true value in it.
-        groups: One label per row, known for every row: each group gets a figure of its own.
+        groups: One label per row, known for every row, or the name of a column of the rows' table: each group gets a
+            figure of its own.
         group_within: The half-width that every group should have, one number or a mapping by group.
         models: The names of models whose values are asked together, on the same rows.
         target: What the number is about: "these rows", or "rows like these", of which these are a sample.
@@ -130,6 +132,8 @@ def evaluate(
         (True, 500)
     """
     source, known = opened(rows, signals)
+    groups, units = column_of(source, "groups", groups), column_of(source, "units", units)
+    predictions = column_of(source, "predictions", predictions)
     count = count_rows(source, known, count_predictions(predictions), groups, n)
     chosen = metric_of(metric if metric is not None else "mean" if predictions is None else "accuracy")
     context = context_of(count, predictions, models, repeats)

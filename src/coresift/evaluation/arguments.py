@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coresift.checks import InputError, positive, refuse, whole
+from coresift.errors import warn
 from coresift.evaluation.classification import encode
 from coresift.evaluation.metrics import Context, Metric
 from coresift.evaluation.population import Population
@@ -101,6 +102,8 @@ def wish_of(within: Any, budget: Any, group_within: Any, population: Population)
     """Return what is wanted."""
     if within is None and budget is None and group_within is None:
         raise InputError("evaluate needs within, the half-width to reach, or budget, the number of answers.")
+    if within is None and group_within is None and whole("budget", budget) > len(population):
+        warn(f"budget is {budget:,}, and there are only {len(population):,} rows to ask: all of them are asked.")
     return Wish(
         None if budget is None else whole("budget", budget),
         None if within is None else positive("within", within),

@@ -117,7 +117,18 @@ def population_of(
 def opened(rows: Any, signals: Any) -> tuple[Rows | None, SignalTable | None]:
     """Open rows and signals."""
     source = None if rows is None else open_rows(rows)
+    if source is not None:
+        source.warn_of_scales()
     return source, read_signals(signals, source)
+
+
+def column_of(rows: Rows | None, argument: str, values: Any) -> Any:
+    """Return the values of a column if this is its name; anything else as it is."""
+    if not isinstance(values, str):
+        return values
+    if rows is None:
+        refuse(argument, "one entry per row; the name of a column needs rows that come from a table", repr(values))
+    return rows.labels(values, argument)
 
 
 def fingerprint(rows: Rows | None, population: Population) -> dict[str, str]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coresift.checks import InputError, refuse
+from coresift.rows import Rows
 from coresift.types import Singles
 
 
@@ -30,12 +31,12 @@ class Scale:
         return (rows - self.mean) / self.unit
 
 
-def as_matrix(X: ArrayLike) -> Singles:
+def as_matrix(X: ArrayLike | Rows) -> Singles:
     """Return rows in single precision; refuse what is no matrix of finite numbers."""
     try:
-        rows = np.asarray(X, np.float32)
+        rows = X.take(np.arange(X.n)) if isinstance(X, Rows) else np.asarray(X, np.float32)
     except (TypeError, ValueError):
-        refuse("X", "a matrix of numbers", type(X).__name__)
+        refuse("X", "a matrix of numbers, or what open_rows returned", type(X).__name__)
     if rows.ndim != 2 or not np.isfinite(rows).all():
         raise InputError(f"X must be a matrix of finite numbers; got shape {rows.shape}.")
     return rows

@@ -14,6 +14,7 @@ from coresift.checks import AnswerError
 from coresift.redaction import holds_secret, redact
 from coresift.types import Bools, Ints
 
+MISSING = ("nan", "<NA>", "NaT")  # what pandas has where a cell is empty
 LARGEST = 1e100  # of answers that are squared: the sum of as many squares as there can be rows is a number still
 
 
@@ -109,7 +110,9 @@ class Question:
             row = ids[bad[0]] if names is None else names[bad[0]]
             came = answers[bad[0]]
             came = came if self.numeric or isinstance(came, float) else _shown(list(values)[bad[0]])
-            raise AnswerError(f"{self.refusal(source, row, came)} ({bad.size} of {ids.size} rows are like that).")
+            blank = str(came) in MISSING and not self.numeric
+            hint = "; leave out the rows that have no answer yet" if blank and source == "answers" else ""
+            raise AnswerError(f"{self.refusal(source, row, came)} ({bad.size} of {ids.size} rows are like that){hint}.")
         return answers
 
     def refusal(self, source: str | None, row: Any, came: Any) -> str:

@@ -299,7 +299,8 @@ class Run(Generic[R]):
                 raise InputError(f"The id {name} belongs to several rows that were asked; use row numbers instead.")
         unknown = [name for name in ids if _key(name) not in known]
         if unknown:
-            raise InputError(f"ids must be rows that were asked; got {unknown[0]!r} ({len(unknown)} are like that).")
+            more = f" and {counted(len(unknown) - 1, 'other')}" if len(unknown) > 1 else ""
+            raise InputError(f"ids must be rows that were asked; got {unknown[0]!r}{more}.")
         return np.array([known[_key(name)] for name in ids], np.int64)
 
     def _names_of(self, rows: Ints) -> list[Any]:

@@ -159,8 +159,9 @@ def _parts(recipe: Recipe, asking: bool, *, informed: bool) -> tuple[Pilot | Non
     score = checked_part("score", recipe.score, Score) or (Portfolio() if asking else Distance())
     needs = score.needs.pilot
     if informed and not score.needs.signals:
-        told = f"score={score!r} does not use signals" if asking else "signals count as far as losses confirm them"
-        raise InputError(f"{told}; leave signals out, or give losses and score=cs.scores.Portfolio().")
+        if not asking:
+            raise InputError("signals count as far as losses confirm them; give losses, or leave signals out.")
+        raise InputError(f"score={score!r} does not use signals; leave it out, or use score=cs.scores.Portfolio().")
     if not asking and (needs or pilot is not None):
         part = f"score={score!r}" if needs else f"pilot={pilot!r}"
         raise InputError(f"{part} asks for losses, and there are none; give losses, or leave it out.")

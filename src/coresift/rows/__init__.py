@@ -55,8 +55,8 @@ def open_rows(
     """Return rows over a matrix, without loading anything that is not in memory yet.
 
     A table's rows are its only column of lists of numbers or, where it has none, all of its columns of numbers. The
-    id, the target, the index of a pandas frame and columns of true and false are never among them. `Rows.columns`
-    says which columns are used.
+    id, the target and the index of a pandas frame are never among them, and columns of true and false only if you name
+    them. `Rows.columns` says which columns are used.
 
     Args:
         source: A 2-D array, torch tensor, list of lists, or sparse matrix of scipy; a pandas, polars or Arrow table,
@@ -65,7 +65,7 @@ def open_rows(
             order); a folder that `embed` wrote, with its ids; or Rows. A file may lie elsewhere: its URI, such as
             "s3://bucket/rows", is one that pyarrow knows.
         column: The column of lists of numbers that are the rows.
-        columns: The columns of numbers that are the rows, in this order.
+        columns: The columns of numbers that are the rows, in this order; true is 1, and false is 0.
         exclude_columns: Columns to leave out of the rows, such as a label.
         id_column: The column with the rows' ids; by default one named "id".
         target: A numeric column to leave out of the rows: the labels of a regression.

@@ -223,9 +223,9 @@ class Rows(ABC):
 
         return Subset(self, numbers)
 
-    def labels(self, column: str) -> NDArray[Any]:
+    def labels(self, column: str, argument: str = "strata") -> NDArray[Any]:
         """Return the values of a column of the table that the rows come from, one per row."""
-        refuse("strata", "one label per row where the rows have no columns to choose from", repr(column))
+        refuse(argument, "one label per row where the rows have no columns to choose from", repr(column))
 
     def content(self, ids: Ints) -> str | None:
         """Return a digest of the numbers of ascending `ids`, at most 1,024 of them, as they are stored, not seen.

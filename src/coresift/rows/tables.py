@@ -14,7 +14,7 @@ from coresift.checks import InputError, refuse
 from coresift.rows.base import CHANGED, Block, Rows, to_single
 from coresift.tables.parts import Part
 from coresift.tables.table import Table, listed
-from coresift.tables.values import bare_type, features_in, first_null, is_number, is_text, item_type
+from coresift.tables.values import bare_type, features_in, first_null, is_number, is_text, is_truth, item_type
 from coresift.types import Floats, Ints, Provenance, Singles
 
 if TYPE_CHECKING:
@@ -112,11 +112,11 @@ class TableRows(Rows):
         """Return the row numbers of some ids, in their order."""
         return self._table.numbers_of(names, argument)
 
-    def labels(self, column: str) -> NDArray[Any]:
+    def labels(self, column: str, argument: str = "strata") -> NDArray[Any]:
         """Return the values of a column, one per row; each distinct one is held once."""
         if column not in self._table.columns:
-            refuse("strata", f"one label per row, or one of the columns {self._table.listed()}", repr(column))
-        return self._table.labels(column)
+            refuse(argument, f"one label per row, or one of the columns {self._table.listed()}", repr(column))
+        return self._table.labels(column, argument)
 
     def targets(self, ids: ArrayLike) -> Floats:
         """Return the numbers of the target column for these rows; a null is NaN."""
@@ -140,7 +140,8 @@ class Layout:
         nulls = [(first_null(column), name) for column, name in zip(columns, self.columns, strict=True)]
         position, name = min(nulls)
         if position < batch.num_rows:
-            refuse("rows", "numbers without nulls", f"a null in row {numbers[position]}, column {name!r}")
+            where = f"a null in row {numbers[position]}, column {name!r}; fill it in, or leave the column out"
+            refuse("rows", "numbers without nulls", where)
         result = np.empty((batch.num_rows, d), np.float32)
         for place, column in enumerate(columns):
             result[:, place] = to_single(features_in(column))
@@ -199,7 +200,7 @@ def _check(table: Table, choice: ColumnChoice) -> None:
         allowed = "a column of numbers that is not the id"
         refuse("target", allowed, f"{choice.target!r} of type {table.type_of(choice.target)}")
     for name in choice.columns or ():
-        if not is_number(table.type_of(name)):
+        if not (is_number(table.type_of(name)) or is_truth(table.type_of(name))):
             refuse("columns", "columns of numbers", f"{name!r} of type {table.type_of(name)}")
         if name in (table.id_name, choice.target, *choice.exclude):
             refuse("columns", "other columns than the id, the target and those excluded", repr(name))

@@ -83,9 +83,9 @@ class View(Rows):
         """Yield the blocks behind the view."""
         return self._raw.stored()
 
-    def labels(self, column: str) -> NDArray[Any]:
+    def labels(self, column: str, argument: str = "strata") -> NDArray[Any]:
         """Return the values of a column, one per row."""
-        return self._raw.labels(column)
+        return self._raw.labels(column, argument)
 
     def number(self, row: int) -> int:
         """Return what the user calls this row."""
@@ -229,9 +229,9 @@ class Subset(View):
         """Return a digest of the numbers behind the view."""
         return self._raw.content(self._ids[ids])
 
-    def labels(self, column: str) -> NDArray[Any]:
+    def labels(self, column: str, argument: str = "strata") -> NDArray[Any]:
         """Return the values of a column, one per row."""
-        found: NDArray[Any] = self._raw.labels(column)[self._ids]
+        found: NDArray[Any] = self._raw.labels(column, argument)[self._ids]
         return found
 
     def targets(self, ids: ArrayLike) -> Floats:

@@ -26,6 +26,13 @@ def is_number(kind: pa.DataType | None) -> bool:
     return kind is not None and bool(kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_decimal(kind))
 
 
+def is_truth(kind: pa.DataType) -> bool:
+    """Say whether the values are true and false."""
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_boolean(kind))
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Say whether the values are texts."""
     import pyarrow.types as kinds

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.errors import InputError, warn
-from coresift.types.places import length_of, rows_at
+from coresift.types.places import length_of, names_in, rows_at
 from coresift.types.provenance import MOST_IN_REPR, Provenance
 from coresift.types.values import Ints, Singles
 
@@ -72,7 +72,7 @@ def check_order(made: Provenance, table: Any, places: Ints) -> None:
     Raises:
         InputError: The table is in another order.
     """
-    if made.content is None or made.columns is None or not _names(table).keys() >= set(made.columns):
+    if made.content is None or made.columns is None or not set(made.columns) <= set(map(str, names_in(table))):
         return
     values = _numbers(rows_at(table, looked_at(places)), made.columns)
     if values is not None:
@@ -105,16 +105,9 @@ def _row_digest(row: Singles) -> str:
     return hashlib.blake2b(row.data, digest_size=8).hexdigest()
 
 
-def _names(table: Any) -> dict[str, Any]:
-    """Return the columns of a table by their names as texts: pandas has other names, too."""
-    names = getattr(table, "column_names", None)
-    names = getattr(table, "columns", None) if names is None else names
-    return {} if names is None else {str(name): name for name in names}
-
-
 def _numbers(table: Any, columns: tuple[str, ...]) -> Singles | None:
     """Return columns of numbers, or one of lists, as float32; None where a column has something else."""
-    names = _names(table)
+    names = {str(name): name for name in names_in(table)}  # pandas may have other names than texts
     try:
         cells = [_cells(table[names[name]]) for name in columns]
     except (TypeError, ValueError, OverflowError):

@@ -19,6 +19,8 @@ def rows_at(table: Any, places: Ints) -> Any:
         return table.select(places)
     if hasattr(table, "num_columns") or hasattr(table, "id_name"):  # Arrow, and what was opened here
         return table.take(places)
+    if isinstance(table, dict):
+        return {name: rows_at(column, places) for name, column in table.items()}
     if isinstance(table, (list, tuple)):
         return [table[row] for row in places.tolist()]
     return table[places]
@@ -29,21 +31,31 @@ def length_of(table: Any) -> int:
     for name in ("n", "num_rows"):  # what was opened here, and Arrow; frames may have columns of these names
         if isinstance(count := getattr(table, name, None), int):
             return count
+    if isinstance(table, dict) and table:
+        return length_of(next(iter(table.values())))
+    if not hasattr(table, "__len__"):
+        lazy = "; collect() it first" if hasattr(table, "collect") else ""
+        raise InputError(f"table must be a table, an array or a list in memory; got a {type(table).__name__}{lazy}.")
     return len(table)
 
 
+def names_in(table: Any) -> list[Any]:
+    """Return the names of a table's columns; none of an array or a list, which has no names."""
+    names = table if isinstance(table, dict) else getattr(table, "column_names", None)
+    names = getattr(table, "columns", None) if names is None else names
+    return [] if names is None else list(names)
+
+
 def column_of(table: Any, name: str) -> list[Any] | None:
-    """Return a column of a frame, an Arrow table or a dataset; None where there is no such column.
+    """Return a column of a frame, an Arrow table, a dataset or a dict; None where there is no such column.
 
     >>> column_of([1, 2], "id") is None
     True
     """
-    names = getattr(table, "column_names", None)
-    if names is None:
-        names = getattr(table, "columns", None)
+    names = names_in(table)
     if name in getattr(getattr(table, "index", None), "names", ()):  # the index of a pandas frame
         column = table.index.get_level_values(name)
-    elif names is not None and name in list(names):
+    elif name in names:
         column = table[name]
     else:
         return None

@@ -94,11 +94,11 @@ class Selection(Value):
         """Return the selected rows of a table or an array, in the order of `ids`, as the same kind.
 
         Args:
-            table: A pandas or polars frame, an Arrow table, a `datasets.Dataset`, an array, a tensor or a list. Rows
-                that have ids are found by them, if the table has the same id column; otherwise the table must have
-                all n rows in their order. A frame, Arrow table or dataset in another order is refused if it has the
-                columns that were used, and one with other numbers in them gets a warning; anything else is taken by
-                position as it is.
+            table: A pandas or polars frame, an Arrow table, a `datasets.Dataset`, a dict of columns, an array, a tensor
+                or a list. Rows that have ids are found by them, if the table has the same id column; otherwise the
+                table must have all n rows in their order. A table in another order is refused if it has the columns
+                that were used, and one with other numbers in them gets a warning; anything else is taken by position
+                as it is.
 
         Returns:
             The rows, one for each of `ids`; `take(frame).assign(weight=selection.weights)` is a weighted frame.
@@ -114,10 +114,11 @@ class Selection(Value):
         """
         if hasattr(table, "block_rows"):  # what `open_rows` returns
             return rows_at(table, self._rows_in(table))
+        length = length_of(table)
         own = None if self.names is None else column_of(table, self.provenance.id_column or "id")
         if self.names is not None and own is not None:
             return rows_at(table, find_places(self.names, self.ids, own))
-        self._check_length(length_of(table))
+        self._check_length(length)
         check_order(self.provenance, table, self.ids)
         return rows_at(table, self.ids.copy())
 
