@@ -77,6 +77,17 @@ def coresift(run):
         ("select rows.csv --losses losses.csv --epsilon 0.1", ".* in paper mode only: --paper HOLDER."),
         ("cover rows.csv --budget -3", "--budget must be a whole number of at least 1; got -3."),
         ("active-learning start rows.csv --budget 9 --audit 20", "--audit must be None, a part of the budget, or .*"),
+        ("select rows.csv --budget 9 --signals x", "signals count .*; give --losses, or leave --signals out."),
+        ("select rows.csv --budget 9 --losses losses.csv --delta 0.1", "--delta goes with --epsilon; give both, .*"),
+        (
+            "select rows.csv --budget 9 --losses loss",
+            r"--losses must be a \.parquet, .* file of losses; got .*, which is not a file; a column of the .*",
+        ),
+        ("evaluate run rows.csv --answers losses.csv", "evaluate needs --within, .*, or --budget, the number of .*"),
+        (
+            "evaluate run rows.csv --answers losses.csv --predictions id --metric f1 --budget 9",
+            "F1 needs to know the positive class, as in --positive CLASS; .*",
+        ),
     ],
 )
 def test_errors_name_the_flag(coresift, line, sentence):
@@ -95,6 +106,13 @@ def test_a_correction_names_the_flag(coresift):
     asked.assign(loss=2.0)[:1].to_csv("second.csv", index=False)
     succeeded(coresift("tell run.state first.csv"))
     assert "already; with --correct it gets 2.0 instead" in refused(coresift("tell run.state second.csv"))
+
+
+def test_a_label_that_is_none_names_the_flag_for_rows_nobody_can_tell(coresift):
+    succeeded(coresift("active-learning start rows.csv --budget 9 --classes a,b"))
+    succeeded(coresift("active-learning ask run.state --out ask.csv"))
+    pd.read_csv("ask.csv").assign(label="c").to_csv("ask.csv", index=False)
+    assert "(a, b), or the word of --cannot-tell; row" in refused(coresift("active-learning tell run.state ask.csv"))
 
 
 def test_start_says_whether_a_run_is_new_goes_on_or_is_finished(coresift):

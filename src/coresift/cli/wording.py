@@ -14,6 +14,13 @@ PHRASES = {
     "recipe=cs.recipes.paper(holder=...)": "--paper HOLDER",
     "recipe=cs.recipes.paper(holder=0.1)": "--paper 0.1",
 }
+# The same for parts of sentences that differ.
+PATTERNS = {
+    r"a callable of row numbers, an array of \w+, or (?=a \.parquet)": "",
+    r"(?<=, which is not a file); if it is a column, .*(?=\.$)": "; a column of the table goes there with row or id",
+    r"metric=cs\.evaluation\.\w+\(positive=\.\.\.\)": "--positive CLASS",
+}
+CANNOT_TELL = "None for a row nobody can tell"
 PLURALS = {"exclude_column": "exclude_columns"}
 
 
@@ -41,10 +48,15 @@ def in_flags(sentence: str, flags: Mapping[str, str]) -> str:
     """
     for phrase, words in PHRASES.items():
         sentence = sentence.replace(phrase, words)
+    for pattern, words in PATTERNS.items():
+        sentence = re.sub(pattern, words, sentence)
+    nothing = "the word of --cannot-tell" if "cannot_tell" in flags else "an empty cell for a row nobody can tell"
+    sentence = sentence.replace(CANNOT_TELL, nothing)
     sentence = re.sub(r"\bcs\.(?:pilots|scores|designs)\.", "", sentence)
     for name, flag in flags.items():
         sentence = re.sub(rf"(?<![\w(.-]){name}=True\b", flag, sentence)
         sentence = re.sub(rf"(?<![\w(.-]){name}=(?=\S)", f"{flag} ", sentence)
+        sentence = re.sub(rf"\b(needs|with|give|leave|or) {name}(?=[,;.]| out\b)", rf"\1 {flag}", sentence)
         sentence = re.sub(rf"^{name}(?= (?:must|is|goes|replaces|needs|leaves|says)\b)", flag, sentence)
     return sentence
 
