@@ -310,7 +310,8 @@ def test_exactly_the_centers_and_the_probes_are_asked_and_counted():
 @pytest.mark.slow
 def test_every_row_is_probed_when_there_are_few_and_equally_often_when_there_are_many():
     rows = np.random.default_rng(0).normal(size=(60, 2))
-    few = cs.diagnose(rows, rows[:, 0] ** 2, 30)
+    with pytest.warns(cs.CoresiftWarning, match="every loss is asked"):
+        few = cs.diagnose(rows, rows[:, 0] ** 2, 30)
     assert few.ledger.asked == 60
     clustering = cs.cluster(rows, 3, seed=0)
     counts = np.zeros(60)

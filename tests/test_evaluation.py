@@ -215,6 +215,7 @@ with cs.evaluate(values=cs.Oracle(values, batch=16), n=len(wrong), budget=200, s
     assert int(count) <= 200 - 80
 
 
+@pytest.mark.filterwarnings("ignore:budget is:coresift.errors.CoresiftWarning")
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

@@ -80,4 +80,4 @@ def test_in_steps(command, tmp_path):
 
 def test_refusals(command):
     assert "predictions must be" in command("start", "rows.csv", "--predictions", "nobody", "--budget", 9, status=2)
-    assert "needs within" in command("start", "rows.csv", "--predictions", "guess", status=2)
+    assert "needs --within" in command("start", "rows.csv", "--predictions", "guess", status=2)

@@ -102,8 +102,8 @@ def wish_of(within: Any, budget: Any, group_within: Any, population: Population)
     """Return what is wanted."""
     if within is None and budget is None and group_within is None:
         raise InputError("evaluate needs within, the half-width to reach, or budget, the number of answers.")
-    if within is None and group_within is None and whole("budget", budget) > len(population):
-        warn(f"budget is {budget:,}, and there are only {len(population):,} rows to ask: all of them are asked.")
+    if within is None and group_within is None and whole("budget", budget) > population.n:
+        warn(f"budget is {budget:,}, and there are only {population.n:,} rows to ask: all of them are asked.")
     return Wish(
         None if budget is None else whole("budget", budget),
         None if within is None else positive("within", within),
