@@ -95,6 +95,8 @@ class Stretch:
 
 def runs_of(cell: Ints) -> list[Stretch]:
     """Sort points by their cell, and cut them into runs of 2,048 points; parts are of one cell, 512 points at most."""
+    if not cell.size:
+        return []
     order = np.argsort(cell, kind="stable")
     placed = cell[order]
     new = np.diff(placed, prepend=-1) != 0
