@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coresift.checks import whole
-from coresift.engine import Engine, Local
+from coresift.engine import SINGLE_THREADED, Engine, Local
 from coresift.progress import Progress, choose
 from coresift.rows import RowsLike, open_rows, refuse_bad_row
 from coresift.streams import Stream, generator
@@ -48,7 +48,8 @@ def leading_components(
     if not np.isfinite(sample).all():
         refuse_bad_row(opened)
     middle = sample.mean(axis=0)
-    strengths, directions = np.linalg.eigh((sample - middle).T @ (sample - middle) / len(sample))
+    with SINGLE_THREADED:  # threads that wait for each other take longer than these few products
+        strengths, directions = np.linalg.eigh((sample - middle).T @ (sample - middle) / len(sample))
     varies = np.flatnonzero(strengths > ROUNDING * max(float(strengths[-1]), 1e-300))[::-1][:whole_count]
     leading = directions[:, varies]
     # Eigenvectors have no sign of their own: the largest entry is made positive, whatever the library returned.

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from coresift.clustering.nearest import Labels, highest, with_bias
+from coresift.clustering.nearest import Labels, highest, order_by, with_bias
 from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
 from coresift.types import Ints, Singles
@@ -64,7 +64,7 @@ def group(points: Singles, workers: Workers) -> tuple[Singles, Ints]:
         table = with_bias(middles)
         found = workers.each(pieces, lambda some: highest(padded[some], table))  # noqa: B023 - used within the step
         _, cell = np.unique(np.concatenate(list(found)), return_inverse=True)
-        order = np.argsort(cell, kind="stable")
+        order = order_by(cell)
         starts = np.searchsorted(cell[order], np.arange(cell.max() + 1))
         sums = np.add.reduceat(points[order], starts, axis=0)
         middles = np.asarray(sums / np.bincount(cell)[:, None], np.float32)
@@ -97,7 +97,7 @@ def runs_of(cell: Ints) -> list[Stretch]:
     """Sort points by their cell, and cut them into runs of 2,048 points; parts are of one cell, 512 points at most."""
     if not cell.size:
         return []
-    order = np.argsort(cell, kind="stable")
+    order = order_by(cell)
     placed = cell[order]
     new = np.diff(placed, prepend=-1) != 0
     new[::CUT] = True

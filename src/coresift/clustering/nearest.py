@@ -61,20 +61,19 @@ def nearest(block: Singles, codebook: Codebook) -> tuple[Labels, Singles]:
 
 def highest(points: Singles, table: Singles) -> Labels:
     """Return for each point the line of the table with which its product is highest, the first on a tie."""
-    labels = np.empty(len(points), np.int32)
-    for start in range(0, len(points), TILE_ROWS):
-        labels[start : start + TILE_ROWS], _ = _highest(points[start : start + TILE_ROWS], table)
+    labels, step = np.empty(len(points), np.int32), _tile_rows(table)
+    for start in range(0, len(points), step):
+        labels[start : start + step], _ = _highest(points[start : start + step], table)
     return labels
 
 
 def highest_scores(block: Singles, mean: Singles, table: Singles) -> tuple[Labels, Singles]:
     """Return for each row, less the mean, the line of the table with which its product is highest, and that product.
 
-    Rows are shifted a tile at a time, which spares a copy of the block; where the table is short, tiles have more rows.
+    Rows are shifted a tile at a time, which spares a copy of the block.
     """
     labels, best = np.empty(len(block), np.int32), np.empty(len(block), np.float32)
-    fitting = TILE_ROWS * TILE_CENTERS // (len(table) + table.shape[1])
-    step = min(max(fitting // TILE_ROWS, 1) * TILE_ROWS, len(block))
+    step = min(_tile_rows(table), len(block))
     tile = np.ones((step, block.shape[1] + 1), np.float32)
     for start in range(0, len(block), step):
         here = slice(start, start + step)
@@ -84,7 +83,17 @@ def highest_scores(block: Singles, mean: Singles, table: Singles) -> tuple[Label
     return labels, best
 
 
+def _tile_rows(table: Singles) -> int:
+    """Return how many rows a tile has: more where the table is short."""
+    fitting = TILE_ROWS * TILE_CENTERS // (len(table) + table.shape[1])
+    return max(fitting // TILE_ROWS, 1) * TILE_ROWS
+
+
 def _highest(points: Singles, table: Singles) -> tuple[Ints, Singles]:
+    if len(table) <= TILE_CENTERS:
+        scores = points @ table.T
+        labels = scores.argmax(axis=1)
+        return labels, scores[np.arange(len(points)), labels]
     labels = np.zeros(len(points), np.int64)
     best = np.full(len(points), -np.inf, np.float32)
     for start in range(0, len(table), TILE_CENTERS):
@@ -95,6 +104,12 @@ def _highest(points: Singles, table: Singles) -> tuple[Ints, Singles]:
         np.copyto(labels, found + start, where=better)
         np.copyto(best, values, where=better)
     return labels, best
+
+
+def order_by(numbers: NDArray[np.integer[Any]]) -> Ints:
+    """Return the stable order of labels or the like; numbers of 16 bits are sorted ten times as fast."""
+    short = numbers.astype(np.uint16) if numbers.size and numbers.max() < 2**16 else numbers
+    return np.argsort(short, kind="stable")
 
 
 def distances_to(block: Singles, centers: Singles, labels: Labels) -> Singles:
@@ -126,7 +141,7 @@ def squared_distances(block: Singles, norms: Singles, centers: Singles) -> Singl
     squared *= -2
     squared += scale
     scale *= LOST
-    which, row = np.nonzero(squared <= scale)
+    which, row = np.divmod(np.flatnonzero(squared <= scale), len(block))
     squared[which, row] = _squared_differences(block, row, centers, which)
     return squared
 

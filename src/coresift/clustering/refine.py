@@ -10,7 +10,7 @@ from typing import NoReturn
 import numpy as np
 
 from coresift.checks import refuse
-from coresift.clustering.nearest import Labels
+from coresift.clustering.nearest import Labels, order_by
 from coresift.clustering.search import Exact, Search
 from coresift.engine import Fold, Workers
 from coresift.rows import Rows, first_bad_row, refuse_bad_row
@@ -134,7 +134,7 @@ def sum_by_label(block: Singles, labels: Labels, weights: Floats | Singles) -> t
     """Return the labels that are present, and the weighted sum of the rows of each."""
     from scipy.sparse import csr_array
 
-    order = np.argsort(labels, kind="stable")
+    order = order_by(labels)
     placed = labels[order]
     starts = np.flatnonzero(np.diff(placed, prepend=-1))
     gather = csr_array((weights[order], order, np.append(starts, len(order))), shape=(len(starts), len(block)))

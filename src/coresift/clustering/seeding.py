@@ -31,7 +31,7 @@ def seed_centers(
             spots = rng.random(candidates_a_step) * cumulative[-1]
             candidates = np.minimum(np.searchsorted(cumulative, spots, side="right"), len(sample) - 1)
             options = _update(rows, norms, workers, closest, sample[candidates])
-            best = int(np.argmin([powers(option, z).sum() for option in options]))
+            best = int(powers(options, z).sum(axis=1).argmin())
             chosen.append(int(candidates[best]))
             closest = options[best]
             progress.advance(1)
@@ -51,4 +51,5 @@ def _update(rows: Rows, norms: Singles, workers: Workers, closest: Singles, cent
         here = slice(start, start + len(block))
         return np.minimum(squared_distances(block, norms[here], centers), closest[here])
 
-    return np.concatenate(list(workers.map(rows, squared)), axis=1)
+    blocks = list(workers.map(rows, squared))
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
