@@ -173,6 +173,10 @@ def test_runs_hold_every_point_once_cell_by_cell(count, cells, seed):
             assert stop - start <= 512
 
 
+def test_no_points_are_no_runs():
+    assert runs_of(np.zeros(0, np.int64)) == []
+
+
 def test_a_single_cell_has_all_centers_also_where_fewer_are_asked_for():
     points = np.random.default_rng(3).normal(size=(20, 4)).astype(np.float32)
     for cells in (Cells.of(points, 20, Alone()), Cells.of(points, 99, Alone()).first(5)):

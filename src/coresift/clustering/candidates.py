@@ -102,7 +102,8 @@ def runs_of(cell: Ints) -> list[Stretch]:
     new = np.diff(placed, prepend=-1) != 0
     new[::CUT] = True
     starts = np.flatnonzero(new)
-    cuts = list(zip(placed[starts].tolist(), starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True))
+    ends = np.append(starts, len(order))[1:]
+    cuts = list(zip(placed[starts].tolist(), starts.tolist(), ends.tolist(), strict=True))
     bounds = np.searchsorted(starts, np.arange(0, len(order) + ROWS_A_TASK, ROWS_A_TASK)).tolist()
     runs = []
     for number, (begin, end) in enumerate(pairwise(bounds)):
