@@ -10,7 +10,7 @@ import numpy as np
 from coresift.checks import named_options, positive, whole
 from coresift.clustering.learning import draw_sample, learn_centers
 from coresift.clustering.nearest import Labels
-from coresift.clustering.refine import cost_of, refine, refuse_infinite, step
+from coresift.clustering.refine import LEAST_GAIN, cost_of, refine, refuse_infinite, step
 from coresift.clustering.search import LEAST_CAPTURED, Exact, KnownLabels, Search, choose_search
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.snapping import Found, fill_up, snap_all
@@ -29,6 +29,8 @@ SMALLEST_SAMPLE = 16_384
 LARGEST_SAMPLE = 160_000_000
 SAMPLE_STEPS = 15
 MOST_ATTEMPTS = 16
+# Of several seedings, the one that is best when steps lower the cost by less than this part is refined to the end.
+ROUGH_GAIN = 1e-2
 # From so many centers on, seeding goes by groups, and looking at all centers is what takes the time.
 MANY_CENTERS = 256
 # The part of the variance that a sample's axes are to capture, and how many axes there are at most.
@@ -168,8 +170,12 @@ def _few_centers(
     ids = np.arange(rows.n) if size == rows.n else np.sort(rng.choice(rows.n, size, replace=False))
     sample = take(rows, ids, workers)
     mean, scale = _standardize(sample)
-    tried = (_try(sample, k, z, rng, workers.here, progress) for _ in range(tries))
+    held, here, gain = open_rows(sample), workers.here, LEAST_GAIN if tries == 1 else ROUGH_GAIN
+    seeds = (sample[seed_centers(sample, k, z, rng, here, progress)] for _ in range(tries))
+    tried = (refine(held, some, z, here, steps=SAMPLE_STEPS, gain=gain) for some in seeds)
     found, _ = min(tried, key=lambda result: result[1])
+    if tries > 1:
+        found, _ = refine(held, found, z, here, steps=SAMPLE_STEPS)
     centers = (found.astype(np.float64) * scale + mean).astype(np.float32)
     return centers if size == rows.n else refine(rows, centers, z, workers, steps=1)[0]
 
@@ -182,13 +188,6 @@ def _standardize(sample: Singles) -> tuple[Singles, float]:
     scale = 2.0 ** np.frexp(largest)[1]  # a power of two changes no digit
     sample /= np.float32(scale)
     return mean, scale
-
-
-def _try(
-    sample: Singles, k: int, z: float, rng: np.random.Generator, workers: Workers, progress: Progress
-) -> tuple[Singles, float]:
-    seeds = seed_centers(sample, k, z, rng, workers, progress)
-    return refine(open_rows(sample), sample[seeds], z, workers, steps=SAMPLE_STEPS)
 
 
 @dataclass(frozen=True)

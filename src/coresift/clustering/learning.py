@@ -14,7 +14,7 @@ import numpy as np
 
 from coresift.clustering.candidates import Cells, Stretch, best_two, runs_of
 from coresift.clustering.nearest import Codebook, Labels, nearest, with_bias
-from coresift.clustering.refine import pull, refine, sum_by_label
+from coresift.clustering.refine import OVERSHOOT, pull, refine, sum_by_label
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.space import Axes, pieces_of
 from coresift.engine import Alone, Workers
@@ -29,9 +29,6 @@ SEEDED_FROM = 24
 # followed the centers, every few steps, and fewer in between.
 FEW, MANY, REGROUPED = 256, 512, 4
 MOST_STEPS = 24
-# Centers go beyond the means of their rows, since rows that change sides mostly pull them on in the same direction.
-# It takes fewer steps, and ends at a lower cost.
-OVERSHOOT = 1.8
 # Steps end when one lowers the cost by less than this part: first for a part of the rows, then for all.
 ROUGH_GAIN, LEAST_GAIN = 2e-3, 4e-4
 # With so many rows per center, every fourth row is settled first.

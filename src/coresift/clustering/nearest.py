@@ -86,7 +86,7 @@ def highest_scores(block: Singles, mean: Singles, table: Singles) -> tuple[Label
 def _tile_rows(table: Singles) -> int:
     """Return how many rows a tile has: more where the table is short."""
     fitting = TILE_ROWS * TILE_CENTERS // (len(table) + table.shape[1])
-    return max(fitting // TILE_ROWS, 1) * TILE_ROWS
+    return int(max(fitting // TILE_ROWS, 1) * TILE_ROWS)
 
 
 def _highest(points: Singles, table: Singles) -> tuple[Ints, Singles]:

@@ -19,27 +19,40 @@ from coresift.types import Floats, Ints, Singles
 Step = tuple[float, Labels, Ints, Floats, Floats]
 # Sums are folded for at least so many rows per center, so that their tables stay small beside the rows.
 FOLDED, FEWEST_FOLDED = 8, 8
+# Centers go beyond the means of their rows, since rows that change sides mostly pull them on in the same direction.
+# It takes fewer steps, and ends at a lower cost.
+OVERSHOOT = 1.8
+# Steps end when one lowers the cost by less than this part.
+LEAST_GAIN = 2e-3
 
 
-def refine(rows: Rows, centers: Singles, z: float, workers: Workers, *, steps: int) -> tuple[Singles, float]:
+def refine(
+    rows: Rows, centers: Singles, z: float, workers: Workers, *, steps: int, gain: float = LEAST_GAIN
+) -> tuple[Singles, float]:
     """Return centers after up to `steps` steps, each one pass, and the lowest cost that was measured.
 
-    It stops when the cost falls by under 0.1 %.
+    It stops when the cost falls by a smaller part than `gain`.
 
     One rule for every z: a center moves to the mean of its rows weighted by distance^(z−2), which is the mean
     for z = 2 and a Weiszfeld step towards the median for z = 1; beyond 2 the step is damped by z − 1, without
     which it overshoots.
     """
     best, lowest = centers, np.inf
-    for _ in range(steps):
-        cost, moved, _ = step(rows, Exact.of(centers), centers, z, workers)
+    for count in range(steps):
+        cost, means, _ = step(rows, Exact.of(centers), centers, z, workers)
         if cost < lowest:
-            best = centers
-        if cost >= lowest * (1 - 1e-3):
-            return best, min(cost, lowest)
-        lowest, centers = cost, moved
-    # The last move was not measured; a weighted mean does not raise the cost of its cluster.
-    return centers, lowest
+            best = means  # a weighted mean does not raise the cost of its cluster
+        if cost >= lowest * (1 - gain):
+            break
+        lowest, centers = cost, go_beyond(centers, means, z) if count else means
+    return best, min(cost, lowest)
+
+
+def go_beyond(centers: Singles, means: Singles, z: float) -> Singles:
+    """Return centers moved beyond the means of their rows; beyond z = 2 steps are damped, and it is the means."""
+    if z > 2:
+        return means
+    return np.asarray(centers + np.float32(OVERSHOOT) * (means - centers), np.float32)
 
 
 def snap(labels: Labels, distances: Singles, k: int) -> Ints:

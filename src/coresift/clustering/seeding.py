@@ -22,7 +22,8 @@ def seed_centers(
     rows, norms = open_rows(sample), np.einsum("ij,ij->i", sample, sample)
     candidates_a_step = 2 + int(np.log(k))
     chosen = [int(rng.integers(len(sample)))]
-    closest = _update(rows, norms, workers, np.full(len(sample), np.inf, np.float32), sample[chosen])[0]
+    nothing = np.full(len(sample), np.inf, np.float32)
+    closest = _update(sample, rows, norms, workers, nothing, sample[chosen])[0]
     with stage(progress, "seeding centers", k):
         while len(chosen) < k:
             cumulative = np.cumsum(powers(closest, z))
@@ -30,7 +31,7 @@ def seed_centers(
                 break
             spots = rng.random(candidates_a_step) * cumulative[-1]
             candidates = np.minimum(np.searchsorted(cumulative, spots, side="right"), len(sample) - 1)
-            options = _update(rows, norms, workers, closest, sample[candidates])
+            options = _update(sample, rows, norms, workers, closest, sample[candidates])
             best = int(powers(options, z).sum(axis=1).argmin())
             chosen.append(int(candidates[best]))
             closest = options[best]
@@ -44,12 +45,15 @@ def powers(squared: Singles, z: float) -> Floats:
     return wide if z == 2 else wide ** (z / 2)
 
 
-def _update(rows: Rows, norms: Singles, workers: Workers, closest: Singles, centers: Singles) -> Singles:
+def _update(
+    sample: Singles, rows: Rows, norms: Singles, workers: Workers, closest: Singles, centers: Singles
+) -> Singles:
     """Return, a line for each of the centers that may join, the squared distance to the nearest center if it does."""
 
     def squared(start: int, block: Singles) -> Singles:
         here = slice(start, start + len(block))
         return np.minimum(squared_distances(block, norms[here], centers), closest[here])
 
-    blocks = list(workers.map(rows, squared))
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+    if rows.n <= rows.block_rows:
+        return squared(0, sample)
+    return np.concatenate(list(workers.map(rows, squared)), axis=1)
