@@ -95,8 +95,6 @@ class Stretch:
 
 def runs_of(cell: Ints) -> list[Stretch]:
     """Sort points by their cell, and cut them into runs of 2,048 points; parts are of one cell, 512 points at most."""
-    if not cell.size:
-        return []
     order = order_by(cell)
     placed = cell[order]
     new = np.diff(placed, prepend=-1) != 0
