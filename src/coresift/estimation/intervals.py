@@ -13,6 +13,8 @@ import numpy as np
 from coresift.types import UNKNOWN, Floats, Interval, Ints, Moments, PhaseSample, WeightedSelection, shown
 
 MOST_SKEWNESS = 2.0
+# How far skewness is corrected for, times the quantile. From few rows more of it is mostly noise, and ends run away.
+MOST_SKEWED = 0.8
 
 
 def interval(selection: WeightedSelection, total: float, values: Floats, confidence: float) -> Interval:
@@ -30,7 +32,7 @@ def interval(selection: WeightedSelection, total: float, values: Floats, confide
         return Interval(total, total - error, total + error, error)
     # The variance is itself a sum of squares, of as many as `effective` equal ones with three terms each.
     quantile = float(stdtrit(3 * summed.effective, 0.5 + confidence / 2))
-    low, high = (unskew(q, summed.third / error**3) for q in (quantile, -quantile))
+    low, high = (skewed_quantile(q, summed.third / error**3) for q in (quantile, -quantile))
     error *= unit
     return Interval(total, total - error * low, total - error * high, error)
 
@@ -113,6 +115,22 @@ def uncertain(selection: WeightedSelection, phase: int) -> Ints:
     independent = strategy is not None and strategy.independent
     member = np.flatnonzero((selection.phase == phase) & ((selection.inclusion != 1) | independent))
     return member[np.argsort(selection.order[member], kind="stable")]
+
+
+def skewed_quantile(quantile: float, skewness: float) -> float:
+    """Return the quantile of a studentized sum: Hall's (1992) exponential transformation, inverted.
+
+    If T has the skewness s, (exp(2sT/3) − 1)/(2s/3) + s/6 is nearly normal. The cubic transformation (`unskew`) agrees
+    with it where s is small, but its inverse has an infinite slope near s·q = −1: there its intervals of a few hundred
+    skewed values are twice as wide as they need to be, and cover no oftener.
+
+    Examples:
+        >>> round(skewed_quantile(1.96, 0.3), 2), round(skewed_quantile(-1.96, 0.3), 2)
+        (1.62, -2.57)
+    """
+    most = MOST_SKEWED / max(abs(quantile), 1.0)
+    rate = 2 / 3 * min(max(skewness, -most), most)
+    return quantile if abs(rate) < 1e-6 else math.log1p(rate * (quantile - rate / 4)) / rate
 
 
 def unskew(quantile: float, skewness: float) -> float:
