@@ -19,12 +19,12 @@ from coresift.diagnosis.facts import (
     violations,
 )
 from coresift.diagnosis.gain import Asked, proxied_ratio, selected_ratio
+from coresift.diagnosis.probing import FEWEST, ProbeRows, draw_probes
 from coresift.engine import Engine
-from coresift.errors import warn
 from coresift.oracle import LossesLike, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
-from coresift.recipes import EVEN_DRAW, by_proxy
+from coresift.recipes import by_proxy
 from coresift.recipes.arguments import Options, check_options, settle
 from coresift.rows import RowsLike, open_rows
 from coresift.rows.numbering import numbers_of
@@ -41,8 +41,6 @@ CANNOT_TELL = "cannot tell from this many probes"
 
 # A predicted error below this part of uniform's is worth the trouble.
 WORTH = 0.95
-# Fewer probes than this leave clusters and noise indistinguishable.
-FEWEST = 20
 # Half of the loss on a smaller part of the probes than this is a loss that the probes have hardly seen.
 RARE = 0.01
 # A promised gain rests on two probes when they have more than this part of the squared deviations.
@@ -57,8 +55,8 @@ class Diagnosis(Value):
     uniform sample's, and `proxy_ratio` the same with the proxy, if one was given. `explained` is the share of the
     loss's variance between clusters. `holder` has a line for each z, of which `best_z` has the lowest price; `gaps`
     compares a row's loss with its center's and with a random row's; `violations` is the share of rows above the
-    given Λ. Intervals are nominal 95 %, for the luck of the probes. `probes` and `losses` are what was
-    asked besides the `centers`.
+    given Λ; these four are from the probes that were drawn with equal probability. Intervals are nominal 95 %, for the
+    luck of the probes. `probes` and `losses` are what was asked besides the `centers`.
     """
 
     verdict: str
@@ -110,9 +108,9 @@ def diagnose(
 ) -> Diagnosis:
     """Say whether `select` is worth it for these rows and losses, before the budget is spent.
 
-    The losses of the centers and of at most `probes` other rows, drawn with equal probability, are asked, and
-    counted in the ledger. Give an `Oracle` with a journal, and `select` with the same arguments goes on with the same
-    journal.
+    The losses of the centers and of at most `probes` other rows are asked, and counted in the ledger. Up to half of the
+    probes are rows of the pilot that `select` would ask first; the others are drawn with equal probability. Give an
+    `Oracle` with a journal, and `select` with the same arguments goes on with the same journal.
 
     Args:
         rows: As in `select`; None where `signals` are all that is known.
@@ -178,12 +176,12 @@ def begin(
     wanted = _powers(powers)
     holder = None if holder is None else positive("holder", holder, zero=True)
     cheap = None if proxy is None else by_proxy(proxy).score
-    draft, ids = _prepare(rows, budget, seed, probes, engine, progress, options)
+    draft, drawn = _prepare(rows, budget, seed, probes, engine, progress, options)
     if proxy is not None and len(proxy) != draft.clustering.n:
         refuse("proxy", f"one number for each of {draft.clustering.n} rows", len(proxy))
-    limit = draft.clustering.k + ids.size
+    limit = draft.clustering.k + drawn.new.size
     return Prepared(
-        lambda: _steps(draft, ids, wanted, holder, cheap, progress),
+        lambda: _steps(draft, drawn, wanted, holder, cheap, progress),
         draft.job.rows,
         draft.fingerprint,
         limit,
@@ -192,28 +190,29 @@ def begin(
 
 
 def _steps(
-    draft: Draft, ids: Ints, powers: tuple[float, ...], holder: float | None, cheap: Any, progress: Progress
+    draft: Draft, probes: ProbeRows, powers: tuple[float, ...], holder: float | None, cheap: Any, progress: Progress
 ) -> Generator[Request, Floats, Diagnosis]:
     job, clustering, rng = draft.job, draft.clustering, generator(draft.job.seed, Stream.DIAGNOSIS)
-    requests = [Request(clustering.centers, "centers"), Request(ids, "probes")]
+    requests = [Request(clustering.centers, "centers"), Request(probes.new, "probes")]
     center_losses = yield requests[0]
     answers = yield requests[1]
-    asked = Asked(clustering.centers, center_losses, ids, answers)
-    labels, away = clustering.labels[ids].astype(np.int64), clustering.distances[ids].astype(np.float64)
-    to_center = np.abs(answers - center_losses[labels])
+    asked = Asked(clustering.centers, center_losses, probes.ids, probes.losses(center_losses, answers), probes.chance)
+    even, losses = probes.ids[probes.even], asked.losses[probes.even]
+    labels, away = clustering.labels[even].astype(np.int64), clustering.distances[even].astype(np.float64)
+    to_center = np.abs(losses - center_losses[labels])
     lines = tuple(holder_line(to_center, away, power) for power in powers)
     ratio = selected_ratio(clustering, draft.pilot.plan, job, asked, rng, progress, draft.components)
     proxy_ratio = None if cheap is None else proxied_ratio(job.frame, clustering, cheap, job.budget, asked)
-    verdict, reason = judge(answers, ratio, proxy_ratio)
+    verdict, reason = judge(asked.losses, asked.weights, ratio, proxy_ratio)
     return Diagnosis(
         verdict=verdict,
         reason=reason,
         ratio=ratio,
         proxy_ratio=proxy_ratio,
-        explained=explained_share(answers, labels),
+        explained=explained_share(losses, labels),
         holder=lines,
         best_z=min(lines, key=lambda line: line.price).z,
-        gaps=compare_gaps(answers, center_losses[labels], rng),
+        gaps=compare_gaps(losses, center_losses[labels], rng),
         violations=None if holder is None else violations(to_center, away, clustering.z, holder),
         n=clustering.n,
         budget=job.budget,
@@ -222,26 +221,29 @@ def _steps(
         seed=job.seed,
         centers=clustering.centers,
         center_losses=center_losses,
-        probes=ids,
+        probes=probes.new,
         losses=answers,
         ledger=Ledger.of(requests),
     )
 
 
-def judge(losses: Floats, ratio: Interval, proxy_ratio: Interval | None) -> tuple[str, str]:
-    """Return the verdict, and the sentence that gives its reason, from the probes' losses and predicted errors."""
+def judge(losses: Floats, weights: Floats, ratio: Interval, proxy_ratio: Interval | None) -> tuple[str, str]:
+    """Return the verdict, and the sentence that gives its reason, from the probes' losses and predicted errors.
+
+    `weights` says how many rows each probe stands for.
+    """
     if not losses.any():
         return CANNOT_TELL, f"All {losses.size} probes have the loss 0."
-    half = _rows_of_half(losses)
+    half = _rows_of_half(weights * losses)
     if half < max(2.0, RARE * losses.size):
-        return CANNOT_TELL, f"{half} of {losses.size} probes {_has(half)} half of the loss that was seen."
+        return CANNOT_TELL, f"{half} of {losses.size} probes {_stands(half)} for half of the loss."
     best, verdict = (ratio, USE)
     if proxy_ratio is not None and proxy_ratio.value < ratio.value:
         best, verdict = (proxy_ratio, WITH_PROXY)
     about = f"about {best.value:.2f} times the error of a uniform sample"
     if best.value >= WORTH:
         return UNIFORM, f"A selection would have {about}."
-    squares = np.sort((losses - losses.mean()) ** 2)
+    squares = np.sort(weights * (losses - weights @ losses / weights.sum()) ** 2)
     if squares[-2:].sum() > TWO_PROBES * squares.sum():
         return CANNOT_TELL, f"It promises {about}, but one or two of {losses.size} probes carry that."
     return verdict, f"Expect {about}."
@@ -255,7 +257,7 @@ def _prepare(
     engine: Engine | None,
     progress: Progress,
     options: Options,
-) -> tuple[Draft, Ints]:
+) -> tuple[Draft, ProbeRows]:
     """Do all that `select` would do before the first loss, and draw the probes."""
     check_options("diagnose", options, ARGUMENTS, Options)
     whole("probes", probes, least=FEWEST)
@@ -266,29 +268,10 @@ def _prepare(
     if job.budget >= job.frame.population:
         refuse("budget", f"below the number of rows, {job.frame.population}, so that there is a choice", job.budget)
     draft = prepare(job, engine, progress)
-    return draft, _draw_probes(draft, probes, generator(job.seed, Stream.PROBES))
+    return draft, draw_probes(draft, probes, generator(job.seed, Stream.PROBES))
 
 
 ARGUMENTS = ("rows", "losses", "budget", "seed", "probes", "powers", "holder", "proxy", "engine", "progress")
-
-
-def _draw_probes(draft: Draft, count: int, rng: np.random.Generator) -> Ints:
-    """Draw rows that are no centers, all with the same probability, spread along the order of the draw."""
-    clustering = draft.clustering
-    others = np.ones(clustering.n, np.bool_)
-    others[clustering.centers] = False
-    others[draft.job.frame.excluded] = False
-    order = draft.pilot.plan.order
-    order = order[others[order]]
-    if order.size < FEWEST:
-        raise InputError(
-            f"There must be at least {FEWEST} rows besides the {clustering.k} centers to probe; there are {order.size}."
-        )
-    if count >= order.size:
-        warn("The centers and probes are all rows, so every loss is asked; give probes=... below the number of rows.")
-    count = min(count, order.size)
-    drawn, _ = EVEN_DRAW.draw(np.full(order.size, count / order.size), rng)
-    return order[drawn]
 
 
 def _powers(powers: Sequence[float]) -> tuple[float, ...]:
@@ -301,11 +284,11 @@ def _powers(powers: Sequence[float]) -> tuple[float, ...]:
     return values
 
 
-def _rows_of_half(losses: Floats) -> int:
-    """Return how few rows carry half of the loss."""
-    carried = np.cumsum(np.sort(losses)[::-1])
+def _rows_of_half(parts: Floats) -> int:
+    """Return how few of these parts of the loss make up half of it."""
+    carried = np.cumsum(np.sort(parts)[::-1])
     return int(np.searchsorted(carried, carried[-1] / 2)) + 1
 
 
-def _has(count: int) -> str:
-    return "has" if count == 1 else "have"
+def _stands(count: int) -> str:
+    return "stands" if count == 1 else "stand"

@@ -1,9 +1,11 @@
 """The error that a selection would have, relative to a uniform sample's, predicted from probes.
 
 A draw without replacement along a sorted order has about the variance Σ π(1−π)(g − ḡ)², where g is a row's value over
-its π and ḡ is the mean of g among its neighbors. Probes drawn with equal probability estimate that sum. The sizes
-are learned from some of the probes and the sum is taken over the others: on the same ones, noise would look like
-signal. ḡ² is estimated by products of two different probes of one stratum, which is unbiased with as few as two.
+its π and ḡ is the mean of g among its neighbors. Probes, weighted by 1/probability, estimate that sum, and the variance
+of a uniform sample too. The sizes are learned from some of the probes and the sum is taken over the others: on the same
+ones, noise would look like signal. ḡ² is estimated by products of two different probes of one stratum, which is
+unbiased with as few as two. What the learned estimate takes off besides the draw is left out: it hardly differs where
+rows are drawn in proportion to what is predicted.
 """
 
 from __future__ import annotations
@@ -40,8 +42,6 @@ from coresift.variance import spread_terms
 FOLDS, ROUNDS = 3, 5
 # In how many parts the jackknife leaves out the probes.
 GROUPS = 10
-# Losses above the mean of the largest tenth count as that mean: else a handful of probes would decide alone.
-LARGEST = 0.1
 # How many neighbors along a proxy's order make a stratum.
 NEIGHBORS = 4
 # No ratio of variances below this is ever claimed.
@@ -51,12 +51,22 @@ Z95 = 1.959964
 
 @dataclass(frozen=True)
 class Asked:
-    """The losses that were asked: of the centers, and of probes drawn with equal probability along the order."""
+    """The losses that were asked: of the centers, and of probes along the order.
+
+    `chance` is, for each of all n rows, the probability of being a probe.
+    """
 
     centers: Ints
     center_losses: Floats
     probes: Ints
     losses: Floats
+    chance: Floats
+
+    @property
+    def weights(self) -> Floats:
+        """How many rows each probe stands for."""
+        standing: Floats = 1 / self.chance[self.probes]
+        return standing
 
 
 def selected_ratio(
@@ -69,25 +79,23 @@ def selected_ratio(
     components: Singles,
 ) -> Interval:
     """Predict RMSE(selection) / RMSE(uniform) of the estimated total loss, for two phases of the job's budget."""
-    size, n = asked.probes.size, clustering.n
+    size, weights = asked.probes.size, asked.weights
     folds = np.stack([_folds(size, rng) for _ in range(ROUNDS)])
-    pretended = PilotPlan(np.full(n, size / FOLDS / n), plan.share, plan.order, keep=True, origin="pilot", tour=True)
+    pretended = PilotPlan(asked.chance / FOLDS, plan.share, plan.order, keep=True, origin="pilot", tour=True)
     first = round(float(plan.inclusion.sum())) if plan.keep else 0
     learner = _Learner(clustering, pretended, job, asked, job.room - first, components)
     fraction = job.room / max(int(np.count_nonzero(job.frame.open())), 1)
 
     def ratio(kept: Bools, folds: Ints) -> float:
-        losses, terms, times = cap(asked.losses[kept]), np.zeros(size), np.zeros(size)
-        capped = np.zeros(size)
-        capped[kept] = losses
+        per_row = []
         for line in folds:
             for fold in range(FOLDS):
-                fit, test = kept & (line == fold), kept & (line != fold)
-                inclusion = learner.inclusion(fit)
-                terms[test] += _two_phases(clustering, plan, job, inclusion, asked.probes[test], capped[test])
-                times[test] += 1
+                test = kept & (line != fold)
+                inclusion = learner.inclusion(kept & (line == fold), test)
+                terms = _two_phases(clustering, plan, job, inclusion, asked, test)
+                per_row.append(float(terms.sum() / weights[test].sum()))
                 progress.advance(1)
-        return variance_ratio(terms[kept] / times[kept], losses, fraction)
+        return variance_ratio(float(np.mean(per_row)), asked.losses[kept], weights[kept], fraction)
 
     with stage(progress, "predicting the gain", FOLDS * (ROUNDS + GROUPS)):
         # The parts of the jackknife share one split with each other, whose luck they have in common.
@@ -107,29 +115,30 @@ def proxied_ratio(frame: Frame, clustering: Clustering, proxy: Score, budget: in
 
     def ratio(kept: Bools) -> float:
         walk = order[kept[order]]
-        losses, chance = cap(asked.losses[walk]), inclusion[walk]
+        losses, chance, weights = asked.losses[walk], inclusion[walk], asked.weights[walk]
         # The last few join the stratum before them, so that none is alone.
         strata = np.minimum(np.arange(walk.size) // NEIGHBORS, walk.size // NEIGHBORS - 1)
-        return variance_ratio(spread_terms(losses / chance, chance * (1 - chance), strata), losses, fraction)
+        terms = spread_terms(losses / chance, weights * chance * (1 - chance), strata)
+        return variance_ratio(float(terms.sum() / weights.sum()), losses, weights, fraction)
 
     return _interval(ratio(np.ones(size, np.bool_)), ratio, size)
 
 
-def cap(losses: Floats) -> Floats:
-    """Return the losses, those above the mean of the largest tenth as that mean.
+def variance_ratio(per_row: float, losses: Floats, weights: Floats, fraction: float) -> float:
+    """Return a draw's variance per row over that of a uniform sample of this fraction of the rows.
 
-    >>> cap(np.array([1.0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 30, 40]))[-3:]
-    array([18., 30., 35.])
+    The latter is (1/fraction − 1)·S², S² the weighted variance of the losses. 1 if they are equal.
+
+    Examples:
+        >>> variance_ratio(1.5, np.array([1.0, 3.0]), np.ones(2), fraction=0.25)
+        0.25
     """
-    count = max(1, round(LARGEST * losses.size))
-    capped: Floats = np.minimum(losses, np.sort(losses)[-count:].mean())
-    return capped
-
-
-def variance_ratio(terms: Floats, losses: Floats, fraction: float) -> float:
-    """Return Σ terms over what a uniform sample of this fraction of the rows would have; 1 if the losses are equal."""
-    uniform = (1 / fraction - 1) * losses.size * float(losses.var(ddof=1))
-    return max(float(terms.sum()) / uniform, LEAST) if uniform > 0 else 1.0
+    if losses.min() == losses.max():
+        return 1.0
+    total = weights.sum()
+    worth = total**2 / (weights @ weights)
+    variance = float(weights @ (losses - weights @ losses / total) ** 2 / total * worth / (worth - 1))
+    return max(per_row / ((1 / fraction - 1) * variance), LEAST)
 
 
 def _interval(whole: float, ratio: Callable[[Bools], float], size: int) -> Interval:
@@ -178,11 +187,12 @@ class _Learner:
     count: int
     components: Singles
 
-    def inclusion(self, fit: Bools) -> Floats:
-        """Return the inclusion probabilities of a second draw after these probes and the centers."""
+    def inclusion(self, fit: Bools, test: Bools) -> Floats:
+        """Return the inclusion probabilities of a second draw after these probes and the centers that are no tests."""
         frame, asked = self.job.frame, self.asked
-        ids = np.concatenate([asked.probes[fit], asked.centers])
-        losses = np.concatenate([asked.losses[fit], asked.center_losses])
+        centers = ~np.isin(asked.centers, asked.probes[fit | test])
+        ids = np.concatenate([asked.probes[fit], asked.centers[centers]])
+        losses = np.concatenate([asked.losses[fit], asked.center_losses[centers]])
         evidence = Evidence(self.clustering, frame, PilotSample(ids, self.plan), losses, components=self.components)
         if self.job.score.needs.probes:
             evidence = replace(evidence, holder=self._holder(evidence))
@@ -197,12 +207,14 @@ class _Learner:
         return plan_probes(self.clustering, method).infer(evidence.cluster_losses(), np.zeros(0), points).for_drawing()
 
 
-def _two_phases(clustering: Clustering, plan: PilotPlan, job: Job, second: Floats, ids: Ints, losses: Floats) -> Floats:
+def _two_phases(clustering: Clustering, plan: PilotPlan, job: Job, second: Floats, asked: Asked, test: Bools) -> Floats:
+    """Return one term per test probe; their sum estimates the variance of both phases."""
+    ids, losses, weights = asked.probes[test], asked.losses[test], asked.weights[test]
     strata = join_lone(clustering.labels[ids].astype(np.int64))
     first, later, share = plan.inclusion[ids], second[ids], plan.share[ids]
     carried = np.divide(share * losses, first, out=np.zeros(ids.size), where=first > 0)
-    pilot = spread_terms(carried, first * (1 - first), strata)
+    pilot = spread_terms(carried, weights * first * (1 - first), strata)
     # The second draw is among the rows that the pilot has left.
     expanded = np.divide((1 - share) * losses, later, out=np.zeros(ids.size), where=later > 0)
-    left = 1 - first if plan.keep else np.ones(ids.size)
+    left = weights * (1 - first) if plan.keep else weights
     return pilot + job.design.expected_terms(expanded, later, left, strata)
