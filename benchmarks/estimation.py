@@ -40,7 +40,7 @@ GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 VARIANTS = ("default", "confidence", "cheap", "useless", "rivals")
 # Problems that are drawn with useless signals: the first ones of each half, by name.
 USELESS = 6
-VERSION = 3  # raise it when the method changes, so that older draws are not mixed with newer ones
+VERSION = 4  # raise it when the method changes, so that older draws are not mixed with newer ones
 Drawn = dict[str, np.ndarray]
 
 
@@ -206,7 +206,7 @@ def uniform_rmse(problem: Problem) -> float:
     return float(n * np.sqrt((1 - size / n) * problem.losses.var(ddof=1) / size))
 
 
-def uniform_coverage(problem: Problem, draws: int = 1_000) -> float:
+def uniform_coverage(problem: Problem, draws: int = 10_000) -> float:
     """How often a uniform sample's textbook interval, mean ± 1.96 standard errors, covers."""
     rng, values, size = np.random.default_rng(3), problem.losses, problem.budget
     covered = 0
