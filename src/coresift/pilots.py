@@ -124,7 +124,7 @@ class Informed(Representatives):
         trust: How far the signals count, from 0 to 1. No answer has confirmed them yet, so every row keeps a part.
     """
 
-    trust: float = 0.5
+    trust: float = 0.35
     variance_note: ClassVar[str] = "variance from neighbors for the pilot"
 
     def __post_init__(self) -> None:

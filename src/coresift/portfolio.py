@@ -42,6 +42,7 @@ PRIOR = {
     "root of prediction": 0.02,
     "exponential": 0.12,
     "fit": 0.6,
+    "spread": 0.3,
 }
 # What all signals together have in it: little, so that many useless ones cost little; a good one rises all the same.
 SIGNALS = 0.1
@@ -184,6 +185,8 @@ def candidates(facts: Known, predictions: Floats, out_of_fold: Floats) -> dict[s
         "exponential": _exponential(facts),
         "fit": _fit(facts, level, others),
     }
+    if any(name not in PRIOR for name in facts.fixed):
+        pairs["spread"] = _spread(facts, out_of_fold)
     densities = {name: Density(everywhere, everywhere[ids]) for name, everywhere in facts.fixed.items()}
     for name, (everywhere, at_pilot) in pairs.items():
         mean = _mean(everywhere, facts.open_rows)
@@ -229,6 +232,22 @@ def _exponential(facts: Known) -> tuple[Floats, Floats]:
     everywhere = fit.at(facts.features, np.zeros(len(facts.features), np.int64))
     growth, own_growth = (np.exp(np.clip(part - middle, -4.0, 4.0)) for part in (everywhere, fit.out_of_fold))
     return growth, own_growth
+
+
+def _spread(facts: Known, out_of_fold: Floats) -> tuple[Floats, Floats]:
+    """Return the root of a prediction of squared residuals: where answers differ most from what is predicted.
+
+    The best density is √E[r²|x]. Signals often say more about that than about the answers themselves: an overconfident
+    model is not often wrong where it is sure, but then very wrong. Without signals it gains nothing.
+    """
+    expansion = 1 / facts.inclusion
+    squares = (facts.losses - out_of_fold) ** 2
+    squares = np.minimum(squares, MOST_ROWS * float(expansion @ squares / expansion.sum()))
+    labels = facts.clustering.labels.astype(np.int64)
+    fit = predict(facts.features[facts.ids], labels[facts.ids], facts.clustering.k, squares, expansion)
+    everywhere = np.maximum(fit.at(facts.features, labels), 0.0)
+    offset = SIZE_OFFSET * _mean(everywhere, facts.open_rows)
+    return np.sqrt(everywhere + offset), np.sqrt(np.maximum(fit.out_of_fold, 0.0) + offset)
 
 
 def _mean(values: Floats, open_rows: Bools) -> float:

@@ -19,10 +19,10 @@ class InformedRepresentatives(Strategy):
     """Ask a spread-out random part of the budget, and keep it; like `Representatives`, with signals.
 
     Of the wishes for each cluster, and of π₁ inside it, `trust` goes by the mean of the signals (each with mean 1), and
-    rows stand in the order of that mean inside their cluster. Nothing has confirmed the signals yet: with half of the
-    wishes useless ones cost little, since every row keeps the other half, and good ones keep the pilot's part of the
-    error small.
-    With trust=0 or without signals that can be sizes, this is `Representatives` with another order.
+    rows stand in the order of that mean inside their cluster. Nothing has confirmed the signals yet: with a
+    third of the wishes misleading ones cost little, since every row keeps the other two thirds, and good ones keep the
+    pilot's part of the error small. With trust=0 or without signals that can be sizes, this is `Representatives` with
+    another order.
 
     Args:
         signals: Whatever is known for every row, as `signal_table` takes it; or None.
@@ -34,7 +34,7 @@ class InformedRepresentatives(Strategy):
     signals: Any = None
     part: float = 0.2
     balance: float = 0.4
-    trust: float = 0.5
+    trust: float = 0.35
 
     def __post_init__(self) -> None:
         share("part", self.part)
