@@ -99,7 +99,7 @@ def test_a_skewed_quantile_inverts_hall_s_exponential_transformation():
 
 def test_skewed_quantiles_are_those_of_small_exponential_samples():
     # A mean of 30 exponential values has the skewness 2/√30. A quantile from 40,000 means has a standard error of .02,
-    # and four of these are .08; the transformation itself is off by less than .1. Normal quantiles are off by .6 and .4.
+    # four of these are .08, and the transformation itself is off by less than .1. Normal ones are off by .6 and .4.
     sample = np.random.default_rng(0).exponential(size=(40_000, 30))
     studentized = (sample.mean(axis=1) - 1) / (sample.std(axis=1) / math.sqrt(30))
     for quantile, level in ((-1.96, 0.025), (1.96, 0.975)):
