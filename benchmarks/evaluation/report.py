@@ -121,7 +121,9 @@ def verdict(some: list[Facts]) -> str:
     if lost:
         excess, noise = 100 * max(map(_excess, own)), 100 * _noise(own)
         text += f" There it is at most {excess:.1f} % above the smallest"
-        text += f" (a ratio of two such RMSEs has a standard error of {noise:.1f} %)."
+        text += f" (a ratio of two such RMSEs has a standard error of {noise:.1f} %);"
+        clear = sum(_excess(case) > 2 * _noise([case]) for case in own)
+        text += f" by more than two standard errors {'in none' if not clear else f'in {clear}'} of them."
     plain = [case for case in own if OURS_UNIFORM in case["methods"]]
     if plain:
         ratios = {_title(case): _wider(case) for case in plain}
