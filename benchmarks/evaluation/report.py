@@ -44,9 +44,10 @@ def write_report(folder: Path) -> str:
 ABOUT = """Every method gets the same number of answers on the same population (active inference and glide's active
 sampler get it on average), and the truth is known. RMSE and width are in points (hundredths); coverage is that of 95 %
 intervals; the effective sample size (ESS) is relative to uniform rows: how many times as many uniform rows would have
-had the same RMSE. *Coresift, uniform rows* is our interval without anything known of the rows. The best RMSE among
-intervals that cover the truth in 93–97 % of the runs is bold. `python -m benchmarks.evaluation` runs what is missing
-and writes this page; single runs are in `evaluation/`.
+had the same RMSE. The RMSE of uniform rows is known exactly, √(S²/m·(1 − m/n)), so the line *uniform* shows how far
+chance moves such a figure. *Coresift, uniform rows* is our interval without anything known of the rows. The best RMSE
+among intervals that cover the truth in 93–97 % of the runs is bold. `python -m benchmarks.evaluation` runs what is
+missing and writes this page; single runs are in `evaluation/`.
 """
 
 PAST = """Each model in turn is the new one; its answers cost something, and those of the others are known. Medians over
@@ -83,10 +84,9 @@ def cases() -> list[Facts]:
 def _case(runs: Runs, budget: int, kept: dict[str, Floats]) -> Facts:
     case: Facts = {"population": runs.name, "role": runs.role, "rows": runs.rows, "answers": budget}
     case |= {"truth": runs.truth, "version": runs.most(budget, OURS)[1], "methods": {}}
-    flat = measures(kept["uniform"], runs.truth)
     for method, lines in kept.items():
         own: Facts = measures(lines, runs.truth)
-        own["effective_sample_size"] = (flat["rmse"] / own["rmse"]) ** 2
+        own["effective_sample_size"] = (runs.uniform_error(budget) / own["rmse"]) ** 2
         case["methods"][method] = own
     return case
 
@@ -124,6 +124,9 @@ def verdict(some: list[Facts]) -> str:
         text += f" (a ratio of two such RMSEs has a standard error of {noise:.1f} %);"
         clear = sum(_excess(case) > 2 * _noise([case]) for case in own)
         text += f" by more than two standard errors {'in none' if not clear else f'in {clear}'} of them."
+    sizes = {_title(case): float(case["methods"][OURS].get("effective_sample_size", np.nan)) for case in own}
+    least = min(sizes, key=lambda name: sizes[name])
+    text += f" Its ESS is at least {sizes[least]:.2f} ({least})."
     plain = [case for case in own if OURS_UNIFORM in case["methods"]]
     if plain:
         ratios = {_title(case): _wider(case) for case in plain}

@@ -32,12 +32,16 @@ VERSION = 4
 
 @dataclass(frozen=True)
 class Runs:
-    """All runs on one population, by number of answers, method and version of it; one line per seed."""
+    """All runs on one population, by number of answers, method and version of it; one line per seed.
+
+    `spread` is the variance S² of its answers, which tells exactly how far uniform rows are off.
+    """
 
     name: str
     role: str
     rows: int
     truth: float
+    spread: float
     digest: str
     lines: dict[tuple[int, str, int], Floats]
 
@@ -53,9 +57,14 @@ class Runs:
         digest = hashlib.sha256(given.values.tobytes()).hexdigest()[:16]
         path = path_of(given.name)
         kept = read(path) if path.exists() else None
+        spread = float(given.values.var(ddof=1))
         if kept is not None and kept.digest == digest:
-            return kept
-        return cls(given.name, given.role, given.values.size, given.truth, digest, {})
+            return replace(kept, spread=spread)
+        return cls(given.name, given.role, given.values.size, given.truth, spread, digest, {})
+
+    def uniform_error(self, budget: int) -> float:
+        """The RMSE of the mean of so many uniform rows without replacement: √(S²/m·(1 − m/n))."""
+        return float(np.sqrt(self.spread * (1 / budget - 1 / self.rows)))
 
     def write(self) -> None:
         """Keep the runs in the repository: deviations from the truth, to eleven bits."""
@@ -63,7 +72,7 @@ class Runs:
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_suffix(".part.npz")
         facts = {"name": self.name, "role": self.role, "digest": self.digest}
-        known = {"rows": np.array(self.rows), "truth": np.array(self.truth)}
+        known = {"rows": np.array(self.rows), "truth": np.array(self.truth), "spread": np.array(self.spread)}
         known |= {key: np.array(text) for key, text in facts.items()}
         runs = {
             f"{budget}/{method}" + (f" v{version}" if version else ""): (kept - self.truth).astype(np.float16)
@@ -128,7 +137,7 @@ def read(path: Path) -> Runs:
             name, _, version = method.partition(" v")
             if method:
                 found[int(budget), name, int(version or 0)] = truth + file[label].astype(np.float64)
-        return Runs(**facts, rows=int(file["rows"]), truth=truth, lines=found)
+        return Runs(**facts, rows=int(file["rows"]), truth=truth, spread=float(file["spread"]), lines=found)
 
 
 def path_of(name: str) -> Path:
