@@ -52,13 +52,15 @@ class InformedRepresentatives(Strategy):
         """Deal the first part of the budget out over the open rows."""
         open_rows, labels = frame.open(), clustering.labels.astype(np.int64)
         expected = mean_signal(signal_table(self.signals, clustering.n), open_rows)
+        # Signals that say the same of all rows say nothing.
+        trust = self.trust if np.ptp(expected[open_rows]) > 0 else 0.0
         members = np.bincount(labels[open_rows], minlength=clustering.k)
         occupied = int(np.count_nonzero(members))
         first = min(self.size(occupied, budget), int(members.sum()))
         of_clusters: Floats = np.bincount(labels, expected, clustering.k).astype(np.float64)
-        dealt = deal(self._wishes(members, first, of_clusters), members, first)
-        now = within_clusters(dealt, labels, (1 - self.trust) * open_rows + self.trust * expected)
-        sizes = (1 - self.trust) * spread(clustering.powers, open_rows, FLAT) + self.trust * expected / expected.sum()
+        dealt = deal(self._wishes(members, first, of_clusters, trust), members, first)
+        now = within_clusters(dealt, labels, (1 - trust) * open_rows + trust * expected)
+        sizes = (1 - trust) * spread(clustering.powers, open_rows, FLAT) + trust * expected / expected.sum()
         later = fixed_size_inclusion(sizes, budget - first)
         smaller = np.maximum(1.0, members.sum() / (max(occupied, 1) * np.maximum(members, 1)))[labels]
         chance = now * (1 - np.minimum(now + later, 1.0))
@@ -66,12 +68,12 @@ class InformedRepresentatives(Strategy):
         carried = np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
         return PilotPlan(now, carried, serpentine(clustering, expected), keep=True, origin="pilot")
 
-    def _wishes(self, members: Ints, first: int, expected: Floats) -> Floats:
+    def _wishes(self, members: Ints, first: int, expected: Floats, trust: float) -> Floats:
         occupied = members > 0
         even = occupied / max(int(np.count_nonzero(occupied)), 1)
         by_size = (1 - self.balance) * members / max(int(members.sum()), 1) + self.balance * even
         by_signal = expected / max(float(expected.sum()), 1e-300)
-        wishes: Floats = first * ((1 - self.trust) * by_size + self.trust * by_signal)
+        wishes: Floats = first * ((1 - trust) * by_size + trust * by_signal)
         return wishes
 
 
