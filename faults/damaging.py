@@ -47,6 +47,8 @@ USES = (
     *((f"ids{suffix}", f"report ids{suffix} --text text --out new.html") for suffix in (".parquet", ".csv", ".jsonl")),
     *((f"covered{suffix}", f"report covered{suffix} --out new.html") for suffix in (".parquet", ".csv", ".jsonl")),
     ("labeled.csv", "report labeled.csv --out new.html"),
+    ("pictures.parquet", "report picked.csv --table pictures.parquet --image picture --out new.html"),
+    ("pixels.npy", "report picked.csv --rows rows.npy --image pixels.npy --out new.html"),
     ("diagnosis.json", "report picked.csv --diagnosis diagnosis.json --out new.html"),
     ("select.state", "status select.state"),
     ("select.state", "ask select.state --out new.csv"),

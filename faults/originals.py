@@ -30,6 +30,7 @@ def make_originals() -> None:
     _write_states(rows, losses)
     _write_exports()
     _write_logs()
+    _write_pictures()
 
 
 def _write_rows(rows: Any) -> None:
@@ -168,6 +169,17 @@ def _write_logs() -> None:
     with zipfile.ZipFile("inspected.eval", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("_journal/summaries/1.json", json.dumps(samples[:6]))
         archive.writestr("summaries.json", json.dumps(samples))
+
+
+def _write_pictures() -> None:
+    """Write pixels, and a table of encoded pictures, some too large to be shown as they are."""
+    from coresift.reporting.images import png
+
+    rng = np.random.default_rng(1)
+    pixels, large = (rng.integers(256, size=(N, side, side), dtype=np.uint8) for side in (8, 90))
+    np.save("pixels.npy", pixels)
+    pictures = [png(large[row] if row % 7 == 0 else pixels[row]) for row in range(N)]
+    pq.write_table(pa.table({"row": np.arange(N), "picture": pictures}), "pictures.parquet")
 
 
 def _command(*words: object, out: str | None = None) -> None:

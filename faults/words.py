@@ -27,7 +27,6 @@ FLAGS_LEFT_OUT = {
     "--gradient",
     "--prefix",
     "--work",
-    "--image",
 }
 VALUES = (
     "0",
@@ -78,6 +77,8 @@ VALUES = (
     "loss.csv:loss",
     "label-studio",
     "argilla",
+    "picture",
+    "pixels.npy",
     "f1",
     "p95",
     "0.1",

@@ -9,6 +9,8 @@ import json
 import math
 import re
 import shlex
+import struct
+import zlib
 from html.parser import HTMLParser
 
 import hostile
@@ -567,6 +569,18 @@ def test_pixels_become_images_that_others_can_read(shape):
     assert max(opened.size) <= 64
     if max(shape) <= 64:
         np.testing.assert_array_equal(np.asarray(opened), pixels.squeeze() if shape[-1] == 1 else pixels)
+
+
+def test_a_picture_of_very_many_pixels_is_not_opened(monkeypatch, recwarn):
+    image, opened = pytest.importorskip("PIL.Image", reason="needs Pillow, which comes with matplotlib"), []
+    monkeypatch.setattr(image.Image, "convert", lambda self, *_: opened.append(self.size))
+    noise = np.random.default_rng(0).integers(256, size=(90, 90), dtype=np.uint8)
+    content = png(noise)
+    for size in (90, 12_000):
+        head = b"IHDR" + struct.pack(">II", size, size) + content[24:29]
+        thumbnail(content[:12] + head + struct.pack(">I", zlib.crc32(head)) + content[33:])
+    assert opened == [(90, 90)]
+    assert not recwarn.list
 
 
 def test_images_are_small_and_nothing_else_is_one():

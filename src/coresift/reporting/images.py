@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import io
 import struct
+import warnings
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,8 @@ from numpy.typing import NDArray
 SIDE = 64
 # An encoded image up to this size is taken as it is; larger ones are made small where Pillow is installed.
 SMALL = 6_000
+# A small file may hold any number of pixels of one color; no picture with more of them is opened.
+MOST_PIXELS = 50_000_000
 KINDS = {
     b"\x89PNG\r\n\x1a\n": "png",
     b"\xff\xd8\xff": "jpeg",
@@ -89,13 +94,23 @@ def _encoded(content: bytes) -> str | None:
     except ImportError:
         return None
     try:
-        with Image.open(io.BytesIO(content)) as image:
-            image.draft("RGB", (SIDE, SIDE))
+        with _without_warnings(), Image.open(io.BytesIO(content)) as image:
+            image.draft("RGB", (SIDE, SIDE))  # a JPEG is then read at an eighth of its size
+            if image.width * image.height > MOST_PIXELS:
+                return None
             small = image.convert("RGB")
             small.thumbnail((SIDE, SIDE))
             return _address("png", png(np.asarray(small)))
     except Exception:  # whatever a broken image makes the reader raise
         return None
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Have Pillow say nothing about pictures that it finds odd; they are shown or left out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _address(kind: str, content: bytes) -> str:
