@@ -9,8 +9,10 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import reduce
 from itertools import cycle
+from operator import getitem
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -75,18 +77,16 @@ class Forged(Kind):
 
     def cases(self, rng: np.random.Generator) -> Iterator[Case]:
         """Yield markup and wrong values in all places of each file in turn."""
-        others = VALUES[: -len(MARKUP)]
-        turns = {name: _alternating(self._places(name), (MARKUP, others), rng) for name in USES}
+        turns = {name: _turns(self._content(name), rng) for name in USES}
         for name in cycle(("picked.jsonl", *USES)):  # the manifest that holds most comes twice
             place, value = next(turns[name])
             yield {"source": name, "place": place, "value": value if value != 10**400 else "10**400"}
 
-    def _places(self, name: str) -> list[list[Any]]:
+    def _content(self, name: str) -> Any:
         path = self.bench.originals / name
         if path.suffix == ".state":
-            return [place for place in leaves(state_lines(path)) if len(place) > 1]
-        manifest = json.loads(json.loads(path.read_text().splitlines()[0])["coresift"])
-        return [place for place in leaves(manifest) if place != ["digest"]]
+            return state_lines(path)
+        return json.loads(json.loads(path.read_text().splitlines()[0])["coresift"])
 
     def problem(self, case: Case) -> str | None:
         """Use the forged file in every way that shows something of it."""
@@ -131,15 +131,19 @@ class Forged(Kind):
             self._browser.communicate()
 
 
-def _alternating(
-    places: list[list[Any]], kinds: Sequence[Sequence[Any]], rng: np.random.Generator
-) -> Iterator[tuple[list[Any], Any]]:
-    """Yield a value of each kind in turn, at every place once before any place has its second."""
-    orders = [iter(()) for _ in kinds]
+def _turns(content: Any, rng: np.random.Generator) -> Iterator[tuple[list[Any], Any]]:
+    """Yield markup in place of a text, markup in any place, and a wrong value in any place, in turn."""
+    places = [
+        place for place in leaves(content) if place != ["digest"] and (len(place) > 1 or isinstance(content, dict))
+    ]
+    texts = [place for place in places if isinstance(reduce(getitem, place, content), str)]
+    ways = ((texts, MARKUP), (places, MARKUP), (places, VALUES[: -len(MARKUP)]))
+    orders = [(_endless(own, rng), values) for own, values in ways]
     while True:
-        for number, values in enumerate(kinds):
-            place = next(orders[number], None)
-            if place is None:
-                orders[number] = iter(rng.permutation(len(places)))
-                place = next(orders[number])
-            yield places[place], values[rng.integers(len(values))]
+        for order, values in orders:
+            yield next(order), values[rng.integers(len(values))]
+
+
+def _endless(places: list[list[Any]], rng: np.random.Generator) -> Iterator[list[Any]]:
+    while True:
+        yield from (places[number] for number in rng.permutation(len(places)))
