@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from pathlib import Path
@@ -28,6 +29,7 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="run cases that were kept instead")
     record.add_option(parser)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what came of it so far is told and recorded
     warm()
     if options.replay:
         return _replay(options.replay)

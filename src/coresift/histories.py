@@ -64,6 +64,8 @@ def _factors(known: Floats, given: Any, ease: Floats) -> tuple[Floats, Floats]:
     models = np.array([float(column[own].mean()) for column, own in zip(known.T, given.T, strict=True)])
     filled = np.where(given, known, ease[:, None] + models - models.mean())
     count = min(FACTORS, known.shape[1], len(known) - 1)
+    if count == 0:
+        return np.zeros((len(known), 0)), np.zeros(0)
     for _ in range(FILLS if not given.all() else 1):
         centers = filled.mean(axis=0)
         variances, directions = np.linalg.eigh((filled - centers).T @ (filled - centers) / len(filled))

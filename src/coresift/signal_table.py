@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.checks import named_options, refuse
+from coresift.checks import named_options, refuse, unusable
 from coresift.types import Floats, SignalTable
 
 # A class with more names than this keeps its most frequent ones; the others share a column.
 MOST_CATEGORIES = 30
+LARGEST = 1e100
 
 
 def signal_table(signals: Any, n: int) -> SignalTable:
@@ -175,6 +176,9 @@ def _complete(name: str, numbers: Floats) -> list[tuple[str, Floats, bool]]:
     missing = np.isnan(numbers)
     if np.isinf(numbers).any():
         refuse("signals", f"finite numbers, or NaN where missing, in {name!r}", "an infinity")
+    largest = float(np.abs(numbers[~missing]).max(initial=0.0))
+    if largest > LARGEST:  # their squares would be no numbers any more
+        refuse("signals", f"numbers of at most {LARGEST:g} in size in {name!r}", f"{largest:g}")
     if missing.all():
         refuse("signals", f"at least one number in {name!r}", "none")
     filled = np.where(missing, np.median(numbers[~missing]), numbers)
@@ -196,9 +200,11 @@ def _classes(name: str, array: NDArray[Any]) -> list[tuple[str, Floats, bool]]:
 
 
 def _matrix(argument: str, values: Any) -> Floats:
+    if unusable(values):
+        refuse(argument, "real numbers, one line per row and one column per class", unusable(values))
     try:
         array = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         refuse(argument, "numbers, one line per row and one column per class", type(values).__name__)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or array.shape[1] < 1 or not np.all(np.isfinite(array)):

@@ -40,9 +40,10 @@ def seed_centers(
 
 
 def powers(squared: Singles, z: float) -> Floats:
-    """Return D^z from D²."""
+    """Return D^z from D²; what is too large becomes infinite, which is refused once the cost is known."""
     wide = squared.astype(np.float64)
-    return wide if z == 2 else wide ** (z / 2)
+    with np.errstate(over="ignore"):
+        return wide if z == 2 else wide ** (z / 2)
 
 
 def _update(

@@ -67,7 +67,7 @@ def count_rows(rows: Rows | None, signals: SignalTable | None, predictions: int 
         "rows": None if rows is None else rows.n,
         "signals": None if signals is None else len(signals),
         "predictions": predictions,
-        "groups": None if groups is None else len(groups),
+        "groups": None if groups is None else _length("groups", groups),
         "n": None if n is None else whole("n", n),
     }
     given = {name: length for name, length in lengths.items() if length is not None}
@@ -77,6 +77,13 @@ def count_rows(rows: Rows | None, signals: SignalTable | None, predictions: int 
         told = ", ".join(f"{name} {length}" for name, length in given.items())
         raise InputError(f"rows, signals, predictions, groups and n must be about the same rows; got {told}.")
     return next(iter(given.values()))
+
+
+def _length(argument: str, labels: Any) -> int:
+    try:
+        return len(labels)
+    except TypeError:
+        refuse(argument, "one label per row", type(labels).__name__)
 
 
 def population_of(
@@ -143,7 +150,10 @@ def _groups(groups: Any, n: int) -> tuple[Ints, tuple[Any, ...]]:
 
 def _numbered(argument: str, labels: Any, n: int) -> tuple[Ints, tuple[Any, ...]]:
     """Return one number per row, and the names that they stand for."""
-    named = np.asarray(labels)
+    try:
+        named = np.asarray(labels)
+    except ValueError:
+        refuse(argument, f"one label for each of {n} rows", "lists of unequal length")
     if named.shape != (n,):
         refuse(argument, f"one label for each of {n} rows", f"shape {named.shape}")
     names, numbers = np.unique(named.astype(str), return_inverse=True)
