@@ -41,9 +41,10 @@ class Gaps:
 
 
 def holder_line(gaps: Floats, distances: Floats, z: float) -> HolderLine:
-    """Return the line of one z; NaN where every probe is on its center."""
-    powers = distances[distances > 0] ** z
-    ratios = gaps[distances > 0] / powers
+    """Return the line of one z; NaN where every probe is on its center. A ratio too large is the largest number."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        powers = distances[distances > 0] ** z
+        ratios = np.nan_to_num(gaps[distances > 0] / powers)
     if not ratios.size:
         return HolderLine(z, (np.nan,) * len(PERCENTILES), np.nan)
     found = _percentiles(ratios)
