@@ -17,6 +17,8 @@ from coresift.rows import NumbersLike, RowsLike
 from coresift.streams import Stream, generator
 from coresift.types import CoverSelection, Floats, Ints, Selection
 
+LARGEST = 1e100  # of importances
+
 
 @named_options
 def cover(
@@ -104,6 +106,8 @@ def _check(importance: Any, task: BaselineTask) -> Floats:
     weights = real_vector("importance", importance, task.frame.n)
     if weights.min() < 0:
         refuse("importance", "numbers of at least 0", f"{weights.min():g} for row {weights.argmin()}")
+    if weights.max() > LARGEST:  # sums of them would be no numbers any more
+        refuse("importance", f"numbers of at most {LARGEST:g}", f"{weights.max():g} for row {weights.argmax()}")
     if not weights[task.counted].any():
         refuse("importance", "above 0 for some row that is not excluded", "0 for all of them")
     return weights

@@ -203,13 +203,14 @@ def _steps(
     lines = tuple(holder_line(to_center, away, power) for power in powers)
     ratio = selected_ratio(clustering, draft.pilot.plan, job, asked, rng, progress, draft.components)
     proxy_ratio = None if cheap is None else proxied_ratio(job.frame, clustering, cheap, job.budget, asked)
-    verdict, reason = judge(asked.losses, asked.weights, ratio, proxy_ratio)
+    scaled = asked.scaled()
+    verdict, reason = judge(scaled.losses, asked.weights, ratio, proxy_ratio)
     return Diagnosis(
         verdict=verdict,
         reason=reason,
         ratio=ratio,
         proxy_ratio=proxy_ratio,
-        explained=explained_share(losses, labels),
+        explained=explained_share(scaled.losses[probes.even], labels),
         holder=lines,
         best_z=min(lines, key=lambda line: line.price).z,
         gaps=compare_gaps(losses, center_losses[labels], rng),

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coresift.checks import refuse
+from coresift.estimation.intervals import unit_of
 from coresift.holder import center_rows
 from coresift.holder import plan as plan_probes
 from coresift.inclusion import fixed_size_inclusion, parts
@@ -68,6 +69,10 @@ class Asked:
         standing: Floats = 1 / self.chance[self.probes]
         return standing
 
+    def scaled(self) -> Asked:
+        """Return the same with losses divided by a power of two, so that their sums and squares are numbers."""
+        return replace(self, losses=self.losses / unit_of(self.losses))
+
 
 def selected_ratio(
     clustering: Clustering,
@@ -85,6 +90,7 @@ def selected_ratio(
     first = round(float(plan.inclusion.sum())) if plan.keep else 0
     learner = _Learner(clustering, pretended, job, asked, job.room - first, components)
     fraction = job.room / max(int(np.count_nonzero(job.frame.open())), 1)
+    scaled = asked.scaled()
 
     def ratio(kept: Bools, folds: Ints) -> float:
         per_row = []
@@ -92,10 +98,10 @@ def selected_ratio(
             for fold in range(FOLDS):
                 test = kept & (line != fold)
                 inclusion = learner.inclusion(kept & (line == fold), test)
-                terms = _two_phases(clustering, plan, job, inclusion, asked, test)
+                terms = _two_phases(clustering, plan, job, inclusion, scaled, test)
                 per_row.append(float(terms.sum() / weights[test].sum()))
                 progress.advance(1)
-        return variance_ratio(float(np.mean(per_row)), asked.losses[kept], weights[kept], fraction)
+        return variance_ratio(float(np.mean(per_row)), scaled.losses[kept], weights[kept], fraction)
 
     with stage(progress, "predicting the gain", FOLDS * (ROUNDS + GROUPS)):
         # The parts of the jackknife share one split with each other, whose luck they have in common.
@@ -112,10 +118,11 @@ def proxied_ratio(frame: Frame, clustering: Clustering, proxy: Score, budget: in
     place = np.empty(frame.n, np.int64)
     place[scores.order] = np.arange(frame.n)
     order = np.argsort(place[asked.probes], kind="stable")
+    scaled = asked.scaled()
 
     def ratio(kept: Bools) -> float:
         walk = order[kept[order]]
-        losses, chance, weights = asked.losses[walk], inclusion[walk], asked.weights[walk]
+        losses, chance, weights = scaled.losses[walk], inclusion[walk], asked.weights[walk]
         # The last few join the stratum before them, so that none is alone.
         strata = np.minimum(np.arange(walk.size) // NEIGHBORS, walk.size // NEIGHBORS - 1)
         terms = spread_terms(losses / chance, weights * chance * (1 - chance), strata)
