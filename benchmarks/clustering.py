@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import coresift as cs
-from benchmarks import peers
+from benchmarks import kmeans_peers
 from benchmarks.clustering_report import write_report
 from benchmarks.embeddings import embeddings
 from benchmarks.measuring import assign, costs, limit, peak_memory, powers, side_by_side, write_rows
@@ -123,8 +123,8 @@ def against_peers(name: str, array: np.ndarray, k: int) -> Facts:
     mine = cs.cluster(array, k)
     free, snapped = costs(rows, mine.free_centers)
     methods.append({"method": "coresift", "seconds": times["ours"], "free": free, "snapped": snapped})
-    for peer in peers.PEERS:
-        seconds, centers = peers.run(peer, array, k)
+    for peer in kmeans_peers.PEERS:
+        seconds, centers = kmeans_peers.run(peer, array, k)
         free, snapped = costs(rows, centers)
         methods.append({"method": peer, "seconds": seconds, "free": free, "snapped": snapped})
         print(name, methods[-1], flush=True)

@@ -1,4 +1,4 @@
-"""The k-means of others, each in a process of its own: `python -m benchmarks.peers NAME ROWS.npy K OUT.npy`.
+"""The k-means of others, each in a process of its own: `python -m benchmarks.kmeans_peers NAME ROWS.npy K OUT.npy`.
 
 Prints the seconds that the fit took, without imports and reading, and writes the centers. All use both cores and
 one initialization. faiss brings its own OpenBLAS, which needs to be told the type of CPU: `run` sets it.
@@ -56,7 +56,7 @@ def run(name: str, rows: Matrix, k: int) -> tuple[float, Matrix]:
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "rows.npy", Path(folder) / "centers.npy"
         np.save(source, rows)
-        command = [sys.executable, "-m", "benchmarks.peers", name, str(source), str(k), str(out)]
+        command = [sys.executable, "-m", "benchmarks.kmeans_peers", name, str(source), str(k), str(out)]
         environment = os.environ | {"OPENBLAS_CORETYPE": core_type()} if name.startswith("faiss") else None
         done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
         return float(done.stdout.split()[-1]), np.load(out).astype(np.float32)
