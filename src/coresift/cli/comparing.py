@@ -56,7 +56,8 @@ def compare_methods(
     """Compare methods: error of the estimated total loss, coverage, calls, time and memory.
 
     Every method has the same rows, seeds and budgets, and runs in processes of its own: one that fails has a failed
-    line, the others go on, and the exit status is 1. A module:function may be in the current folder.
+    line, the others go on, and the exit status is 1. A module:function may be in the current folder. The folder has
+    a page to look at, comparison.html.
 
     Example: coresift compare-methods embeddings.npy --losses losses.csv --budget 100 --budget 200 --seeds 3
     --out comparison
@@ -79,10 +80,11 @@ def compare_methods(
         timeout=timeout,
         plot=plot,
     )
+    page = cs.report(comparison, out / "comparison.html")
     facts = plain(comparison)
     facts.pop("runs", None)
-    tell(wrote=str(out), **facts)
+    tell(wrote=str(out), page=str(page), **facts)
     show(str(comparison))
-    show_facts(f"Wrote {out}", used_columns(opened))
+    show_facts(f"Wrote {out}; to look at it, open {page}", used_columns(opened))
     if comparison.failures:
         raise typer.Exit(1)
