@@ -705,7 +705,9 @@ def test_the_command_line_gives_the_same_comparison(run):
     errors = [run["error"] for run in content["runs"]]
     assert errors == [run.error for run in expected.runs]
     assert out.startswith("At 20: ")
-    assert out.splitlines()[-1] == "Wrote comparison"
+    page = Path("comparison") / "comparison.html"
+    assert out.splitlines()[-1] == f"Wrote comparison; to look at it, open {page}"
+    assert "<html" in page.read_text(encoding="utf-8")
     assert run(*words, "--method", "uniform")[0] == 0
 
 
