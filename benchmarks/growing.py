@@ -6,9 +6,10 @@ over seeds: at most 1.08 times as wide over all problems, at most 1.25 times on 
 
     python -m benchmarks.growing                   all problems, some ten minutes of one core; can be interrupted
     python -m benchmarks.growing --seeds 4         fewer seeds
+    python -m benchmarks.growing holder            some problems
 
-Single runs are kept in `results/growing.jsonl`, and a run goes on where the last one stopped. Writes
-`results/growing.md`.
+Single runs are kept in `results/growing.jsonl`, each with the version of the method, and a run goes on where the last
+one of its version stopped. Writes `results/growing.md`.
 """
 
 from __future__ import annotations
@@ -25,15 +26,20 @@ from benchmarks.problems import PROBLEMS, Problem, halves, load_problem
 
 STEPS = (500, 1_000, 1_500, 2_000)
 SEEDS, LEAST_ROWS = 10, 10_000
+VERSION = 2  # raise it when selections or intervals change, so that older runs are not mixed with newer ones
 RUNS = RESULTS / "growing.jsonl"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "problems", nargs="*", default=[], help="names of problems; by default all that are large enough"
+    )
     parser.add_argument("--seeds", type=int, default=SEEDS)
     arguments = parser.parse_args()
     done = {(run["problem"], run["seed"]) for run in runs()}
-    problems = [problem for name in PROBLEMS if len((problem := load_problem(name)).losses) >= LEAST_ROWS]
+    names = arguments.problems or PROBLEMS
+    problems = [problem for name in names if len((problem := load_problem(name)).losses) >= LEAST_ROWS]
     for seed in range(arguments.seeds):
         for problem in problems:
             if (problem.name, seed) not in done:
@@ -55,7 +61,7 @@ def measure(problem: Problem, seed: int) -> dict[str, Any]:
         grown = cs.grow(grown, losses, budget, rows=rows, clusters=first, engine=engine, progress=False)
     second = cluster_of(problem, 0, STEPS[-1] // 10)
     fresh = cs.select(rows, losses, STEPS[-1], seed, clusters=second, engine=engine, progress=False)
-    found: dict[str, Any] = {"problem": problem.name, "seed": seed}
+    found: dict[str, Any] = {"version": VERSION, "problem": problem.name, "seed": seed}
     for name, one in (("grown", grown), ("fresh", fresh)):
         total = cs.estimate(one, losses[one.ids]).total
         found[f"{name} error"] = float(total.value / losses.sum() - 1)
@@ -64,8 +70,9 @@ def measure(problem: Problem, seed: int) -> dict[str, Any]:
 
 
 def runs() -> list[dict[str, Any]]:
-    """What has been measured so far."""
-    return [json.loads(line) for line in RUNS.read_text().splitlines()] if RUNS.exists() else []
+    """What has been measured with this version so far."""
+    found = [json.loads(line) for line in RUNS.read_text().splitlines()] if RUNS.exists() else []
+    return [run for run in found if run.get("version", 1) == VERSION]
 
 
 def report(measured: list[dict[str, Any]]) -> str:
