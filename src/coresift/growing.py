@@ -174,7 +174,8 @@ def _evidence(
     answered = np.flatnonzero(np.isfinite(known) & (selection.phase > 0))
     inclusion = np.zeros(n)
     inclusion[selection.ids] = np.minimum(1 / selection.weights, 1.0)
-    plan = PilotPlan(inclusion, np.zeros(n), snake(clustering), keep=True, origin="pilot", tour=True)
+    # Of what a row weighs, it is one itself: with the share 1/w it has w − 1 left at stake in the draw to come.
+    plan = PilotPlan(inclusion, inclusion, snake(clustering), keep=True, origin="pilot", tour=True)
     count, rows = job.score.needs.components, job.rows.normalized() if job.normalize else job.rows
     nothing = np.zeros((0, 0), np.float32)
     found = leading_components(rows, min(count, rows.d), seed=job.seed, engine=engine) if count else nothing

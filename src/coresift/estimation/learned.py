@@ -94,8 +94,9 @@ def coefficient_before(selection: WeightedSelection, values: Floats, number: int
         fewest = min(int(np.count_nonzero(observed)), int(np.count_nonzero(observed == 0)))
     if fewest < FEWEST_ROWS:
         return 0.0
-    # What each row stands for in phase k: it is one of those that phases before k could have left.
-    standing = (1 - selection.share) / selection.inclusion if number == 2 else selection.weights
+    # What each row stands for among the rows that are left to phase k: after a pilot nearly all that it weighs, later
+    # all but itself. A group that was drawn whole says nothing about those left.
+    standing = (1 - selection.share) / selection.inclusion if number == 2 else np.maximum(selection.weights - 1, 0.0)
     return coefficient(observed, selection.predictions[before], selection.sizes[before], standing[before])
 
 
@@ -122,6 +123,8 @@ def coefficient(values: Floats, predicted: Floats, sizes: Floats, expansion: Flo
     """
     likely = sizes if np.all(sizes > 0) else np.ones(values.size)
     weights = expansion * likely
+    if not weights.any():
+        return 0.0
     weights = weights / weights.sum()
     # Powers of two change no digit, and keep squares of very large and small numbers finite.
     unit, other = unit_of(values), unit_of(predicted)
