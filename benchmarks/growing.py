@@ -26,7 +26,7 @@ from benchmarks.problems import PROBLEMS, Problem, halves, load_problem
 
 STEPS = (500, 1_000, 1_500, 2_000)
 SEEDS, LEAST_ROWS = 10, 10_000
-VERSION = 2  # raise it when selections or intervals change, so that older runs are not mixed with newer ones
+VERSION = 3  # raise it when selections or intervals change, so that older runs are not mixed with newer ones
 RUNS = RESULTS / "growing.jsonl"
 
 
