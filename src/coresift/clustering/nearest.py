@@ -137,7 +137,7 @@ def squared_distances(block: Singles, norms: Singles, centers: Singles) -> Singl
     A product of matrices gives them, and differences where it would lose most digits.
     """
     scale = np.einsum("ij,ij->i", centers, centers)[:, None] + norms
-    squared = centers @ block.T
+    squared = np.ascontiguousarray((block @ centers.T).T)  # for few centers twice as fast as the other way round
     squared *= -2
     squared += scale
     scale *= LOST
