@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Bytecode is kept, so that the many processes of the tests do not each compile the package anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo quick test docs lint types imports unit fast benchmarks faults release-check clean
+.PHONY: demo quick test docs lint types imports unit fast coverage benchmarks faults release-check clean
 
 demo: .venv/core.stamp
 	$(BIN)/coresift demo
@@ -29,6 +29,10 @@ fast: .venv/dev.stamp
 
 unit: .venv/dev.stamp
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+
+# Which lines and branches the quick tier does not reach.
+coverage: .venv/dev.stamp
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --cov --cov-report=term-missing -m "not slow and not ray and not models and not browser"
 
 # The site, in site/; a warning is an error. The code in it runs in the tests.
 docs: .venv/docs.stamp
