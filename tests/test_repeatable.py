@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,13 @@ def saved(folder, name, rows, **options):
     return cs.save(cs.select(rows, **options), folder / name).read_bytes()
 
 
+def named(path):
+    """Return the bytes of a saved selection of an array if the rows had come from a table's column."""
+    picked = cs.load(path)
+    made = replace(picked.provenance, columns=("embedding",))
+    return cs.save(replace(picked, provenance=made), path.with_name("named.parquet")).read_bytes()
+
+
 def test_shapes_are_what_the_tests_need():
     n, d = SHAPES["blocks"]
     assert n > 4 * block_length(1024)
@@ -79,8 +87,9 @@ def test_threads_files_types_and_shards_do_not_matter(layouts, tmp_path):
     expected = saved(tmp_path, "array.parquet", rows, engine=cs.engines.Local(threads=1))
     assert saved(tmp_path, "two.parquet", rows, engine=cs.engines.Local(threads=2)) == expected
     assert saved(tmp_path, "five.parquet", rows, engine=cs.engines.Local(threads=5)) == expected
-    for name in ("half.npy", "single.npy", "double.npy", "shards", "rows.parquet"):
+    for name in ("half.npy", "single.npy", "double.npy", "shards"):
         assert saved(tmp_path, "file.parquet", folder / name) == expected, name
+    assert saved(tmp_path, "table.parquet", folder / "rows.parquet") == named(tmp_path / "array.parquet")
     assert saved(tmp_path, "fortran.parquet", np.asfortranarray(rows)) == expected
     assert saved(tmp_path, "other.parquet", rows, seed=SEED + 1) != expected
 
@@ -120,10 +129,11 @@ def test_ask_and_select_in_other_processes_give_the_bytes_of_the_callable_route(
     words = (*common, "--losses", "answers.csv")
     run("select", folder / "rows.parquet", *words, "--clusters", CLUSTERS, "--out", "end.parquet", folder=tmp_path)
     run("select", folder / "shards", *words, "--clusters", "clusters.npz", "--out", "end.csv", folder=tmp_path)
-    for end in ("end.parquet", "end.csv"):
-        name = end.replace("end", "expected")
-        cs.save(picked, tmp_path / name, table=folder / "rows.parquet" if end == "end.parquet" else None)
-        assert (tmp_path / end).read_bytes() == (tmp_path / name).read_bytes()
+    table = folder / "rows.parquet"
+    of_table = cs.select(table, loss_of, BUDGET, SEED, clusters=CLUSTERS)  # it names the column that was used
+    expected = cs.save(of_table, tmp_path / "expected.parquet", table=table)
+    assert (tmp_path / "end.parquet").read_bytes() == expected.read_bytes()
+    assert (tmp_path / "end.csv").read_bytes() == cs.save(picked, tmp_path / "expected.csv").read_bytes()
 
 
 @pytest.mark.parametrize(
