@@ -23,7 +23,7 @@ from coresift.checks import (
     whole,
 )
 from coresift.comparison import pages
-from coresift.comparison.files import beside, opened_folder
+from coresift.comparison.files import beside, opened_folder, remove_link
 from coresift.comparison.methods import Method, check_module, check_travels, methods_of, name_of
 from coresift.comparison.plotting import check_matplotlib, draw
 from coresift.comparison.running import Setting, Todo, perform
@@ -333,6 +333,8 @@ def _absolute_error(run: Trial) -> float | None:
 
 
 def _write(found: Comparison, folder: Path, plot: bool | None) -> None:
+    for name in ("comparison.json", "comparison.csv", "comparison.md"):
+        remove_link(folder / name)  # nobody told it to write there
     write_bytes(pages.as_json(found), folder / "comparison.json")
     write_table(pages.as_csv(found.lines), folder / "comparison.csv")
     picture = folder / "comparison.svg"

@@ -59,3 +59,9 @@ def _write_losses(losses: Floats, path: Path) -> None:
     path.unlink(missing_ok=True)
     with path.open("xb") as file:
         np.save(file, losses, allow_pickle=False)
+
+
+def remove_link(path: Path) -> None:
+    """Remove a link to another file, so that a new file can take its place."""
+    if path.is_symlink():
+        path.unlink()

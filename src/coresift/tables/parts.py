@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
+SMALL_GROUP = 2**22  # bytes of a row group in its file that may be in memory at once
+
+
 class Part(ABC):
     """A table that can be streamed, with its number of rows known.
 
@@ -115,11 +118,13 @@ class ParquetPart(Part):
     """A Parquet file, opened again for every pass."""
 
     def __init__(self, path: Path | Place) -> None:
-        self._path, self._metadata, self.name = path, None, str(path)
+        self._path, self._metadata, self.name, self._large = path, None, str(path), False
         with reading(self.name), self._open() as file:
             self._metadata = file.metadata
             super().__init__(str(path), file.metadata.num_rows, file.schema_arrow)
-        self._bounds = bounds_of([self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)])
+        groups = [self._metadata.row_group(number) for number in range(self._metadata.num_row_groups)]
+        self._bounds = bounds_of([group.num_rows for group in groups])
+        self._large = any(_packed_size(group) > SMALL_GROUP for group in groups)
 
     def _stream(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         with self._open() as file:
@@ -152,8 +157,9 @@ class ParquetPart(Part):
         import pyarrow.parquet as pq
 
         # By default a row group's column is read as a whole before its first batch comes out; both options are
-        # needed to read it a buffer at a time.
-        options = {"pre_buffer": False, "buffer_size": 2**16}
+        # needed to read it a buffer at a time. Where it is small, its pages are checked against the file before
+        # memory is made for them, which a buffer would not do: a damaged page may claim two gigabytes.
+        options = {"pre_buffer": False, "buffer_size": 2**16 if self._large else 0}
         with open_input(self._path) as source:
             yield pq.ParquetFile(source, metadata=self._metadata, **options)
 
@@ -205,6 +211,11 @@ class ArrowPart(Part):
             return pa.ipc.open_file(_mapped(self._path), **options)
         except pa.ArrowInvalid:
             return pa.ipc.open_stream(_mapped(self._path), **options)
+
+
+def _packed_size(group: Any) -> int:
+    """Return how many bytes of the file a row group takes, by what the file says."""
+    return sum(group.column(number).total_compressed_size for number in range(group.num_columns))
 
 
 def by_part(ids: Ints, bounds: Ints) -> Iterator[tuple[int, Ints]]:

@@ -328,9 +328,11 @@ class WeightedSelection(Selection):
         if not (np.isfinite(self.least_inclusion) and self.least_inclusion >= 0):
             raise InputError("A selection's least inclusion must be a finite number of at least 0.")
 
-        if self.growth.size and (self.growth.size != len(self.phases) - 1 or abs(float(self.growth.sum()) - 1) > 1e-9):
+        whole = self.growth.shape == (len(self.phases) - 1,) and abs(float(self.growth.sum()) - 1) <= 1e-9
+        if self.growth.size and not whole:
             raise InputError("A selection's growth must be one part per added phase, and one before; they sum to 1.")
-        if self.predicted.size not in (0, len(self.phases) - 1):
+        fits = self.predicted.ndim == 1 and self.predicted.size in (0, len(self.phases) - 1)
+        if not fits or not np.all(np.isfinite(self.predicted)):
             raise InputError("A selection needs a predicted total for each phase from the second on, or none at all.")
 
     @property
