@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-SMALL_GROUP = 2**22  # bytes of a row group in its file that may be in memory at once
+SMALL_FILE = 2**23  # bytes of a Parquet file of which a whole column may be in memory
 
 
 class Part(ABC):
@@ -118,13 +118,11 @@ class ParquetPart(Part):
     """A Parquet file, opened again for every pass."""
 
     def __init__(self, path: Path | Place) -> None:
-        self._path, self._metadata, self.name, self._large = path, None, str(path), False
+        self._path, self._metadata, self.name = path, None, str(path)
         with reading(self.name), self._open() as file:
             self._metadata = file.metadata
             super().__init__(str(path), file.metadata.num_rows, file.schema_arrow)
-        groups = [self._metadata.row_group(number) for number in range(self._metadata.num_row_groups)]
-        self._bounds = bounds_of([group.num_rows for group in groups])
-        self._large = any(_packed_size(group) > SMALL_GROUP for group in groups)
+        self._bounds = bounds_of([self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)])
 
     def _stream(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         with self._open() as file:
@@ -157,10 +155,10 @@ class ParquetPart(Part):
         import pyarrow.parquet as pq
 
         # By default a row group's column is read as a whole before its first batch comes out; both options are
-        # needed to read it a buffer at a time. Where it is small, its pages are checked against the file before
-        # memory is made for them, which a buffer would not do: a damaged page may claim two gigabytes.
-        options = {"pre_buffer": False, "buffer_size": 2**16 if self._large else 0}
+        # needed to read it a buffer at a time. In a small file, pages are checked against the file before memory is
+        # made for them, which a buffer would not do: a damaged page may claim two gigabytes.
         with open_input(self._path) as source:
+            options = {"pre_buffer": False, "buffer_size": 2**16 if source.size() > SMALL_FILE else 0}
             yield pq.ParquetFile(source, metadata=self._metadata, **options)
 
 
@@ -211,11 +209,6 @@ class ArrowPart(Part):
             return pa.ipc.open_file(_mapped(self._path), **options)
         except pa.ArrowInvalid:
             return pa.ipc.open_stream(_mapped(self._path), **options)
-
-
-def _packed_size(group: Any) -> int:
-    """Return how many bytes of the file a row group takes, by what the file says."""
-    return sum(group.column(number).total_compressed_size for number in range(group.num_columns))
 
 
 def by_part(ids: Ints, bounds: Ints) -> Iterator[tuple[int, Ints]]:
