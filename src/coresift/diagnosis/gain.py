@@ -200,6 +200,8 @@ class _Learner:
         centers = ~np.isin(asked.centers, asked.probes[fit | test])
         ids = np.concatenate([asked.probes[fit], asked.centers[centers]])
         losses = np.concatenate([asked.losses[fit], asked.center_losses[centers]])
+        possible = self.plan.inclusion[ids] > 0  # a given row is never one of the pilot's
+        ids, losses = ids[possible], losses[possible]
         evidence = Evidence(self.clustering, frame, PilotSample(ids, self.plan), losses, components=self.components)
         if self.job.score.needs.probes:
             evidence = replace(evidence, holder=self._holder(evidence))

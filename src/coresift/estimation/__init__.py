@@ -88,7 +88,7 @@ def estimate(
         >>> import numpy as np, coresift as cs
         >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
         >>> loss = rows[:, 0] ** 2
-        >>> picked = cs.select(rows, losses=loss, budget=200, seed=0)
+        >>> picked = cs.select(rows, losses=loss, budget=200, seed=1)
         >>> found = cs.estimate(picked, loss[picked.ids])
         >>> bool(found.total.low < loss.sum() < found.total.high)
         True
