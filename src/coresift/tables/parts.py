@@ -53,17 +53,33 @@ class Part(ABC):
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         """Yield the columns in row order, about `size` rows at a time where the source can."""
-        return self._checked(self._stream(columns, size))
+        return self._complete(self._checked(self._stream(columns, size)), self.count)
 
     def stretch(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield rows `start` to `stop`, about `size` at a time."""
-        return self._checked(self._slices(columns, size, start, stop))
+        return self._complete(self._checked(self._slices(columns, size, start, stop)), stop - start)
 
     def pick(self, columns: Sequence[str], size: int, ids: Ints) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ascending, perhaps repeated, `ids`, at most `size` at a time."""
+        yield from self._complete(self._picked(columns, size, ids), ids.size)
+
+    def _picked(self, columns: Sequence[str], size: int, ids: Ints) -> Iterator[pa.RecordBatch]:
         with reading(self.name):
             for numbers, batches in self._groups(columns, size, ids):
                 yield from pick_from(self._checked(batches), numbers, size)
+
+    def _complete(self, batches: Iterator[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
+        """Yield batches, and refuse a file that comes to an end before it has given all the rows that it promised."""
+        seen = 0
+        for batch in batches:
+            seen += batch.num_rows
+            yield batch
+        if seen != count:
+            what = f"The file {self.name}" if not self.name.startswith("The ") else self.name
+            raise InputError(
+                f"{what} cannot be read: it has {seen:,} rows and not {count:,}; it is damaged, or has changed since "
+                "it was opened (files must stay as they are while they are used)."
+            )
 
     @property
     def read_at_once(self) -> int:
