@@ -1,5 +1,6 @@
 """The tiers of tests: which files need heavy libraries, and how those are left out where nobody wants them."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ HEAVY = {
     "src/coresift/remote": "ray",
 }
 
-
+# Files whose tests need tools that only an environment of its own has: they are left out where none of these is there.
+ELSEWHERE = {"tests/test_hand_over.py": ("argilla", "inspect_ai", "label_studio_sdk", "lm_eval")}
 # Examples in docstrings that take long.
 SLOW = ("src/coresift/comparison", "src/coresift/testing")
 
@@ -43,6 +45,9 @@ def pytest_ignore_collect(collection_path, config):
     """Leave out what is not worth an import: files whose tests were all deselected, and modules without examples."""
     if not collection_path.is_relative_to(ROOT):
         return None
+    tools = ELSEWHERE.get(collection_path.relative_to(ROOT).as_posix())
+    if tools is not None and not any(map(find_spec, tools)):
+        return True
     if f"not {kind_of(collection_path)}" in config.getoption("markexpr") or without_examples(collection_path):
         return True
     return None
