@@ -135,7 +135,9 @@ MUTATIONS = (
     # Other roads to a selection
     Mutation("x₀ counts excluded rows", "regression.py", "members -= np.bincount", "members -= 0 * np.bincount"),
     Mutation("ridge of a fit", "fitting.py", "np.sqrt(ridge) * np.eye", "ridge * np.eye"),
-    Mutation("second phase of the diagnosis", "diagnosis/gain.py", "weights * (1 - first) if", "weights * (1 + first) if"),
+    Mutation(
+        "second phase of the diagnosis", "diagnosis/gain.py", "weights * (1 - first) if", "weights * (1 + first) if"
+    ),
     Mutation("rows without leverage", "baselines/making.py", "(self.room - certain) /", "self.room /"),
 )
 
