@@ -54,8 +54,8 @@ REVERTS = {
     "H3": Revert("surroundings", (("comparison/running.py", '[sys.executable, "-P", "-c"', '[sys.executable, "-c"'),)),
     "H4": Revert(
         "kills,races",
-        (("tables/writing.py", "        aside.replace(target)\n",
-          "        target.unlink(missing_ok=True)\n        aside.replace(target)\n"),),
+        (("tables/writing.py", "        temporary.replace(target)\n",
+          "        target.unlink(missing_ok=True)\n        temporary.replace(target)\n"),),
     ),
     "M1": Revert(
         "calls,results",
@@ -79,8 +79,8 @@ REVERTS = {
                                      "    except ValueError as error:  # a damaged header"),)),
     "M8": Revert("types", (("tables/parts.py", "                batch.validate(full=True)\n",
                             "                batch.validate()\n"),)),
-    "M9": Revert("types", (("tables/writing.py", "    written: list[Any] = text_of(array).to_pylist()\n",
-                            "    written: list[Any] = array.to_pylist()\n"),)),
+    "M9": Revert("types", (("tables/writing.py", "    texts: list[Any] = text_of(array).to_pylist()\n",
+                            "    texts: list[Any] = array.to_pylist()\n"),)),
     "M10": Revert("types", (("tables/textual.py", "BLOCKS = (2**24, 2**31 - 1)", "BLOCKS = (2**20,)"),)),
     # Newer versions of Ray ask for a token by themselves, so it has to be told not to.
     "M11": Revert(
@@ -105,7 +105,7 @@ REVERTS = {
     "L5": Revert("words", (("tables/places.py", "    return _SECRETS.sub(", "    return text or _SECRETS.sub("),)),
     "L6": Revert(
         "words",
-        (("tables/parts.py", "    if twice is not None:\n", "    if twice == 0:\n"),
+        (("tables/parts.py", "    if duplicate is not None:\n", "    if duplicate == 0:\n"),
          ("tables/parts.py", "OSError, ValueError, TypeError, KeyError, Over", "OSError, ValueError, TypeError, Over")),
     ),
     "L7": Revert("surroundings", (("cli/app.py", "    prepare_streams()\n", ""),)),
@@ -118,7 +118,7 @@ REVERTS = {
                                     '    with path.open("wb") as file:\n'),)),
     "L11": Revert("surroundings", (("tables/writing.py", "                os.fchmod(file.fileno(), ",
                                     "                print(end='') or str("),)),
-    "L12": Revert("surroundings", (("tables/writing.py", "        _sweep(target.parent)\n", ""),)),
+    "L12": Revert("surroundings", (("tables/writing.py", "        _remove_stale(target.parent)\n", ""),)),
     "L13": Revert("results", (("rows/base.py", "zlib.crc32(np.ascontiguousarray(block, ",
                                "zlib.crc32(np.ascontiguousarray(block[:1024], "),)),
     "L14": Revert("results", (("tables/parts.py", "pa.OSFile(os.fsencode(path))",

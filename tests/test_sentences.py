@@ -83,7 +83,7 @@ def test_what_is_nearly_a_table_is_told_how_to_become_one():
     with pytest.raises(InputError, match=r"got a LazyFrame; collect\(\) it first\."):
         cs.select(pl.from_pandas(FRAME).lazy(), budget=5)
     for series in (FRAME["age"], pl.Series([1.0, 2.0])):
-        with pytest.raises(InputError, match=r"got a Series, one column without others; use its to_frame\(\)\."):
+        with pytest.raises(InputError, match=r"got a Series, a single column; use its to_frame\(\)\."):
             cs.select(series, budget=5)
 
 

@@ -144,7 +144,7 @@ def test_given_names_of_a_part_are_numbered_in_the_part():
         (["a", "a"], "given must be distinct ids; got 'a' twice."),
         (["b"], "given must be ids that only one row has; got 'b', which several rows have."),
         ([None], "given must be ids; got None."),
-        (["a", 1.5j], "given must be a list of ids, whole numbers or texts; got others."),
+        (["a", 1.5j], "given must be a list of ids, whole numbers or texts; got something else."),
     ],
 )
 def test_ids_that_cannot_be_found_are_told(names, says):
@@ -193,7 +193,7 @@ def test_columns_that_cannot_be_chosen_are_told(options, says):
     ("source", "says"),
     [
         (pl.DataFrame({"x": [1.0]}).lazy(), "rows must be a 2-D array or tensor, .*; got a LazyFrame; collect"),
-        (pd.Series([1.0, 2.0]), "rows must be a table: .*; got a Series, one column without others"),
+        (pd.Series([1.0, 2.0]), "rows must be a table: .*; got a Series, a single column"),
         (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), "rows must be columns of one type .*: Duplicate column names"),
         (pd.DataFrame({"x": [1.0, "a"]}), "rows must be columns of one type .*"),
         (torch.eye(3).to_sparse(), "rows must be a dense tensor, or a sparse matrix of scipy; got a tensor of layout"),

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import coresift as cs
-from coresift.tables.writing import FORGOTTEN, open_noted, write_bytes, write_table
+from coresift.tables.writing import STALE_SECONDS, open_noted, write_bytes, write_table
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
 ROWS = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
@@ -125,7 +125,7 @@ def test_what_killed_runs_left_behind_is_removed_after_some_hours(tmp_path):
     for path in (old, young, other):
         path.write_bytes(b"x")
     for path in (old, other):
-        os.utime(path, (time.time() - FORGOTTEN - 60,) * 2)
+        os.utime(path, (time.time() - STALE_SECONDS - 60,) * 2)
     write_bytes(b"y", tmp_path / "a.html")
     assert {path.name for path in tmp_path.iterdir()} == {young.name, other.name, "a.html"}
 

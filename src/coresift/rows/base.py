@@ -27,7 +27,7 @@ UNEVEN = 100.0
 
 SEEN, PLACES = 1024, 16  # rows that are looked at for that, and in how many places
 
-CHANGED = "rows must stay as they are while they are used; a file has changed since it was opened."
+CHANGED = "rows must not change while they are in use; a file has changed since it was opened."
 
 
 def checksum(_: int, block: Singles) -> int:

@@ -14,7 +14,7 @@ from coresift.checks import InputError, refuse
 from coresift.rows.base import CHANGED, Block, Rows, to_single
 from coresift.tables.parts import Part
 from coresift.tables.table import Table, listed
-from coresift.tables.values import bare_type, features_in, first_null, is_number, is_text, is_truth, item_type
+from coresift.tables.values import bare_type, features_in, first_null, is_boolean, is_number, is_text, item_type
 from coresift.types import Floats, Ints, Provenance, Singles
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _check(table: Table, choice: ColumnChoice) -> None:
         allowed = "a column of numbers that is not the id"
         refuse("target", allowed, f"{choice.target!r} of type {table.type_of(choice.target)}")
     for name in choice.columns or ():
-        if not (is_number(table.type_of(name)) or is_truth(table.type_of(name))):
+        if not (is_number(table.type_of(name)) or is_boolean(table.type_of(name))):
             refuse("columns", "columns of numbers", f"{name!r} of type {table.type_of(name)}")
         if name in (table.id_name, choice.target, *choice.exclude):
             refuse("columns", "other columns than the id, the target and those excluded", repr(name))

@@ -1,4 +1,4 @@
-"""Which files a path, a folder, a pattern or a list of paths means."""
+"""Resolve a path, a folder, a glob pattern or a list of paths to files."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ SUFFIXES = (*BINARY, *TEXTUAL)
 
 
 def find_files(source: Any, suffixes: tuple[str, ...], argument: str) -> list[Path]:
-    """Return the files of this name, in order: of a folder or pattern that of their names, of a list its own.
+    """Return the files in `source`: sorted by name for a folder or pattern, in the given order for a list.
 
-    In a folder, files of other types are left alone, as writers of shards put notes such as _SUCCESS beside them; so
-    are CSV and JSONL files if there are any of the other types.
+    Files of other types in a folder are ignored, because tools that write shards put markers such as _SUCCESS next to
+    them. CSV and JSONL files are ignored if the folder also has binary tables.
     """
     if isinstance(source, list | tuple):
-        odd = [item for item in source if not isinstance(item, str | os.PathLike)]
-        if odd or not source:
+        not_paths = [item for item in source if not isinstance(item, str | os.PathLike)]
+        if not_paths or not source:
             allowed = "an array, a table, or a list of paths"
-            refuse(argument, allowed, f"a list with {type(odd[0]).__name__}" if odd else "[]")
-        return [_known(Path(item), suffixes, argument) for item in source]
+            refuse(argument, allowed, f"a list with {type(not_paths[0]).__name__}" if not_paths else "[]")
+        return [_check_file(Path(item), suffixes, argument) for item in source]
     path = Path(source)
     if path.is_dir():
-        return _inside(path, suffixes, argument)
+        return _files_in_folder(path, suffixes, argument)
     if path.exists() or not glob.has_magic(str(path)):
-        return [_known(path, suffixes, argument)]
+        return [_check_file(path, suffixes, argument)]
     matches = sorted(glob.glob(str(path), recursive=True))
     if not matches:
         refuse(argument, "a pattern that matches files", repr(str(path)))
-    return [_known(Path(match), suffixes, argument) for match in matches]
+    return [_check_file(Path(match), suffixes, argument) for match in matches]
 
 
-def _inside(folder: Path, suffixes: tuple[str, ...], argument: str) -> list[Path]:
+def _files_in_folder(folder: Path, suffixes: tuple[str, ...], argument: str) -> list[Path]:
     if (folder / "dataset_dict.json").is_file():
-        splits = ", ".join(sorted(inside.name for inside in folder.iterdir() if inside.is_dir()))
+        splits = ", ".join(sorted(entry.name for entry in folder.iterdir() if entry.is_dir()))
         raise InputError(f"{folder} holds several data sets ({splits}); give the folder of one of them.")
     if (folder / "state.json").is_file():
-        _check_saved(folder)
-    found = sorted(file for file in folder.iterdir() if file.suffix.lower() in suffixes and file.is_file())
-    found = [file for file in found if file.suffix.lower() not in TEXTUAL] or found
-    return found or refuse(argument, f"a folder with files of type {', '.join(suffixes)}", folder)
+        _check_dataset_order(folder)
+    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in suffixes and file.is_file())
+    files = [file for file in files if file.suffix.lower() not in TEXTUAL] or files
+    return files or refuse(argument, f"a folder with files of type {', '.join(suffixes)}", folder)
 
 
-def _known(path: Path, suffixes: tuple[str, ...], argument: str) -> Path:
+def _check_file(path: Path, suffixes: tuple[str, ...], argument: str) -> Path:
     if path.suffix.lower() not in suffixes:
         refuse(argument, f"a file of type {', '.join(suffixes)}", path)
     if not path.is_file():
@@ -57,12 +57,12 @@ def _known(path: Path, suffixes: tuple[str, ...], argument: str) -> Path:
     return path
 
 
-def _check_saved(folder: Path) -> None:
-    """Refuse a folder of `Dataset.save_to_disk` whose row order is in a separate file, as old versions wrote it."""
+def _check_dataset_order(folder: Path) -> None:
+    """Refuse a folder from an old version of `Dataset.save_to_disk`, which keeps the row order in a separate file."""
     try:
         state = json.loads((folder / "state.json").read_bytes())
         shuffled = isinstance(state, dict) and bool(state.get("_indices_data_files"))
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{folder} is not a folder of datasets that can be read (state.json is damaged).") from error
+        raise InputError(f"{folder} is not a readable data set folder (state.json is damaged).") from error
     if shuffled:
-        raise InputError(f"{folder} holds a data set in the order of another file; load it and save it again first.")
+        raise InputError(f"{folder} keeps its row order in a separate file; load the data set and save it again first.")

@@ -1,4 +1,4 @@
-"""Arrays in numpy's files: what a header says is checked before anything is mapped, read or allocated."""
+"""Arrays in .npy and .npz files. The header is checked before anything is mapped, read or allocated."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from coresift.checks import InputError
 
-# numpy parses a file's header as Python, and Python 3.11's parser can fail when two threads use it at once.
+# numpy parses a file's header as Python code, and Python 3.11's parser can fail when two threads use it at once.
 PARSING = threading.Lock()
 READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
-    (3, 0): np.lib.format.read_array_header_2_0,  # like 2.0, with names of fields in UTF-8
+    (3, 0): np.lib.format.read_array_header_2_0,  # like 2.0, with field names in UTF-8
 }
 
 
 class Header(NamedTuple):
-    """What a .npy file says of its array, and where its numbers begin."""
+    """The header of a .npy file, and the offset at which the numbers start."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -32,15 +32,15 @@ class Header(NamedTuple):
 
 
 def read_header(file: IO[bytes], size: int, name: str) -> Header:
-    """Return the header of a .npy file of `size` bytes; refuse one that is damaged or promises more than is there."""
+    """Return the header of a .npy file of `size` bytes; refuse a header that is damaged or needs a longer file."""
     try:
         with PARSING:
             version = np.lib.format.read_magic(file)
             if version not in READERS:
-                raise ValueError(f"it has format {version[0]}.{version[1]}, which is not known")
+                raise ValueError(f"it has the unknown format {version[0]}.{version[1]}")
             shape, fortran, dtype = READERS[version](file)
         start = file.tell()
-    except Exception as error:  # a damaged header is parsed as Python, and raises whatever that raises
+    except Exception as error:  # a damaged header is parsed as Python code and can raise anything
         raise InputError(f"The file {name} cannot be read: {_reason(error)}.") from error
     if dtype.hasobject:
         raise InputError(f"The file {name} cannot be read: it has Python objects, not numbers.")
@@ -53,7 +53,7 @@ def read_header(file: IO[bytes], size: int, name: str) -> Header:
 
 
 def map_npy(path: str | Path) -> NDArray[Any]:
-    """Return the array of a .npy file, mapped; nothing is ever unpickled.
+    """Return the memory-mapped array of a .npy file; nothing is ever unpickled.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "a.npy"
@@ -61,15 +61,15 @@ def map_npy(path: str | Path) -> NDArray[Any]:
     >>> map_npy(path)
     array([0, 1, 2])
     """
-    if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
+    if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would block
         raise InputError(f"{path} must be a file; it is something else.")
     try:
         with open(path, "rb") as file:
             header = read_header(file, os.fstat(file.fileno()).st_size, str(path))
             if 0 in header.shape:  # no bytes to map
                 return np.empty(header.shape, header.dtype)
-            whole: Any = file
-            mapped = np.memmap(whole, header.dtype, "r", header.start, header.shape, "F" if header.fortran else "C")
+            untyped: Any = file
+            mapped = np.memmap(untyped, header.dtype, "r", header.start, header.shape, "F" if header.fortran else "C")
             return np.asarray(mapped)
     except (OSError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
@@ -78,7 +78,7 @@ def map_npy(path: str | Path) -> NDArray[Any]:
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an uncompressed .npz file, none of which can be larger than the file is."""
+    """Return the arrays of an uncompressed .npz file; refuse arrays that claim to be larger than the file."""
     arrays = {}
     with path.open("rb") as opened, zipfile.ZipFile(opened) as archive:
         if sum(info.file_size for info in archive.infolist()) > os.fstat(opened.fileno()).st_size:

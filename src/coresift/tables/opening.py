@@ -26,15 +26,15 @@ def open_table(
     texts: Collection[str] | None = None,
     filesystem: Any = None,
 ) -> Table:
-    """Return the table that this is, without loading what is not in memory already; CSV and JSONL files are loaded.
+    """Open `source` as a table. Only CSV and JSONL files are loaded into memory.
 
     Args:
         source: A path (also of a folder, or a pattern), a list of paths, a URI, a frame, an Arrow table, a
             `datasets.Dataset`, a dict of columns, or a Table, which is returned as it is.
-        argument: What sentences call the table.
+        argument: The name of the argument, for error messages.
         id_column: The column with the rows' ids; by default one named "id".
-        texts: The columns of a CSV file to keep as they are written; None means all of them. The others become
-            numbers if all of their cells are numbers.
+        texts: The columns of a CSV file to keep as strings; None means all of them. Each of the others becomes
+            numeric if all of its cells are numbers.
         filesystem: A pyarrow filesystem on which `source` is a path.
     """
     if isinstance(source, Table):
@@ -52,7 +52,7 @@ def open_table(
 
 
 def is_tabular(source: Any) -> bool:
-    """Say whether this is a table in memory: it has columns with names.
+    """Return whether `source` is a table in memory, with named columns.
 
     >>> import pyarrow as pa
     >>> is_tabular(pa.table({"x": [1]})), is_tabular({"x": [1]}), is_tabular([[1]])
@@ -62,13 +62,13 @@ def is_tabular(source: Any) -> bool:
 
 
 def described(source: Any) -> str:
-    """Return what an object is that cannot be opened, and what to do about it if that is known."""
+    """Return the type of an object that cannot be opened, and what to do about it if that is known."""
     name = type(source).__name__
     return f"a {name}; collect() it first" if hasattr(source, "collect") else name
 
 
 def open_part(path: Path | Place, texts: Collection[str] | None, argument: str) -> Part:
-    """Return the table in a file, by its suffix."""
+    """Open a file as a table; the suffix says its format."""
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return ParquetPart(path)
@@ -81,7 +81,7 @@ def open_part(path: Path | Place, texts: Collection[str] | None, argument: str) 
 
 
 def part_in_memory(source: Any, argument: str) -> Part | None:
-    """Return the table that an object in memory is; None if it is none."""
+    """Wrap an object in memory as a table; None if it is not tabular."""
     import pyarrow as pa
 
     if _is_dataset(source):
@@ -89,9 +89,9 @@ def part_in_memory(source: Any, argument: str) -> Part | None:
     if not is_tabular(source):
         return None
     if hasattr(source, "to_frame") and not hasattr(source, "columns"):
-        refuse(argument, ALLOWED, f"a {type(source).__name__}, one column without others; use its to_frame()")
+        refuse(argument, ALLOWED, f"a {type(source).__name__}, a single column; use its to_frame()")
     try:
-        # With its index as a column and a note that says so; through the capsule the note would be lost.
+        # from_pandas marks the index in the metadata; the Arrow capsule would lose that mark.
         return MemoryPart(_from_pandas(source) if _is_pandas(source) else pa.table(source))
     except InputError:
         raise
@@ -100,15 +100,15 @@ def part_in_memory(source: Any, argument: str) -> Part | None:
 
 
 def _from_pandas(frame: Any) -> Any:
-    """Return a frame as an Arrow table; an index that has a name becomes a column, as its name says something."""
+    """Return a frame as an Arrow table; an index becomes a column only if it has a name."""
     import pyarrow as pa
 
-    named = any(name is not None for name in frame.index.names)
-    return pa.Table.from_pandas(frame, preserve_index=None if named else False)
+    has_name = any(name is not None for name in frame.index.names)
+    return pa.Table.from_pandas(frame, preserve_index=None if has_name else False)
 
 
 def _is_dataset(source: Any) -> bool:
-    # An object like this exists only if its library is imported, so there is no need to import it to look.
+    # Such an object can exist only if its library is already imported, so there is no need to import it here.
     datasets = sys.modules.get("datasets")
     return datasets is not None and isinstance(source, getattr(datasets, "Dataset", ()))
 

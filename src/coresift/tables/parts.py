@@ -1,7 +1,7 @@
-"""The tables that can be streamed, one small class per kind.
+"""The tables that can be streamed, one small class per format.
 
-What comes from a file or another library is validated in full, batch by batch, before anyone looks at it: offsets
-that point outside of their buffer, or texts that are not UTF-8, are an error in one sentence.
+Data from a file or another library is fully validated, batch by batch, before it is used. Offsets outside their buffer
+and strings that are not UTF-8 are errors.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-SMALL_FILE = 2**23  # bytes of a Parquet file of which a whole column may be in memory
+SMALL_FILE = 2**23  # a Parquet file of at most this many bytes may have a whole column in memory
 
 
 class Part(ABC):
-    """A table that can be streamed, with its number of rows known.
+    """A table that can be streamed and whose number of rows is known.
 
-    Columns are asked for by name; `schema` has their plain types, and so has what comes out.
+    Columns are read by name. `schema` and all batches have plain types (see `plain_type`).
     """
 
     def __init__(self, name: str, count: int, schema: pa.Schema) -> None:
@@ -42,34 +42,34 @@ class Part(ABC):
 
     @abstractmethod
     def _stream(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
-        """Yield the columns in row order, about `size` rows at a time where the source can."""
+        """Yield the columns in row order, about `size` rows at a time if the source supports it."""
 
     def _slices(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         return slice_from(self._stream(columns, size), start, stop)
 
     def _groups(self, columns: Sequence[str], size: int, ids: Ints) -> Iterator[tuple[Ints, Iterator[pa.RecordBatch]]]:
-        """Yield ascending row numbers with batches that they count along; a source may skip what is not asked for."""
+        """Yield pairs of sorted row numbers and the batches they index into; a source may skip batches without any."""
         yield ids, self._stream(columns, size)
 
     def batches(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
-        """Yield the columns in row order, about `size` rows at a time where the source can."""
-        return self._complete(self._checked(self._stream(columns, size)), self.count)
+        """Yield the columns in row order, about `size` rows at a time if the source supports it."""
+        return self._check_count(self._validated(self._stream(columns, size)), self.count)
 
     def stretch(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """Yield rows `start` to `stop`, about `size` at a time."""
-        return self._complete(self._checked(self._slices(columns, size, start, stop)), stop - start)
+        return self._check_count(self._validated(self._slices(columns, size, start, stop)), stop - start)
 
     def pick(self, columns: Sequence[str], size: int, ids: Ints) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ascending, perhaps repeated, `ids`, at most `size` at a time."""
-        yield from self._complete(self._picked(columns, size, ids), ids.size)
+        """Yield the rows with the sorted, possibly repeated, numbers `ids`, at most `size` at a time."""
+        yield from self._check_count(self._pick_batches(columns, size, ids), ids.size)
 
-    def _picked(self, columns: Sequence[str], size: int, ids: Ints) -> Iterator[pa.RecordBatch]:
+    def _pick_batches(self, columns: Sequence[str], size: int, ids: Ints) -> Iterator[pa.RecordBatch]:
         with reading(self.name):
             for numbers, batches in self._groups(columns, size, ids):
-                yield from pick_from(self._checked(batches), numbers, size)
+                yield from pick_from(self._validated(batches), numbers, size)
 
-    def _complete(self, batches: Iterator[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
-        """Yield batches, and refuse a file that comes to an end before it has given all the rows that it promised."""
+    def _check_count(self, batches: Iterator[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
+        """Yield the batches, and refuse a file that does not have exactly `count` rows."""
         seen = 0
         for batch in batches:
             seen += batch.num_rows
@@ -77,16 +77,16 @@ class Part(ABC):
         if seen != count:
             what = f"The file {self.name}" if not self.name.startswith("The ") else self.name
             raise InputError(
-                f"{what} cannot be read: it has {seen:,} rows and not {count:,}; it is damaged, or has changed since "
-                "it was opened (files must stay as they are while they are used)."
+                f"{what} cannot be read: it has {seen:,} rows instead of {count:,}; it is damaged, or it changed after "
+                "it was opened (files must not change while they are in use)."
             )
 
     @property
     def read_at_once(self) -> int:
-        """The most rows that must be read for one of them."""
+        """How many rows must be read, at most, to get one of them."""
         return 1
 
-    def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _validated(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         with reading(self.name):
@@ -108,7 +108,7 @@ class MemoryPart(Part):
 
 
 class DatasetPart(Part):
-    """A `datasets.Dataset`, asked through its own interface so that its selected or shuffled order counts."""
+    """A `datasets.Dataset`, read through its own interface to respect selected or shuffled rows."""
 
     def __init__(self, dataset: Any) -> None:
         super().__init__("The dataset", len(dataset), dataset.features.arrow_schema)
@@ -118,16 +118,16 @@ class DatasetPart(Part):
         return self._slices(columns, size, 0, self.count)
 
     def _slices(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        chosen = self._dataset.select_columns(list(columns)).with_format("arrow")
+        dataset = self._dataset.select_columns(list(columns)).with_format("arrow")
         for first in range(start, stop, size):
-            yield from chosen[first : min(first + size, stop)].to_batches()
+            yield from dataset[first : min(first + size, stop)].to_batches()
 
     def _groups(self, columns: Sequence[str], size: int, ids: Ints) -> Iterator[tuple[Ints, Iterator[pa.RecordBatch]]]:
-        # A dataset finds rows by number without a scan.
-        chosen = self._dataset.select_columns(list(columns)).with_format("arrow")
+        # A dataset looks up rows by number without a scan.
+        dataset = self._dataset.select_columns(list(columns)).with_format("arrow")
         for start in range(0, ids.size, size):
-            some = ids[start : start + size]
-            yield np.arange(some.size), iter(chosen[some.tolist()].to_batches())
+            chunk = ids[start : start + size]
+            yield np.arange(chunk.size), iter(dataset[chunk.tolist()].to_batches())
 
 
 class ParquetPart(Part):
@@ -150,7 +150,7 @@ class ParquetPart(Part):
                 yield numbers, file.iter_batches(size, row_groups=[group], columns=list(columns))
 
     def _slices(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        # In the first row group, everything before the start is read too.
+        # Parquet cannot seek within a row group, so the rows before the start of the first group are read too.
         first = int(np.searchsorted(self._bounds, start, side="right")) - 1
         groups = range(first, int(np.searchsorted(self._bounds, stop)))
         begin = int(self._bounds[first])
@@ -170,9 +170,9 @@ class ParquetPart(Part):
     def _open(self) -> Iterator[pq.ParquetFile]:
         import pyarrow.parquet as pq
 
-        # By default a row group's column is read as a whole before its first batch comes out; both options are
-        # needed to read it a buffer at a time. In a small file, pages are checked against the file before memory is
-        # made for them, which a buffer would not do: a damaged page may claim two gigabytes.
+        # By default pyarrow reads a row group's whole column before it yields the first batch; both options are
+        # needed to read one buffer at a time. Unbuffered, a page's size is checked against the file before memory is
+        # allocated for it, so small files are read that way: a damaged page may claim two gigabytes.
         with open_input(self._path) as source:
             options = {"pre_buffer": False, "buffer_size": 2**16 if source.size() > SMALL_FILE else 0}
             yield pq.ParquetFile(source, metadata=self._metadata, **options)
@@ -186,30 +186,30 @@ class ArrowPart(Part):
         with reading(self.name):
             schema = self._open(None).schema
             super().__init__(str(path), 0, schema)
-            # The stream format does not say how many rows there are. A column that has values of its own and is not
-            # nested is cheap to look at; that of type null has as many rows as it claims, and nothing to check.
+            # The stream format does not store the number of rows, so one column is read to count them. A flat column
+            # is cheapest; a column of type null is the last choice, because its length cannot be validated.
             simplest = sorted(schema, key=lambda field: (str(field.type) == "null", field.type.num_fields))[:1]
             reader = self._open([field.name for field in simplest] or None)
-            self._bounds = bounds_of([_length(batch) for batch in _each(reader)])
+            self._bounds = bounds_of([_validated_length(batch) for batch in _batches_of(reader)])
         self.count = int(self._bounds[-1])
 
     def _stream(self, columns: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
-        # The file's own batches; compressed ones are inflated one at a time.
-        return _each(self._open(columns))
+        # These are the file's own batches; compressed batches are decompressed one at a time.
+        return _batches_of(self._open(columns))
 
     def _groups(self, columns: Sequence[str], size: int, ids: Ints) -> Iterator[tuple[Ints, Iterator[pa.RecordBatch]]]:
         reader = self._open(columns)
-        if not hasattr(reader, "get_batch"):  # only the file format lets batches be skipped
-            yield ids, _each(reader)
+        if not hasattr(reader, "get_batch"):  # only the file format can skip batches
+            yield ids, _batches_of(reader)
             return
-        for number, numbers in by_part(ids, self._bounds):
-            yield numbers, map(reader.get_batch, [number])
+        for batch, numbers in by_part(ids, self._bounds):
+            yield numbers, map(reader.get_batch, [batch])
 
     def _slices(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         reader = self._open(columns)
         first = int(np.searchsorted(self._bounds, start, side="right")) - 1 if hasattr(reader, "get_batch") else 0
         begin = int(self._bounds[first])
-        yield from slice_from(_each(reader, first), start - begin, stop - begin)
+        yield from slice_from(_batches_of(reader, first), start - begin, stop - begin)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_path": self._path.absolute()}
@@ -222,25 +222,25 @@ class ArrowPart(Part):
             fields = sorted(self.schema.get_field_index(column) for column in columns)
             options["options"] = pa.ipc.IpcReadOptions(included_fields=fields)
         try:
-            return pa.ipc.open_file(_mapped(self._path), **options)
+            return pa.ipc.open_file(_open_mapped(self._path), **options)
         except pa.ArrowInvalid:
-            return pa.ipc.open_stream(_mapped(self._path), **options)
+            return pa.ipc.open_stream(_open_mapped(self._path), **options)
 
 
 def by_part(ids: Ints, bounds: Ints) -> Iterator[tuple[int, Ints]]:
-    """Split sorted row numbers over parts that begin at `bounds`: (part, numbers within it), empty parts left out."""
+    """Split sorted row numbers by part: yield (part, row numbers within it), without empty parts."""
     cuts = np.searchsorted(ids, bounds)
     for part in np.flatnonzero(np.diff(cuts)):
         yield int(part), ids[cuts[part] : cuts[part + 1]] - bounds[part]
 
 
 def bounds_of(counts: list[int]) -> Ints:
-    """Return where each part begins, and the end of the last."""
+    """Return where each part starts, followed by where the last part ends."""
     return np.cumsum([0, *counts], dtype=np.int64)
 
 
 def pick_from(batches: Iterator[pa.RecordBatch], ids: Ints, size: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of sorted `ids`, numbered along the batches, at most `size` at a time; stop after the last."""
+    """Yield the rows with the sorted numbers `ids`, counted from the first batch, at most `size` at a time."""
     import pyarrow as pa
 
     start = done = 0
@@ -254,7 +254,7 @@ def pick_from(batches: Iterator[pa.RecordBatch], ids: Ints, size: int) -> Iterat
 
 
 def slice_from(batches: Iterator[pa.RecordBatch], start: int, stop: int) -> Iterator[pa.RecordBatch]:
-    """Yield rows `start` to `stop`, numbered along the batches, and look at no batch after them."""
+    """Yield rows `start` to `stop`, counted from the first batch; later batches are not read."""
     for batch in batches:
         if start < min(stop, batch.num_rows):
             first = max(start, 0)
@@ -266,7 +266,7 @@ def slice_from(batches: Iterator[pa.RecordBatch], start: int, stop: int) -> Iter
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Say in one sentence what makes a file or table unreadable."""
+    """Turn whatever a file or table raises when it is read into one error sentence."""
     import pyarrow as pa
 
     try:
@@ -279,7 +279,7 @@ def reading(name: str) -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """Return what a sentence says of an error: its first line, without secrets and without its last point."""
+    """Return the first line of an error message, without secrets and without its final period."""
     return hide_secrets((str(error).splitlines() or [""])[0].strip().rstrip(".") or type(error).__name__)
 
 
@@ -290,19 +290,19 @@ def open_input(path: Path | Place) -> Any:
     return path.open() if isinstance(path, Place) else pa.OSFile(os.fsencode(path))
 
 
-def _mapped(path: Path | Place) -> Any:
+def _open_mapped(path: Path | Place) -> Any:
     import pyarrow as pa
 
     return path.open() if isinstance(path, Place) else pa.memory_map(os.fsencode(path))
 
 
-def _each(reader: Any, first: int = 0) -> Iterator[pa.RecordBatch]:
+def _batches_of(reader: Any, first: int = 0) -> Iterator[pa.RecordBatch]:
     if not hasattr(reader, "get_batch"):
         return iter(reader)
     return map(reader.get_batch, range(first, reader.num_record_batches))
 
 
-def _length(batch: pa.RecordBatch) -> int:
+def _validated_length(batch: pa.RecordBatch) -> int:
     batch.validate(full=True)
     return int(batch.num_rows)
 
@@ -316,7 +316,7 @@ def _plain_schema(schema: pa.Schema) -> pa.Schema:
 def _check_names(name: str, schema: pa.Schema) -> None:
     names = schema.names
     counts = Counter(names)
-    twice = next((column for column in names if counts[column] > 1), None)
-    if twice is not None:
+    duplicate = next((column for column in names if counts[column] > 1), None)
+    if duplicate is not None:
         what = f"The file {name}" if not name.startswith("The ") else name
-        raise InputError(f"{what} must have columns whose names differ; it has {twice!r} twice.")
+        raise InputError(f"{what} must have distinct column names; it has {duplicate!r} twice.")

@@ -1,4 +1,4 @@
-"""Files that lie elsewhere: on any filesystem that pyarrow knows, named by a URI or given with the filesystem."""
+"""Remote files: on any filesystem that pyarrow supports, given by a URI or by a path and the filesystem."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from coresift.checks import refuse
 
-# In a URI, what may be a key: the user and password, and everything after the path. One that was taken for a path has
-# lost a slash.
+# The parts of a URI that may hold a key: user and password, and the query. A URI that was normalized as a path has
+# only one slash after its scheme.
 _SECRETS = re.compile(r"(?<=:/)(/?)[^/\s@]*@|(?<=\w)\?[^\s'\"?=]*=[^\s'\"]*(?<![.,;)])")
 
 
 @dataclass(frozen=True)
 class Place:
-    """A file on a pyarrow filesystem; it is small to send, and the process that opens it needs the same access."""
+    """A file on a pyarrow filesystem. It pickles small; the process that opens it needs the same credentials."""
 
     filesystem: Any
     path: str
@@ -23,11 +23,11 @@ class Place:
 
     @property
     def suffix(self) -> str:
-        """The ending of its name."""
+        """The file's suffix, with the dot."""
         return "." + self.path.rpartition(".")[2]
 
     def open(self) -> Any:
-        """Open it for reading at any position."""
+        """Open the file for random access."""
         return self.filesystem.open_input_file(self.path)
 
     def absolute(self) -> Place:
@@ -39,7 +39,7 @@ class Place:
 
 
 def is_uri(source: object) -> bool:
-    """Say whether this names a place by its scheme.
+    """Return whether `source` is a URI.
 
     >>> is_uri("s3://bucket/rows"), is_uri("folder/rows.npy")
     (True, False)
@@ -48,16 +48,16 @@ def is_uri(source: object) -> bool:
 
 
 def hide_secrets(text: str) -> str:
-    """Return a text in which no URI has a user, a password or parameters any more.
+    """Return the text with users, passwords and parameters removed from its URIs.
 
     >>> hide_secrets("got 's3://KEY:SECRET@bucket/rows?secret_key=x' (no access)")
     "got 's3://…@bucket/rows?…' (no access)"
     """
-    return _SECRETS.sub(lambda found: f"{found[1]}…@" if found[0].endswith("@") else "?…", text)
+    return _SECRETS.sub(lambda match: f"{match[1]}…@" if match[0].endswith("@") else "?…", text)
 
 
 def find_places(source: str, filesystem: Any, suffixes: tuple[str, ...], argument: str = "rows") -> list[Place]:
-    """Return the file of this name, or the files in the folder of this name, in their order."""
+    """Return the file at `source`, or the files in that folder, sorted by path."""
     import pyarrow as pa
     from pyarrow import fs
 
@@ -69,8 +69,8 @@ def find_places(source: str, filesystem: Any, suffixes: tuple[str, ...], argumen
         else:
             path = source
         if filesystem.get_file_info(path).type == fs.FileType.Directory:
-            inside = filesystem.get_file_info(fs.FileSelector(path))
-            paths = sorted(info.path for info in inside if info.type == fs.FileType.File)
+            entries = filesystem.get_file_info(fs.FileSelector(path))
+            paths = sorted(info.path for info in entries if info.type == fs.FileType.File)
             paths = [path for path in paths if path.lower().endswith(suffixes)]
         else:
             paths = [path]

@@ -1,12 +1,12 @@
-"""Rows to label as tasks of Label Studio or records of Argilla, and the labels in what those tools export.
+"""Write rows to label as Label Studio tasks or Argilla records, and read labels from the exports of those tools.
 
-Both are JSON files, a list with an object per row:
+Both are JSON files with a list of objects, one per row:
 
-- Label Studio: `{"data": {"row": 7, "text": ...}}` to import; its JSON export has `annotations` beside `data`.
+- Label Studio: `{"data": {"row": 7, "text": ...}}` to import; its JSON export adds `annotations` next to `data`.
 - Argilla: `{"id": "7", "fields": {"text": ...}}` for `dataset.records.from_json`; `to_json` adds `responses`.
 
-A skipped task, and a discarded response, is a row that nobody can label. Argilla's `to_json` leaves out the status of
-responses (as of version 2.8), so drafts look like answers there unless only submitted responses are exported.
+A skipped task or a discarded response means that nobody can label the row. Argilla's `to_json` leaves out the status
+of responses (as of version 2.8), so drafts look like answers unless you export submitted responses only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Tool(StrEnum):
-    """A labeling tool that files are written for."""
+    """A labeling tool whose files coresift reads and writes."""
 
     LABEL_STUDIO = "label-studio"
     ARGILLA = "argilla"
@@ -35,8 +35,8 @@ class Tool(StrEnum):
 
 SUFFIX = ".json"
 SKIPPED = "skipped"
-DIGITS = 20  # fewer make a row number
-# What one label is called in a Label Studio result, by the kind of its control.
+DIGITS = 20  # a string of fewer digits can be a row number
+# The key of the label in a Label Studio result, which depends on the control.
 LABEL_STUDIO_VALUES = ("choices", "rating", "number", "text")
 
 
@@ -45,8 +45,8 @@ def write_tasks(table: pa.Table, path: Path, tool: Tool) -> None:
 
     Args:
         table: The rows, with a column `row`.
-        path: The file, `.json`.
-        tool: The tool that will read it.
+        path: The file to write, `.json`.
+        tool: The tool that will import it.
     """
     check_suffix(path, (SUFFIX,), f"a file for {tool.value}")
     make = _task if tool is Tool.LABEL_STUDIO else _record
@@ -59,7 +59,7 @@ def read_tasks(path: Path, column: str) -> pa.Table:
 
     Args:
         path: The export, `.json`.
-        column: The control or question to read, where a task has several.
+        column: The control or question to read if a task has several.
 
     Returns:
         A table with a line per row that has a label or was skipped: `row`, the column, and `skipped`.
@@ -75,11 +75,11 @@ def read_tasks(path: Path, column: str) -> pa.Table:
             )
     labels = [label for label, _ in rows.values()]
     numeric = bool(labels) and all(isinstance(label, int | float) for label in labels if label is not None)
-    shown = labels if numeric else [None if label is None else str(label) for label in labels]
+    values = labels if numeric else [None if label is None else str(label) for label in labels]
     return pa.table(
         {
             "row": pa.array(list(rows), pa.int64()),
-            column: pa.array(shown, pa.float64() if numeric else pa.string()),
+            column: pa.array(values, pa.float64() if numeric else pa.string()),
             SKIPPED: pa.array([float(skipped) for _, skipped in rows.values()], pa.float64()),
         }
     )
@@ -99,20 +99,20 @@ def _answers(path: Path, column: str) -> Iterator[tuple[int, Any, bool]]:
         raise InputError(f"{path} must be the JSON export of Label Studio or Argilla, a list of tasks.")
     for task in tasks:
         if isinstance(task.get("data"), dict):
-            row, found = task["data"].get("row"), _label_studio(task, column, path)
+            row, answers = task["data"].get("row"), _label_studio(task, column, path)
         elif isinstance(task.get("fields"), dict):
-            row, found = task.get("id"), _argilla(task, column, path)
+            row, answers = task.get("id"), _argilla(task, column, path)
         else:
             raise InputError(
                 f"{path} must have tasks with data (Label Studio's JSON, not JSON-MIN) or fields (Argilla); "
                 "one has neither."
             )
         number = _row_number(row, path)
-        yield from ((number, _checked(label, number, path), skipped) for label, skipped in found)
+        yield from ((number, _checked(label, number, path), skipped) for label, skipped in answers)
 
 
 def _row_number(row: Any, path: Path) -> int:
-    """Return the number of a row, which ask wrote as a number or, for Argilla, as a text."""
+    """Return a row number, which `ask` wrote as a number or, for Argilla, as a string."""
     if isinstance(row, str) and row.isascii() and row.isdecimal() and len(row) < DIGITS:
         row = int(row)
     if isinstance(row, float) and row.is_integer():
@@ -123,26 +123,26 @@ def _row_number(row: Any, path: Path) -> int:
 
 
 def _checked(label: Any, row: int, path: Path) -> Any:
-    """Return a label that is a text or a finite number, or None."""
+    """Return the label; refuse anything but a string, a finite number or None."""
     try:
         if label is None or (isinstance(label, str) and label.encode() is not None) or math.isfinite(label):
             return label
-    except (TypeError, UnicodeEncodeError, OverflowError):  # something else, half a character, too many digits
+    except (TypeError, UnicodeEncodeError, OverflowError):  # another type, a lone surrogate, too many digits
         pass
     raise InputError(f"{path} must have a text or a finite number as a label; row {row} has {reprlib.repr(label)}.")
 
 
 def _objects(value: Any, what: str, path: Path) -> list[dict[str, Any]]:
-    """Return a list of JSON objects; nothing in its place is an empty one."""
+    """Return a list of JSON objects, which is empty if the value is missing."""
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise InputError(f"{path} must have a list of objects as {what} of a task; one has {reprlib.repr(value)}.")
     return value
 
 
 def _object(value: Any, what: str, path: Path) -> dict[str, Any]:
-    """Return a JSON object; nothing in its place is an empty one."""
+    """Return a JSON object, which is empty if the value is missing."""
     if value is not None and not isinstance(value, dict):
         raise InputError(f"{path} must have an object as {what} of a task; one has {reprlib.repr(value)}.")
     return value or {}
@@ -154,11 +154,11 @@ def _label_studio(task: Mapping[str, Any], column: str, path: Path) -> Iterator[
             yield None, True
             continue
         results = _objects(annotation.get("result"), "a result", path)
-        named = [result for result in results if result.get("from_name") == column] or results
-        names = sorted({str(result.get("from_name")) for result in named})
+        matching = [result for result in results if result.get("from_name") == column] or results
+        names = sorted({str(result.get("from_name")) for result in matching})
         if len(names) > 1:
             raise InputError(f"{path} has several controls, {', '.join(names)}: name the one to read with --column.")
-        for result in named:
+        for result in matching:
             value = _object(result.get("value"), "a value", path)
             for cell in (value[kind] for kind in LABEL_STUDIO_VALUES if kind in value):
                 if cell != []:  # nothing was chosen
@@ -167,8 +167,8 @@ def _label_studio(task: Mapping[str, Any], column: str, path: Path) -> Iterator[
 
 def _argilla(record: Mapping[str, Any], column: str, path: Path) -> Iterator[tuple[Any, bool]]:
     questions = _object(record.get("responses"), "responses", path)
-    own = questions.get(column) or (next(iter(questions.values())) if len(questions) == 1 else None)
-    for response in _objects(own, "the responses to a question", path):
+    responses = questions.get(column) or (next(iter(questions.values())) if len(questions) == 1 else None)
+    for response in _objects(responses, "the responses to a question", path):
         skipped = response.get("status") == "discarded"
         if skipped or response.get("value") is not None:
             yield (None if skipped else response["value"]), skipped
@@ -179,7 +179,7 @@ def _task(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def _record(line: dict[str, Any]) -> dict[str, Any]:
-    """Return a record whose id is the row number; fields are texts in Argilla."""
+    """Return a record whose id is the row number; Argilla's fields are strings."""
     row = line.pop("row")
     return {"id": str(row), "fields": {name: str(cell) for name, cell in line.items() if cell is not None}}
 

@@ -1,12 +1,12 @@
-"""Tables in text files, CSV and JSON lines; they are read into memory as a whole.
+"""Tables in text files, CSV and JSON lines, which are read into memory as a whole.
 
-CSV: an empty cell is a null, a quoted empty cell an empty text. A column is one of numbers if every cell writes a
-number the way that a number is written (so 007 and +49 stay texts) or stands for none (NA, NaN, null, …). To
-get a column's cells as they were written, name it in `texts`. A text that a spreadsheet would take for a formula
-is written with an apostrophe before it, which is taken off here (`FORMULA`).
+CSV: An empty cell is null, and a quoted empty cell is an empty string. A column is numeric if every cell is a number
+in its usual form (so 007 and +49 stay strings) or marks a missing value (NA, NaN, null, …). To get a column's cells as
+they were written, name it in `texts`. A string that a spreadsheet would run as a formula is written with a leading
+apostrophe, which is removed here (`FORMULA`).
 
-JSON lines: one object per line. Numbers, texts and lists are what they are; a column that mixes texts with other
-single values is one of texts.
+JSON lines: One object per line. Numbers, strings and lists keep their types; a column that mixes strings with other
+scalars becomes a column of strings.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from coresift.tables.values import NO_NUMBER, is_nested
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Spreadsheets run a cell that begins with one of = + - @, a tab or a return; an apostrophe before it says "text".
+# Spreadsheets run a cell that begins with = + - @, a tab or a carriage return; a leading apostrophe makes it text.
 FORMULA = r"^('*[=+\-@\t\r])"
 WHOLE = r"^-?(0|[1-9][0-9]*)$"
 NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?|\.[0-9]+([eE][+-]?[0-9]+)?|[iI]nf(inity)?)$"
-BLOCKS = (2**24, 2**31 - 1)  # bytes that are parsed at a time; a cell must fit into a block
+BLOCKS = (2**24, 2**31 - 1)  # bytes to parse at a time; a row must fit into a block
 LINES_AT_ONCE = 2**16
-# The table of a JSONL file has at most so many cells, or so many times those that its lines fill.
+# A JSONL file's table may have this many cells, plus this many for each cell that its lines fill.
 FREE_CELLS, MOST_EMPTY = 2**20, 100
-NOTE = "coresift"  # the column in which a text file has what holds for the whole table
+NOTE = "coresift"  # the column of a text file that holds the note about the whole table
 
 
 def read_csv(path: Path | Place, texts: Collection[str] | None = None) -> pa.Table:
-    """Read a CSV file; the columns in `texts` (None: all of them) are texts as they were written.
+    """Read a CSV file; the columns in `texts` (None: all of them) stay strings, as they were written.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "t.csv"
@@ -52,44 +52,44 @@ def read_csv(path: Path | Place, texts: Collection[str] | None = None) -> pa.Tab
 
     with reading(str(path)):
         names = _header(path)
-        if len(set(names)) < len(names):  # the table that holds it refuses names that are not distinct
+        if len(set(names)) < len(names):  # `Part` refuses duplicate names
             return pa.table([pa.array([], pa.string())] * len(names), names=names)
         table = _parse(path, names)
-        own = [re.sub("^'" + FORMULA[1:], r"\1", name) for name in names]
+        clean_names = [re.sub("^'" + FORMULA[1:], r"\1", name) for name in names]
         columns = [
             _as_written(table[raw]) if texts is None or name in texts else _as_numbers(table[raw])
-            for raw, name in zip(names, own, strict=True)
+            for raw, name in zip(names, clean_names, strict=True)
         ]
-        return pa.table(columns, names=own)
+        return pa.table(columns, names=clean_names)
 
 
 def read_jsonl(path: Path | Place) -> pa.Table:
-    """Read a file of one JSON object per line; a name that a line lacks is a null."""
+    """Read a file with one JSON object per line; a key that a line lacks is null."""
     import pyarrow as pa
 
     with reading(str(path)):
-        tables, held = [], []
+        tables, lines = [], []
         for line in _objects(path):
-            held.append(line)
-            if len(held) == LINES_AT_ONCE:
-                tables.append(_table_of(held))
-                held = []
-        if held or not tables:
-            tables.append(_table_of(held))
+            lines.append(line)
+            if len(lines) == LINES_AT_ONCE:
+                tables.append(_table_of(lines))
+                lines = []
+        if lines or not tables:
+            tables.append(_table_of(lines))
         if len(tables) == 1:
             return tables[0]
-        schema = _common([table.schema for table in tables])
-        return pa.concat_tables([fitted(table, schema) for table in tables])
+        schema = _common_schema([table.schema for table in tables])
+        return pa.concat_tables([fit_to_schema(table, schema) for table in tables])
 
 
 def split_note(table: pa.Table) -> tuple[bytes | None, pa.Table]:
-    """Return the note that `write_table` put into the only cell of a separate column, and the table without it."""
+    """Return the note that `write_table` put into the first cell of a separate column, and the table without it."""
     notes = [] if NOTE not in table.column_names else table[NOTE].drop_null().to_pylist()
     if len(notes) != 1 or not isinstance(notes[0], str) or not notes[0].startswith("{"):
         return None, table
     table = table.drop_columns(NOTE)
-    nothing = table.num_rows == 1 and all(column.null_count for column in table.columns)
-    return notes[0].encode(), table.slice(0, 0) if nothing else table
+    placeholder = table.num_rows == 1 and all(column.null_count for column in table.columns)
+    return notes[0].encode(), table.slice(0, 0) if placeholder else table
 
 
 def _header(path: Path | Place) -> list[str]:
@@ -118,7 +118,7 @@ def _parse(path: Path | Place, names: list[str]) -> pa.Table:
     for block in BLOCKS:
         try:
             with open_input(path) as file:
-                # One more than the file has: without a last line break, the end must not be the end of a block.
+                # One byte more than the file: if it has no final line break, its end must not be the end of a block.
                 options = pyarrow.csv.ReadOptions(block_size=min(block, max(file.size() + 1, 2**16)))
                 return pyarrow.csv.read_csv(file, read_options=options, parse_options=parse, convert_options=convert)
         except pa.ArrowInvalid as error:
@@ -136,7 +136,7 @@ def _as_written(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column as whole numbers or numbers if all of its cells are, else as texts."""
+    """Return a column as integers or floats if all of its cells are, and otherwise as strings."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -148,7 +148,7 @@ def _as_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
         if pc.all(pc.match_substring_regex(cells, pattern)).as_py():
             try:
                 return cells.cast(kind)
-            except pa.ArrowInvalid:  # a whole number with more digits than int64 has
+            except pa.ArrowInvalid:  # an integer too large for int64
                 continue
     return _as_written(column)
 
@@ -158,16 +158,16 @@ def _objects(path: Path | Place) -> Iterator[dict[str, Any]]:
         for number, line in enumerate(io.BufferedReader(file), start=1):
             if not line.strip():
                 continue
-            entry = json.loads(line, object_pairs_hook=_distinct)
+            entry = json.loads(line, object_pairs_hook=_unique_keys)
             if not isinstance(entry, dict):
                 raise InputError(f"{path} must have one JSON object per line; line {number} is something else.")
             yield entry
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entry = dict(pairs)
     if len(entry) < len(pairs):
-        raise ValueError("an object has the same name twice")
+        raise ValueError("an object has the same key twice")
     return entry
 
 
@@ -200,26 +200,26 @@ def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def _common(schemas: list[pa.Schema]) -> pa.Schema:
-    """Return the columns of all, each in the type that holds what any of them has."""
+def _common_schema(schemas: list[pa.Schema]) -> pa.Schema:
+    """Return the union of the columns, each with a type that can hold all of its values."""
     import pyarrow as pa
 
     names = list(dict.fromkeys(chain.from_iterable(schema.names for schema in schemas)))
     fields = []
     for name in names:
-        found = [schema.field(name) for schema in schemas if name in schema.names]
+        variants = [schema.field(name) for schema in schemas if name in schema.names]
         try:
-            merged = pa.unify_schemas([pa.schema([field]) for field in found], promote_options="permissive").field(0)
+            merged = pa.unify_schemas([pa.schema([field]) for field in variants], promote_options="permissive").field(0)
         except (pa.ArrowInvalid, pa.ArrowTypeError):
-            if any(is_nested(field.type) for field in found):
+            if any(is_nested(field.type) for field in variants):
                 raise
             merged = pa.field(name, pa.string())
         fields.append(merged)
     return pa.schema(fields)
 
 
-def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the columns of a schema, in its types; one that the table lacks is all nulls."""
+def fit_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the columns of a schema, cast to its types; a column that the table lacks is all nulls."""
     import pyarrow as pa
 
     columns = [

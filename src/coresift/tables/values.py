@@ -1,4 +1,4 @@
-"""What the values of a column are: numbers, texts, names of rows; one rule for every Arrow type."""
+"""Convert a column's values to numbers, strings or ids, by the same rules for every Arrow type."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from coresift.types import Floats, Ints
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Cells of a text file that stand for no number.
+# Cells of a text file that mark a missing number.
 NO_NUMBER = ("", "NA", "N/A", "#N/A", "null", "NULL", "None", "nan", "NaN")
 
 
 def is_number(kind: pa.DataType | None) -> bool:
-    """Say whether the values are numbers; true and false are none."""
+    """Return whether the values are numbers; booleans are not."""
     import pyarrow.types as kinds
 
     return kind is not None and bool(kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_decimal(kind))
 
 
-def is_truth(kind: pa.DataType) -> bool:
-    """Say whether the values are true and false."""
+def is_boolean(kind: pa.DataType) -> bool:
+    """Return whether the values are booleans."""
     import pyarrow.types as kinds
 
     return bool(kinds.is_boolean(kind))
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Say whether the values are texts."""
+    """Return whether the values are strings."""
     import pyarrow.types as kinds
 
     kind = kind.value_type if kinds.is_dictionary(kind) else kind
@@ -42,21 +42,21 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_nested(kind: pa.DataType) -> bool:
-    """Say whether a value has parts: a list, a struct, a map or a union."""
+    """Return whether the values are lists, structs, maps or unions."""
     import pyarrow.types as kinds
 
     return bool(kinds.is_nested(bare_type(kind)))
 
 
 def bare_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that an extension type is stored as, and any other type itself."""
+    """Return the storage type of an extension type; any other type is returned unchanged."""
     while hasattr(kind, "storage_type"):
         kind = kind.storage_type
     return kind
 
 
 def item_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type of the items of a type of lists; None for others."""
+    """Return the item type of a list type; None for other types."""
     import pyarrow.types as kinds
 
     kind = bare_type(kind)
@@ -65,7 +65,7 @@ def item_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that Arrow's functions know for one that only newer libraries write (views, run-ends).
+    """Return an equivalent type that Arrow's functions support, for types that they do not (views, run-ends).
 
     >>> import pyarrow as pa
     >>> plain_type(pa.string_view()), plain_type(pa.int64())
@@ -100,7 +100,7 @@ def _plain_parts(kind: pa.DataType) -> pa.DataType:
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """Return an array in its plain type; one that has it already is returned as it is."""
+    """Return an array cast to its plain type; an array that has a plain type is returned unchanged."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as kinds
@@ -112,7 +112,7 @@ def plain(array: pa.Array) -> pa.Array:
         return plain(pc.run_end_decode(array))
     if kinds.is_dictionary(array.type):
         return pa.DictionaryArray.from_arrays(array.indices, plain(array.dictionary), ordered=array.type.ordered)
-    # Arrow's own cast of a list_view (26.0) leaves offsets out.
+    # Arrow's own cast of a list_view (26.0) ignores its offsets.
     if str(array.type).startswith(("list_view", "large_list_view")):
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
         offsets = pa.array(np.cumsum([0, *lengths], dtype=np.int64))
@@ -121,9 +121,9 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def text_of(array: pa.Array) -> pa.Array:
-    """Return the values as texts, by which ids and labels are compared.
+    """Return the values as strings, the form in which ids and labels are compared.
 
-    A whole number is written without a point whatever its type, bytes in base64, times as in ISO 8601.
+    Whole numbers are written without a decimal point whatever their type, bytes in base64, times in ISO 8601.
 
     >>> import pyarrow as pa
     >>> text_of(pa.array([7.0, None, 8.0])).to_pylist(), text_of(pa.array([b"ab"])).to_pylist()
@@ -140,11 +140,11 @@ def text_of(array: pa.Array) -> pa.Array:
     if kinds.is_dictionary(kind):
         return text_of(array.dictionary).take(array.indices)
     if hasattr(kind, "storage_type"):
-        return _written(array, str) if str(kind) == "extension<arrow.uuid>" else text_of(array.storage)
+        return _map_to_text(array, str) if str(kind) == "extension<arrow.uuid>" else text_of(array.storage)
     if _is_binary(kind):
-        return _written(array, base64_of)
+        return _map_to_text(array, base64_of)
     if kinds.is_nested(kind) or kinds.is_interval(kind):
-        return _written(array, str)
+        return _map_to_text(array, str)
     if kinds.is_floating(kind):
         with suppress(pa.ArrowInvalid):  # fractions stay what they are
             array = array.cast(pa.int64())
@@ -164,7 +164,7 @@ def text_of_names(names: Sequence[Any]) -> pa.Array:
 
 
 def names_of(array: pa.Array) -> list[Any]:
-    """Return the values of an id column: whole numbers as such, all others as texts.
+    """Return the values of an id column: integers unchanged, everything else as strings.
 
     >>> import pyarrow as pa
     >>> names_of(pa.array([7, None])), names_of(pa.array([True])), names_of(pa.array(["7"]).dictionary_encode())
@@ -179,7 +179,7 @@ def names_of(array: pa.Array) -> list[Any]:
 
 
 def numbers_in(array: pa.Array) -> Floats:
-    """Return the values as float64, NaN where there is none; a text is read as the number that it writes."""
+    """Return the values as float64, with NaN for missing ones; strings are parsed."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as kinds
@@ -190,7 +190,7 @@ def numbers_in(array: pa.Array) -> Floats:
     if kinds.is_dictionary(array.type):
         array = array.dictionary.take(array.indices)
     if is_text(array.type):
-        with suppress(pa.ArrowInvalid):  # most files have nothing but numbers in such a column
+        with suppress(pa.ArrowInvalid):  # most such columns hold only numbers, and this is the fast way
             plain_numbers: Floats = array.cast(pa.float64()).to_numpy(zero_copy_only=False)
             return plain_numbers
         trimmed = pc.utf8_trim_whitespace(array)
@@ -200,14 +200,14 @@ def numbers_in(array: pa.Array) -> Floats:
 
 
 def features_in(array: pa.Array) -> NDArray[Any]:
-    """Return the values of a column of numbers, in their own type where numpy has it."""
+    """Return the values of a numeric column, in their own type if numpy has it."""
     import pyarrow.types as kinds
 
     return numbers_in(array) if kinds.is_decimal(array.type) else np.asarray(array.to_numpy(zero_copy_only=False))
 
 
 def whole_numbers_in(array: pa.Array) -> Ints:
-    """Return row numbers; in a text they may be written as 7 or 7.0. A null, which names no row, is −1."""
+    """Return row numbers; a string may say 7 or 7.0. A null becomes −1, which no row has."""
     import pyarrow as pa
 
     array = plain(array)
@@ -220,14 +220,14 @@ def whole_numbers_in(array: pa.Array) -> Ints:
 
 
 def first_null(array: pa.Array) -> int:
-    """Return where the first null is; the length if there is none."""
+    """Return the position of the first null; the length if there is none."""
     if array.null_count == 0:
         return len(array)
     return int(np.argmax(array.is_null().to_numpy(zero_copy_only=False)))
 
 
 def base64_of(content: bytes) -> str:
-    """Return bytes as a text."""
+    """Return bytes as base64 text."""
     return base64.b64encode(content).decode()
 
 
@@ -237,7 +237,7 @@ def _is_binary(kind: pa.DataType) -> bool:
     return bool(kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind))
 
 
-def _written(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
+def _map_to_text(array: pa.Array, write: Callable[[Any], str]) -> pa.Array:
     import pyarrow as pa
 
     return pa.array([None if value is None else write(value) for value in array.to_pylist()], pa.large_string())

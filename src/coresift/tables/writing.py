@@ -1,16 +1,15 @@
-"""Write files whole or not at all, and tables as Parquet, CSV or JSON lines.
+"""Write files atomically, and tables as Parquet, CSV or JSON lines.
 
-A file is written under another name beside its target and then renamed, once: whatever is killed at whatever point,
-and however many write or read at the same time, the target is the old file or one whole new file.
+A file is written to a temporary name next to its target and then renamed. Even if the process is killed, and however
+many processes read and write at once, the target is always the old file or one complete new file.
 
-What holds for a whole table, its note, is therefore inside the file, never next to it. A Parquet file has it in its
-metadata. A CSV or JSONL file has it in a separate column, `coresift`, on the first line only: any tool reads such a
-file, and it survives a spreadsheet. A table without rows gets one line that has nothing but the note.
+Facts about the whole table (its note) are therefore inside the file, never next to it. Parquet has them in its
+metadata. CSV and JSONL have them in a separate column, `coresift`, on the first line only, so any tool can read the
+file, and the note survives a spreadsheet. A table without rows gets one line with nothing but the note.
 
-Every Arrow type can be written. Parquet keeps all but intervals, which become texts. In the other two, bytes are
-base64, ids of type UUID their usual text, and times ISO 8601; JSON has no infinity and no NaN, so both are null; CSV
-has lists and structs as JSON. In CSV a text that a spreadsheet would run as a formula gets an apostrophe before it,
-which `read_csv` takes off.
+Parquet holds every Arrow type but unions; intervals become strings. In CSV and JSONL, bytes become base64, UUIDs their
+usual form, and times ISO 8601. JSON has no infinity and no NaN, so both become null. CSV holds lists and structs as
+JSON, and a string that a spreadsheet would run as a formula gets a leading apostrophe, which `read_csv` removes.
 """
 
 from __future__ import annotations
@@ -31,26 +30,26 @@ import numpy as np
 
 from coresift.checks import CoresiftError, InputError, refuse
 from coresift.tables.parts import first_line, open_input
-from coresift.tables.textual import FORMULA, NOTE, fitted, read_csv, read_jsonl, split_note
+from coresift.tables.textual import FORMULA, NOTE, fit_to_schema, read_csv, read_jsonl, split_note
 from coresift.tables.values import base64_of, is_nested, is_text, plain, text_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 TABLE_SUFFIXES = (".parquet", ".csv", ".jsonl")
-FORGOTTEN = 6 * 3600  # seconds after which a file that was never renamed is that of a run that was killed
+STALE_SECONDS = 6 * 3600  # a temporary file older than this belongs to a run that was killed
 LINES_AT_ONCE = 1024
 
 
 def check_suffix(path: Path, allowed: tuple[str, ...], what: str) -> None:
-    """Refuse a name of another kind."""
+    """Refuse a file whose suffix is not allowed."""
     if path.suffix not in allowed:
         endings = " or ".join([", ".join(allowed[:-1]), allowed[-1]] if len(allowed) > 1 else allowed)
         refuse(f"{what[0].upper()}{what[1:]}", f"a file with the ending {endings}", path.name)
 
 
 def check_target(path: str | Path, suffixes: tuple[str, ...], what: str) -> None:
-    """Refuse a file that could not be written in the end, before the work begins."""
+    """Refuse a path that cannot be written, before the work begins."""
     path = Path(path)
     check_suffix(path, suffixes, what)
     if not path.parent.is_dir():
@@ -58,11 +57,11 @@ def check_target(path: str | Path, suffixes: tuple[str, ...], what: str) -> None
     if os.path.isdir(path):
         raise InputError(f"{path} must be a file to write to; it is a folder.")
     if not os.access(path.parent, os.W_OK):
-        raise InputError(f"The folder {path.parent} is not one that you may write in.")
+        raise InputError(f"You do not have permission to write to the folder {path.parent}.")
 
 
 def check_writable(schema: pa.Schema, path: str | Path) -> None:
-    """Refuse columns that a file of this kind cannot hold, before the work begins.
+    """Refuse columns that this file format cannot hold, before the work begins.
 
     >>> import pyarrow as pa
     >>> check_writable(pa.schema([("when", pa.timestamp("s"))]), "picked.csv")
@@ -75,12 +74,12 @@ def check_writable(schema: pa.Schema, path: str | Path) -> None:
 
 
 def write_table(table: pa.Table, path: str | Path, *, note: bytes | None = None) -> None:
-    """Write an Arrow table to `.parquet`, `.csv` or `.jsonl`, the whole file or nothing.
+    """Write an Arrow table to `.parquet`, `.csv` or `.jsonl`, atomically.
 
     Args:
         table: The table.
-        path: The file; its suffix says the format.
-        note: What holds for the whole table, as text in UTF-8; `open_noted` gives it back.
+        path: The file; its suffix determines the format.
+        note: Facts about the whole table, as UTF-8 text; `open_noted` returns it.
     """
     path = Path(path)
     check_suffix(path, TABLE_SUFFIXES, "a table")
@@ -88,7 +87,7 @@ def write_table(table: pa.Table, path: str | Path, *, note: bytes | None = None)
 
 
 def write_bytes(content: bytes, path: str | Path) -> None:
-    """Write a file, the whole of it or nothing."""
+    """Write a file atomically."""
 
     def write(file: BinaryIO) -> None:
         file.write(content)
@@ -97,32 +96,32 @@ def write_bytes(content: bytes, path: str | Path) -> None:
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file beside its target, then rename it. A file that is replaced keeps its mode where that is stricter."""
+    """Write a temporary file and rename it to `path`. If the old file had stricter permissions, the new one has too."""
     check_target(path, (path.suffix,), "a file")
-    # Through a link, to the file that it stands for; of a link to itself the system complains below.
+    # A symlink stays, and the file it points to is replaced; a link to itself fails below.
     target = Path(os.path.realpath(path))
-    aside = target.with_name(f".coresift-{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".coresift-{secrets.token_hex(8)}.tmp")
     try:
-        _sweep(target.parent)
-        with open(aside, "xb") as file:
+        _remove_stale(target.parent)
+        with open(temporary, "xb") as file:
             with suppress(FileNotFoundError):
                 os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode & os.fstat(file.fileno()).st_mode))
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(target)
+        temporary.replace(target)
     except OSError as error:
         raise CoresiftError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
         with suppress(OSError):
-            aside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
 def open_noted(path: Path) -> Iterator[tuple[bytes | None, Callable[[pa.Schema], pa.Table]]]:
     """Open a file that `write_table` wrote: yield its note (None if it has none) and a function that reads columns.
 
-    The file is opened once, so that note and table are of the same file even if another takes its place meanwhile.
+    The file is opened once, so the note and the table belong together even if the file is replaced meanwhile.
     """
     import pyarrow.parquet as pq
 
@@ -133,38 +132,38 @@ def open_noted(path: Path) -> Iterator[tuple[bytes | None, Callable[[pa.Schema],
                 _check_columns(path, schema, file.schema_arrow.names)
                 return file.read(columns=schema.names)
 
-            # One file, never the folder or the partition that its path may look like.
+            # ParquetFile reads this one file; read_table could take its path for a folder or a partition.
             yield (file.schema_arrow.metadata or {}).get(NOTE.encode()), read
         return
     note, table = split_note(read_csv(path) if path.suffix == ".csv" else read_jsonl(path))
 
     def fit(schema: pa.Schema) -> pa.Table:
         _check_columns(path, schema, table.column_names if table.num_rows else schema.names)
-        return fitted(table, schema)
+        return fit_to_schema(table, schema)
 
     yield note, fit
 
 
-def _check_columns(path: Path, schema: pa.Schema, there: Sequence[str]) -> None:
-    """Refuse a file from which a column was taken."""
+def _check_columns(path: Path, schema: pa.Schema, present: Sequence[str]) -> None:
+    """Refuse a file that lost a column after coresift wrote it."""
     for name in schema.names:
-        if name not in there:
+        if name not in present:
             raise InputError(f"{path} must have the column {name}, as coresift wrote it; the column has been removed.")
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what earlier runs wrote and were killed before they could rename it."""
+def _remove_stale(folder: Path) -> None:
+    """Remove the temporary files of earlier runs that were killed."""
     now = time.time()
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith(".coresift-") and entry.name.endswith(".tmp"):
                 with suppress(OSError):
-                    if entry.is_file(follow_symlinks=False) and now - entry.stat().st_mtime > FORGOTTEN:
+                    if entry.is_file(follow_symlinks=False) and now - entry.stat().st_mtime > STALE_SECONDS:
                         os.unlink(entry.path)
 
 
 def _writer(table: pa.Table, path: Path, note: bytes | None) -> Callable[[BinaryIO], None]:
-    """Return what writes a table; a column that cannot be written is refused here, before any file exists."""
+    """Return a function that writes the table; refuse columns that the format cannot hold before any file exists."""
     import pyarrow as pa
 
     prepare, write = _KINDS[path.suffix]
@@ -226,19 +225,19 @@ def _jsonl(table: pa.Table, note: bytes | None) -> Callable[[BinaryIO], None]:
     names = table.column_names
 
     def write(file: BinaryIO) -> None:
-        said = {} if note is None else {NOTE: note.decode()}
+        note_cell = {} if note is None else {NOTE: note.decode()}
         for batch in table.to_batches(LINES_AT_ONCE):
             for cells in zip(*(_for_json(column) for column in batch.columns), strict=True):
-                file.write(_dump({**dict(zip(names, cells, strict=True)), **said}).encode() + b"\n")
-                said = {}
-        if said:
-            file.write(_dump(said).encode() + b"\n")
+                file.write(_dump({**dict(zip(names, cells, strict=True)), **note_cell}).encode() + b"\n")
+                note_cell = {}
+        if note_cell:
+            file.write(_dump(note_cell).encode() + b"\n")
 
     return write
 
 
 def _for_json(array: pa.Array) -> list[Any]:
-    """Return what `json` writes for each value."""
+    """Return each value in a form that `json` can write."""
     import pyarrow.types as kinds
 
     kind = array.type
@@ -246,11 +245,11 @@ def _for_json(array: pa.Array) -> list[Any]:
         return _for_json(array.dictionary.take(array.indices))
     if is_nested(kind) and hasattr(kind, "storage_type"):
         return _for_json(array.storage)
-    known = is_text(kind) or kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind)
-    if known or is_nested(kind):
+    native = is_text(kind) or kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind)
+    if native or is_nested(kind):
         return [_jsonable(value) for value in array.to_pylist()]
-    written: list[Any] = text_of(array).to_pylist()
-    return written
+    texts: list[Any] = text_of(array).to_pylist()
+    return texts
 
 
 def _jsonable(value: Any) -> Any:
@@ -262,7 +261,7 @@ def _jsonable(value: Any) -> Any:
         return {str(name): _jsonable(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_jsonable(item) for item in value]
-    if type(value) is tuple:  # an entry of a map
+    if type(value) is tuple:  # a map entry
         return {"key": _jsonable(value[0]), "value": _jsonable(value[1])}
     return base64_of(value) if isinstance(value, bytes) else str(value)
 
