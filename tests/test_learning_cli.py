@@ -125,7 +125,7 @@ def test_what_cannot_be_started_is_one_sentence(command):
     Path("short.csv").write_text("text\nonly\n")
     with pytest.raises(InputError, match="table must be one of all 120 rows"):
         command("start", "rows.npy", "--table", "short.csv", "--budget", 10)
-    with pytest.raises(InputError, match="audit must be None, a part of the budget, or from 50 rows"):
+    with pytest.raises(InputError, match="audit must be None, a share of the budget, or from 50 rows"):
         command("start", "rows.npy", "--budget", 10, "--audit", 7, "--state", "x.state")
     with pytest.raises(InputError, match=r"There is no state file none\.state"):
         command("report", "none.state")

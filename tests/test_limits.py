@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import coresift as cs
-from coresift.assembly import Drawn, assemble
+from coresift.assembly import PhaseDraw, assemble
 from coresift.estimation.intervals import unit_of
 from coresift.types import Frame, Ledger, Provenance
 
 N = 10_000
 ROWS = cs.open_rows(np.zeros((N, 1)))
-NOTHING = Drawn(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), None)
+NOTHING = PhaseDraw(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), None)
 
 
 def sample(sizes, budget, rng, design=None):
@@ -21,7 +21,7 @@ def sample(sizes, budget, rng, design=None):
     order = rng.permutation(N)
     inclusion = design.inclusion(sizes[order], budget)
     drawn, multiplicity = design.draw(inclusion, rng)
-    second = Drawn(order[drawn], inclusion[drawn], multiplicity, design)
+    second = PhaseDraw(order[drawn], inclusion[drawn], multiplicity, design)
     made = Provenance("select", budget, None, Frame(N).record())
     phases = (NOTHING, second)
     least = float(inclusion.min())

@@ -182,5 +182,5 @@ def test_a_model_predicts_opened_rows():
     run = cs.active_learning(rows, 10, rounds=1, labels=np.where(FRAME["age"] > 0, "old", "young"))
     run.complete()
     np.testing.assert_array_equal(run.model.predict(rows), run.model.predict(rows.take(np.arange(40))))
-    with pytest.raises(InputError, match="X must be a matrix of numbers, or what open_rows returned; got DataFrame"):
+    with pytest.raises(InputError, match="X must be a matrix of numbers, or the result of open_rows; got DataFrame"):
         run.model.predict(FRAME.assign(text="a"))

@@ -46,40 +46,40 @@ def active_learning(
     progress: bool | Progress | None = None,
     arguments: Mapping[str, Any] | None = None,
 ) -> LearningRun:
-    """Begin to label rows in rounds, those first from which a model learns most, and return a run.
+    """Start a run that asks for labels in rounds, most informative rows first.
 
-    The first batch covers all rows. After every further batch a model learns from the labels so far, and the next one
-    covers the rows where it is unsure: one minus the margin between its two likeliest classes is a row's importance.
+    The first batch covers all rows. After each batch a model is fit to the labels so far, and the next batch covers
+    the rows where it is unsure: a row's importance is one minus the margin between its two likeliest classes.
 
     Args:
         rows: Anything that `open_rows` takes.
-        budget: How many labels are asked in all, audits included.
-        rounds: How many batches there are; fewer where the budget is small.
-        labels: Who answers, for `run.complete()`: a callable of row numbers, an array of n labels, a file with row or
-            id, and label, or an `Oracle`. Without it, answer by `run.tell`.
-        head: A model with `fit` and `predict_proba` (for numbers `fit`, `predict` and `predict_spread`); by default
-            logistic regression, or ridge regression for numbers.
-        probabilities: Probabilities of your own model instead: a function of the round, the labeled rows and their
-            labels, or an n×classes array per round after the first (append to the list before you ask). A run that is
-            opened again calls the function anew for its earlier rounds, so it must give the same again.
-        audit: How many labels measure the model: a part of the budget, or a number of rows; None for no audit. Where a
-            part comes to less than 50 rows, there is none. An audit comes at the end, and one before it for every
-            further 50 rows; audit rows teach the model afterwards.
-        classes: All classes there are, in the order of the columns of `probabilities`; other labels are refused.
+        budget: How many labels to ask for in total, audits included.
+        rounds: How many batches to ask for; fewer if the budget is small.
+        labels: Where labels come from, for `run.complete()`: a callable of row numbers, an array of n labels, a file
+            with columns row (or id) and label, or an `Oracle`. Without it, answer with `run.tell`.
+        head: A model with `fit` and `predict_proba` (for numbers: `fit`, `predict` and `predict_spread`). The default
+            is logistic regression, or ridge regression for numbers.
+        probabilities: Probabilities from your own model instead: a function of the round, the labeled rows and their
+            labels, or an n×classes array per round after the first (append to the list before you ask). A resumed run
+            calls the function again for its earlier rounds, so it must return the same values.
+        audit: How many labels to spend on measuring the model: a share of the budget, or a number of rows; None for no
+            audit. A share that comes to fewer than 50 rows means no audit. One audit comes at the end, plus an earlier
+            one for every further 50 rows; afterward the model learns from the audit rows too.
+        classes: All classes, in the order of the columns of `probabilities`; other labels are refused.
         numeric: Whether labels are numbers; importance is then the spread of a prediction.
-        given: Labels that are known already, by row number, or by id as a text; they do not count in the budget.
-        exclude: Rows that are not to be asked, and need not be covered: row numbers, or ids as texts.
+        given: Labels that you already have, keyed by row number or by id as text; they do not count toward the budget.
+        exclude: Rows that must not be asked about and need not be covered: row numbers, or ids as text.
         seed: The same seed and the same labels give the same batches.
-        state: A file that keeps every label. With the same arguments, the same file continues the run, in this process
-            or a later one.
-        engine: Who runs the row blocks.
-        progress: Whether to show bars.
-        arguments: What the command line can begin the run again with; kept in a new state file.
+        state: A file that keeps every label. Call again with the same arguments and the same file to continue the run,
+            in this process or a later one.
+        engine: What runs the row blocks.
+        progress: Whether to show progress bars.
+        arguments: What the command line needs to resume the run; stored in a new state file.
 
     Returns:
         A run. `ask()` returns the rows to label next, `tell(ids, labels)` takes labels (None for "cannot tell"),
-        `complete()` does all rounds with `labels`, `result` is the selection, `model` the head so far, and `audits` say
-        how good it was on these rows.
+        `complete()` does all rounds with `labels`, `result` is the selection, `model` is the head so far, and `audits`
+        says how good it was on these rows.
 
     Examples:
         >>> rows = np.random.default_rng(0).normal(size=(200, 2))
@@ -96,7 +96,7 @@ def active_learning(
     """
     question = question_of(classes=classes, numeric=numeric)
     rows = open_rows(rows)
-    known = _given(given, question, rows)
+    given_labels = _check_given(given, question, rows)
     task = Task.of(
         rows,
         budget,
@@ -106,7 +106,7 @@ def active_learning(
         numeric=numeric,
         classes=question.classes,
         audit=audit,
-        given=known,
+        given=given_labels,
         exclude=exclude,
         seed=seed,
         engine=engine,
@@ -119,7 +119,7 @@ def active_learning(
     return LearningRun(task, question, provenance, labels=oracle, state=state, arguments=arguments)
 
 
-def _given(given: Mapping[Any, Any] | None, question: LabelQuestion, rows: Rows) -> dict[int, Any]:
+def _check_given(given: Mapping[Any, Any] | None, question: LabelQuestion, rows: Rows) -> dict[int, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -134,22 +134,30 @@ def _provenance(task: Task, budget: int, head: Any, question: LabelQuestion) -> 
     options = {
         "batches": ", ".join(map(str, task.plan.batches)),
         "audits": ", ".join(map(str, task.plan.audits)),
-        "model": _name(head, task),
+        "model": _model_name(head, task),
     }
     if question.classes is not None:
         options["classes"] = json.dumps(question.classes)
     if task.given:
         content = json.dumps(sorted(task.given.items()))
         options["given labels"] = f"{len(task.given)}, digest {digest(np.frombuffer(content.encode(), np.uint8))}"
-    made = "active_learning", int(budget), None, frame.record(), None, options
-    return Provenance(*made, columns=task.rows.columns, id_column=task.rows.id_name)
+    return Provenance(
+        "active_learning",
+        int(budget),
+        None,
+        frame.record(),
+        None,
+        options,
+        columns=task.rows.columns,
+        id_column=task.rows.id_name,
+    )
 
 
-def _name(head: Any, task: Task) -> str:
-    """Return a name of the model that is the same in every process."""
+def _model_name(head: Any, task: Task) -> str:
+    """Return a name for the model that is the same in every process: a default repr holds a memory address."""
     if task.model.probabilities is not None:
         return "own probabilities"
     if head is None:
         return "ridge regression" if task.model.numeric else "logistic regression"
-    written = repr(head)
-    return type(head).__name__ if " at 0x" in written else " ".join(written.split())
+    text = repr(head)
+    return type(head).__name__ if " at 0x" in text else " ".join(text.split())

@@ -1,4 +1,4 @@
-"""What is noted when the rows of an audit are drawn, and the audit once they have labels."""
+"""What is recorded when audit rows are drawn, and the audit itself once they are labeled."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from coresift.learning.judging import Judgment
 from coresift.streams import Stream, generator
 from coresift.types import Bools, Floats, Ints
 
-# Fewer answers than this say nothing.
-LEAST = 10
+# With fewer answers than this, no audit is reported.
+FEWEST_ANSWERS = 10
 
 
 @dataclass(frozen=True)
 class AuditRecord:
-    """What a model said before the rows of its audit were labeled; labels that are corrected later count as corrected.
+    """A model's predictions from before its audit rows were labeled; corrected labels count as corrected.
 
     Attributes:
-        round: Of which round the model is.
+        round: The model's round.
         drawn: The rows drawn for the audit.
-        known: The rows that the model has learned from.
-        drawn_answers: What it says about the drawn rows.
-        known_answers: What it says about the rows that it has learned from.
-        drawn_sure: How sure it is of its answers on the drawn rows.
-        unlabeled_sure: The same on all rows without a label, the drawn ones included.
+        known: The rows that the model was trained on.
+        drawn_answers: Its predictions for the drawn rows.
+        known_answers: Its predictions for the rows it was trained on.
+        drawn_confidence: Its confidence in its predictions for the drawn rows.
+        unlabeled_confidence: Its confidence on all rows without a label, including the drawn ones.
     """
 
     round: int
@@ -37,31 +37,31 @@ class AuditRecord:
     known: Ints
     drawn_answers: NDArray[Any]
     known_answers: NDArray[Any]
-    drawn_sure: Floats
-    unlabeled_sure: Floats
+    drawn_confidence: Floats
+    unlabeled_confidence: Floats
 
     @classmethod
-    def of(cls, round: int, judged: Judgment, known: Ints, drawn: Ints, unlabeled: Ints) -> AuditRecord:
-        """Keep what an audit needs of a judgment about all rows."""
-        answer, sure = judged.answer, judged.sure
-        return cls(round, drawn, known, answer[drawn], answer[known], sure[drawn], sure[unlabeled])
+    def of(cls, round: int, judgment: Judgment, known: Ints, drawn: Ints, unlabeled: Ints) -> AuditRecord:
+        """Keep the part of a judgment about all rows that an audit needs."""
+        answer, confidence = judgment.answer, judgment.confidence
+        return cls(round, drawn, known, answer[drawn], answer[known], confidence[drawn], confidence[unlabeled])
 
     def audit(self, labels: Mapping[int, Any], *, numeric: bool, audits: int, seed: int) -> Audit | None:
-        """Compare the answers with the labels; None where nearly all drawn rows were skipped."""
-        told = _has_label(self.drawn, labels)
-        count, skipped = int(told.sum()), int((~told).sum())
-        if count < LEAST:
+        """Compare predictions and labels; None if fewer than `FEWEST_ANSWERS` drawn rows were answered."""
+        answered = _has_label(self.drawn, labels)
+        count, skipped = int(answered.sum()), int((~answered).sum())
+        if count < FEWEST_ANSWERS:
             return None
-        truth = [labels[row] for row in self.drawn[told].tolist()]
+        truth = [labels[row] for row in self.drawn[answered].tolist()]
         rng = generator(seed, Stream.AUDIT, self.round, 1)
-        sure = (self.drawn_sure[told], self.unlabeled_sure)
-        still = _has_label(self.known, labels)
+        confidences = (self.drawn_confidence[answered], self.unlabeled_confidence)
+        labeled = _has_label(self.known, labels)
         if numeric:
-            squares = np.square(np.array(truth, np.float64) - self.drawn_answers[told].astype(np.float64))
-            return audit_error(squares, *sure, int(still.sum()), rng, self.round, skipped, audits)
-        right = _agree(self.drawn_answers[told], truth)
-        learned = _agree(self.known_answers[still], [labels[row] for row in self.known[still].tolist()])
-        return audit_accuracy(right, *sure, learned, rng, self.round, skipped, audits)
+            squares = np.square(np.array(truth, np.float64) - self.drawn_answers[answered].astype(np.float64))
+            return audit_error(squares, *confidences, int(labeled.sum()), rng, self.round, skipped, audits)
+        correct = _agree(self.drawn_answers[answered], truth)
+        known_correct = _agree(self.known_answers[labeled], [labels[row] for row in self.known[labeled].tolist()])
+        return audit_accuracy(correct, *confidences, known_correct, rng, self.round, skipped, audits)
 
 
 def _has_label(ids: Ints, labels: Mapping[int, Any]) -> Bools:
@@ -69,6 +69,6 @@ def _has_label(ids: Ints, labels: Mapping[int, Any]) -> Bools:
 
 
 def _agree(answers: NDArray[Any], labels: list[Any]) -> Bools:
-    # Models whose labels are of several types learn them as texts.
+    # Labels of mixed types are passed to the model as text, so its answers come back as text.
     pairs = zip(answers, labels, strict=True)
     return np.array([answer == label or str(answer) == str(label) for answer, label in pairs], np.bool_)

@@ -1,4 +1,4 @@
-"""What a model of the labels so far says about every row."""
+"""What a model trained on the labels so far says about every row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coresift.learning.journal import Journal
 from coresift.rows import Rows
 from coresift.types import Floats, Ints, Singles
 
-# One probability per row and class: of the round, the labeled rows and their labels; or an array for each round.
+# One probability per row and class: a function of the round, the labeled rows and their labels, or an array per round.
 Probabilities: TypeAlias = "Callable[[int, Ints, NDArray[Any]], Any] | Sequence[Any]"
 
 
@@ -35,11 +35,11 @@ class Head(Protocol):
 
 @dataclass(frozen=True)
 class Judgment:
-    """What a model says about every row: how unsure it is, its answer, and how sure it is of that answer."""
+    """A model's uncertainty about every row, its answer, and its confidence in that answer."""
 
-    unsure: Floats
+    uncertainty: Floats
     answer: NDArray[Any]
-    sure: Floats
+    confidence: Floats
 
 
 class Model:
@@ -47,7 +47,7 @@ class Model:
 
     def __init__(self, head: Any, probabilities: Probabilities | None, numeric: bool, classes: Any) -> None:
         if head is not None and probabilities is not None:
-            raise InputError("head and probabilities are two ways to say the same; give one of them.")
+            raise InputError("head and probabilities exclude each other; give only one of them.")
         needed = ("fit", "predict_spread") if numeric else ("fit", "predict_proba")
         if head is not None and not all(callable(getattr(head, name, None)) for name in needed):
             refuse("head", f"a model with {needed[0]} and {needed[1]}", type(head).__name__)
@@ -55,49 +55,53 @@ class Model:
         self.probabilities, self.numeric, self._classes = probabilities, numeric, classes
 
     def ready(self, journal: Journal, number: int) -> bool:
-        """Say whether there is anything to be unsure about: labels, or the user's probabilities for this round."""
+        """Return whether uncertainty can be measured: there are labels, or the user's probabilities for this round."""
         if self.probabilities is None:
             return journal.labeled().size > 0
         return number > 1
 
     def fit(self, rows: Rows, ids: Ints, labels: NDArray[Any]) -> Any:
-        """Return a model of these labels; None if there are none, or where the probabilities are the user's own."""
+        """Return a model fit to these labels; None if there are no labels, or if the user supplies probabilities."""
         if not ids.size or self.probabilities is not None:
             return None
         model = copy.deepcopy(self._head)
-        return model.fit(rows.take(ids), labels.astype(np.float64) if self.numeric else _plain(labels)) or model
+        return (
+            model.fit(rows.take(ids), labels.astype(np.float64) if self.numeric else _as_typed_array(labels)) or model
+        )
 
     def judge(self, rows: Rows, journal: Journal, number: int, workers: Workers) -> Judgment:
-        """Ask the model about all rows, block by block."""
+        """Apply the model to all rows, block by block."""
         if self.probabilities is not None:
-            return self._named(_judge_all(self._own(journal, number, rows.n)))
+            return self._name_classes(_judge_probabilities(self._user_probabilities(journal, number, rows.n)))
         ids = journal.labeled()
         model = self.fit(rows, ids, journal.labels(ids))
         if model is None:
             return Judgment(np.ones(rows.n), np.empty(rows.n, object), np.zeros(rows.n))
-        of_block = _judge_numbers if self.numeric else _judge_classes
+        judge_block = _judge_numbers if self.numeric else _judge_classes
 
         def judge(_: int, block: Singles) -> Judgment:
-            return of_block(model, block)
+            return judge_block(model, block)
 
         parts = list(workers.here.map(rows, judge, name="asking the model"))
-        joined = (np.concatenate([getattr(part, name) for part in parts]) for name in ("unsure", "answer", "sure"))
-        unsure, answer, sure = joined
-        if self.numeric and unsure.max() > 0:
-            unsure = unsure / unsure.max()
-        return Judgment(unsure, answer, sure)
+        columns = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("uncertainty", "answer", "confidence")
+        )
+        uncertainty, answer, confidence = columns
+        if self.numeric and uncertainty.max() > 0:
+            uncertainty = uncertainty / uncertainty.max()
+        return Judgment(uncertainty, answer, confidence)
 
-    def _named(self, judged: Judgment) -> Judgment:
-        """Replace columns of the user's probabilities by the classes that they are about, where these were given."""
+    def _name_classes(self, judgment: Judgment) -> Judgment:
+        """Replace column numbers of the user's probabilities with class names, if classes were given."""
         if self._classes is None:
-            return judged
-        if judged.answer.max() >= len(self._classes):
+            return judgment
+        if judgment.answer.max() >= len(self._classes):
             refuse("probabilities", f"a column for each of the {len(self._classes)} classes", "more columns")
         names = np.empty(len(self._classes), object)
         names[:] = list(self._classes)
-        return Judgment(judged.unsure, names[judged.answer], judged.sure)
+        return Judgment(judgment.uncertainty, names[judgment.answer], judgment.confidence)
 
-    def _own(self, journal: Journal, number: int, n: int) -> Floats:
+    def _user_probabilities(self, journal: Journal, number: int, n: int) -> Floats:
         ids = journal.labeled()
         if callable(self.probabilities):
             values = self.probabilities(number, ids, journal.labels(ids))
@@ -106,27 +110,31 @@ class Model:
             if number - 2 >= len(self.probabilities):
                 refuse("probabilities", "an array for each round after the first", f"{len(self.probabilities)} arrays")
             values = self.probabilities[max(number - 2, 0)]
-        found = np.asarray(values, np.float64)
-        if found.ndim != 2 or len(found) != n or not np.isfinite(found).all() or found.min() < 0:
+        matrix = np.asarray(values, np.float64)
+        if matrix.ndim != 2 or len(matrix) != n or not np.isfinite(matrix).all() or matrix.min() < 0:
             refuse(
-                "probabilities", f"a finite number of at least 0 for each of {n} rows and class", f"shape {found.shape}"
+                "probabilities",
+                f"a finite number of at least 0 per class for each of the {n} rows",
+                f"shape {matrix.shape}",
             )
-        return found
+        return matrix
 
 
-def _plain(labels: NDArray[Any]) -> NDArray[Any]:
-    """Return labels as an array of their own type where they have one in common, which models expect."""
-    kinds = {type(label) for label in labels.tolist()}
-    return np.array(labels.tolist()) if len(kinds) == 1 else labels.astype(str)
+def _as_typed_array(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return labels as an array of their common type, as models expect, or as text if the types differ."""
+    types = {type(label) for label in labels.tolist()}
+    return np.array(labels.tolist()) if len(types) == 1 else labels.astype(str)
 
 
 def _judge_classes(model: Any, block: Singles) -> Judgment:
     probabilities = np.asarray(model.predict_proba(block), np.float64)
-    judged = _judge_all(probabilities)
-    return Judgment(judged.unsure, np.asarray(model.classes_)[judged.answer].astype(object), judged.sure)
+    judgment = _judge_probabilities(probabilities)
+    return Judgment(
+        judgment.uncertainty, np.asarray(model.classes_)[judgment.answer].astype(object), judgment.confidence
+    )
 
 
-def _judge_all(probabilities: Floats) -> Judgment:
+def _judge_probabilities(probabilities: Floats) -> Judgment:
     answer = probabilities.argmax(axis=1)
     if probabilities.shape[1] == 1:
         return Judgment(np.ones(len(probabilities)), answer, probabilities[:, 0])

@@ -1,4 +1,4 @@
-"""How a budget is shared out over rounds and audits."""
+"""How a budget is divided among rounds and audits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from coresift.types import Floats
 
 @dataclass(frozen=True)
 class Schedule:
-    """How rounds differ: what `benchmarks/active_learning_tuning.py` decided.
+    """How rounds differ; the defaults come from `benchmarks/active_learning_tuning.py`.
 
     Attributes:
-        first: Which part of the labels that teach comes first, by coverage alone.
-        widest: The bandwidth's factor in the first round; see `facility.choose_rows`.
-        narrowest: The factor in the last round; between them it falls by the same amount per round.
-        power: To which power one minus the margin is importance.
-        floor: Every row keeps this much importance, however sure the model is.
+        first: The share of the training labels that the first batch gets, chosen by coverage alone.
+        widest: The bandwidth factor in the first round; see `facility.choose_rows`.
+        narrowest: The bandwidth factor in the last round; it falls linearly in between.
+        power: Importance is one minus the margin, raised to this power.
+        floor: The least importance of a row, however sure the model is.
     """
 
     first: float = 0.2
@@ -30,13 +30,13 @@ class Schedule:
     floor: float = 0.01
 
     def factor(self, number: int, rounds: int) -> float:
-        """Return the bandwidth's factor in a round."""
-        past = (number - 1) / max(rounds - 1, 1)
-        return self.widest + past * (self.narrowest - self.widest)
+        """Return the bandwidth factor of a round."""
+        progress = (number - 1) / max(rounds - 1, 1)
+        return self.widest + progress * (self.narrowest - self.widest)
 
-    def importance(self, unsure: Floats) -> Floats:
-        """Return a row's importance, given how unsure the model is of it."""
-        return self.floor + (1 - self.floor) * unsure**self.power
+    def importance(self, uncertainty: Floats) -> Floats:
+        """Return each row's importance, given the model's uncertainty about it."""
+        return self.floor + (1 - self.floor) * uncertainty**self.power
 
 
 SCHEDULE = Schedule()
@@ -44,7 +44,7 @@ SCHEDULE = Schedule()
 
 @dataclass(frozen=True)
 class Plan:
-    """How many rows teach and how many audit, in each round."""
+    """How many training rows and how many audit rows each round has."""
 
     batches: tuple[int, ...]
     audits: tuple[int, ...]
@@ -53,21 +53,21 @@ class Plan:
     def of(
         cls, budget: int, rounds: int, audit: float | int | None, available: int, first: float = SCHEDULE.first
     ) -> Plan:
-        """Share out the budget: audits of 50 rows at least, the last one at the end."""
+        """Divide the budget: every audit has at least 50 rows, and the last one is in the last round."""
         if available < 1:
-            raise InputError("exclude and given leave no row to ask.")
+            raise InputError("exclude and given leave no row to ask about.")
         budget = min(budget, available)
-        total = _audit_rows(audit, budget)
-        teaching = budget - total
-        rounds = min(rounds, teaching)
-        start = teaching if rounds == 1 else max(1, round(first * teaching))
-        rest = np.diff(np.round(np.linspace(0, teaching - start, rounds)).astype(np.int64))
+        audit_rows = _audit_rows(audit, budget)
+        training_rows = budget - audit_rows
+        rounds = min(rounds, training_rows)
+        start = training_rows if rounds == 1 else max(1, round(first * training_rows))
+        rest = np.diff(np.round(np.linspace(0, training_rows - start, rounds)).astype(np.int64))
         sizes = np.array([start, *rest.tolist()])
         audits = np.zeros(rounds, np.int64)
-        count = min(total // FEWEST, rounds) or int(total > 0)
+        count = min(audit_rows // FEWEST, rounds) or int(audit_rows > 0)
         places = np.round(np.linspace(0, rounds - 1, count + 1)[1:]).astype(np.int64) if rounds > 1 else [0]
         if count:
-            audits[places] = np.diff(np.round(np.linspace(0, total, count + 1)).astype(np.int64))
+            audits[places] = np.diff(np.round(np.linspace(0, audit_rows, count + 1)).astype(np.int64))
         return cls(tuple(sizes.tolist()), tuple(audits.tolist()))
 
     @property
@@ -87,7 +87,7 @@ def _audit_rows(audit: float | int | None, budget: int) -> int:
     if isinstance(audit, (int, np.integer)) and not isinstance(audit, bool):
         rows = whole("audit", audit, least=0)
         if 0 < rows < FEWEST or rows >= budget:
-            refuse("audit", f"None, a part of the budget, or from {FEWEST} rows to fewer than the budget", rows)
+            refuse("audit", f"None, a share of the budget, or from {FEWEST} rows to fewer than the budget", rows)
         return rows
     rows = round(share("audit", audit, ends=True) * budget)
     return rows if FEWEST <= rows < budget else 0

@@ -1,4 +1,4 @@
-"""Which labels can be used: any, those of given classes, or numbers."""
+"""Which labels are valid: any, those of given classes, or numbers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from coresift.checks import InputError, refuse
 from coresift.oracle.questions import Question
 from coresift.types import Bools, Ints
 
-# So many classes are named in a sentence.
-NAMED = 6
+# How many classes an error message lists.
+LISTED = 6
 
 
 @dataclass(frozen=True)
 class LabelQuestion(Question):
-    """Asks for the label of a row: a class, or a number, and None for "cannot tell".
+    """Asks for the label of a row: a class or a number, or None for "cannot tell".
 
     Attributes:
-        classes: The classes there are; None for any text or number. A class that comes as text, as from a file, is
-            the class that is written like that.
+        classes: All classes; None for any text or number. Text, as read from a file, means the class that is written
+            that way.
         numbers: Whether labels are numbers.
 
     Examples:
@@ -35,15 +35,15 @@ class LabelQuestion(Question):
     numbers: bool = False
 
     def read(self, values: Any, ids: Ints) -> tuple[NDArray[Any], Bools]:
-        """Return one label per row, and which of them can be used."""
-        labels, good = super().read(values, ids)
+        """Return one label per row, and which of them are valid."""
+        labels, valid = super().read(values, ids)
         for place, label in enumerate(labels.tolist()):
-            if good[place] and label is not None:
-                labels[place], good[place] = self._read(label)
-        return labels, good
+            if valid[place] and label is not None:
+                labels[place], valid[place] = self._read(label)
+        return labels, valid
 
     def refusal(self, source: str | None, row: Any, came: Any) -> str:
-        """Return the sentence on a label that cannot be used, without its end."""
+        """Return the error message for an invalid label, without its final period."""
         allowed = f"{self._allowed()}, or None for a row nobody can tell"
         return f"{source or self.argument} must be {allowed}; row {row} has {came}"
 
@@ -51,9 +51,9 @@ class LabelQuestion(Question):
         if self.numbers:
             return "finite numbers"
         if self.classes is None:
-            return "texts that are not empty, or numbers"
-        named = ", ".join(map(str, self.classes[:NAMED])) + (", …" if len(self.classes) > NAMED else "")
-        return f"one of the {len(self.classes)} classes ({named})"
+            return "non-empty text, or numbers"
+        names = ", ".join(map(str, self.classes[:LISTED])) + (", …" if len(self.classes) > LISTED else "")
+        return f"one of the {len(self.classes)} classes ({names})"
 
     def _read(self, label: Any) -> tuple[Any, bool]:
         if self.numbers:
@@ -64,17 +64,17 @@ class LabelQuestion(Question):
             return number, math.isfinite(number)
         if self.classes is None:
             return label, label != ""
-        alike = [known for known in self.classes if known == label] or [
+        matches = [known for known in self.classes if known == label] or [
             known for known in self.classes if str(known) == str(label)
         ]
-        return (alike[0], True) if alike else (label, False)
+        return (matches[0], True) if matches else (label, False)
 
 
 def question_of(*, classes: Any = None, numeric: bool = False) -> LabelQuestion:
     """Return the question that active learning asks.
 
     Args:
-        classes: The classes there are, or None.
+        classes: All classes, or None.
         numeric: Whether labels are numbers.
     """
     if classes is not None and numeric:
@@ -85,5 +85,5 @@ def question_of(*, classes: Any = None, numeric: bool = False) -> LabelQuestion:
         refuse("classes", "a list of classes", repr(classes))
     known = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
     if len({str(name) for name in known}) < max(len(known), 1):
-        refuse("classes", "different texts or numbers, at least one", repr(list(known)[:NAMED]))
+        refuse("classes", "at least one class, all of them distinct", repr(list(known)[:LISTED]))
     return LabelQuestion("labels", "labels", "label", True, False, known, False)

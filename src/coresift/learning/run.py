@@ -1,4 +1,4 @@
-"""A run of active learning: rounds of questions, and the model, audits and labels in between."""
+"""A run of active learning: rounds of questions, with its model, audits and labels at any time."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from coresift.types import Frame, Ints, LearningSelection, Provenance, Selection
 class LearningRun(Run[LearningSelection]):
     """A run of `active_learning`: `ask` for rows, `tell` their labels, until `finished`.
 
-    A correction (`tell(ids, labels, correct=True)`) counts from the next batch on; what was asked stays asked, and no
-    label is lost. A run that is opened again goes through its rounds anew with the labels of its state file, and comes
-    to the same batches.
+    A correction (`tell(ids, labels, correct=True)`) takes effect with the next batch; earlier batches do not change,
+    and no label is lost. A resumed run replays its rounds with the labels in its state file and arrives at the same
+    batches.
 
     Attributes:
-        rows: The rows that labels are asked about.
+        rows: The rows to be labeled.
         numeric: Whether labels are numbers.
-        provenance: What the run was begun with.
+        provenance: The arguments of the run.
     """
 
     def __init__(
@@ -63,20 +63,20 @@ class LearningRun(Run[LearningSelection]):
 
     @property
     def result(self) -> LearningSelection:
-        """The rows that were asked and those whose labels were given, with the labels that they have now."""
+        """The rows that were asked and those with given labels, with their current labels."""
         with self._lock:
             return self._with_labels(super().result)
 
     @property
     def labels(self) -> dict[int, Any]:
-        """The label of each row that has one by now, the given ones included, in the order of the rows."""
+        """The current label of each row that has one, including given labels, in row order."""
         with self._lock:
             known = dict(self._task.given) | self._book.open().values
             return {row: known[row] for row in sorted(known) if known[row] is not None}
 
     @property
     def model(self) -> Any:
-        """The head, taught by all labels so far; None without labels, or where `probabilities` are your own."""
+        """The head, trained on all labels so far; None without labels, or if you supplied `probabilities`."""
         with self._lock:
             labels = self.labels
             if self._fit[0] != labels:
@@ -88,25 +88,27 @@ class LearningRun(Run[LearningSelection]):
 
     @property
     def audits(self) -> tuple[Audit, ...]:
-        """How good the model was in each round that had an audit: on these rows, before it learned from the audit."""
+        """How good the model was on these rows in each round with an audit, before it saw the audit's labels."""
         with self._lock:
             self._driver.pending()
             return self._course.audits(self.labels)
 
     @property
     def rounds(self) -> Ints:
-        """The round of each of the rows in `asked`."""
+        """The round of each row in `asked`."""
         entries = self.ledger.entries
         return np.repeat([number for number, _, _ in entries], [count for _, _, count in entries]).astype(np.int64)
 
     def __repr__(self) -> str:
-        now = self.status()
-        end = "finished" if now.finished else f"round {now.round}: {counted(now.pending, 'label')} to come"
-        return f"LearningRun({now.answered} of {self.budget} answers, {end})"
+        status = self.status()
+        progress = (
+            "finished" if status.finished else f"round {status.round}: {counted(status.pending, 'label')} to come"
+        )
+        return f"LearningRun({status.answered} of {self.budget} answers, {progress})"
 
     @property
     def budget(self) -> int:
-        """How many rows are asked in all, audits included."""
+        """How many rows are asked in total, audits included."""
         return sum(self._task.plan.batches) + sum(self._task.plan.audits)
 
     def _job(self) -> Job[LearningSelection]:
@@ -122,33 +124,33 @@ class LearningRun(Run[LearningSelection]):
             seed=task.seed,
             ledger=self._driver.tally.ledger,
         )
-        parts = {part.name: getattr(chosen, part.name) for part in fields(Selection)}
+        values = {field.name: getattr(chosen, field.name) for field in fields(Selection)}
         rounds = np.zeros(task.rows.n, np.int64)
         rounds[course.journal.asked()] = course.journal.rounds()
-        return LearningSelection(**parts, rounds=rounds[chosen.ids], labels=(None,) * len(chosen))
+        return LearningSelection(**values, rounds=rounds[chosen.ids], labels=(None,) * len(chosen))
 
     def _with_labels(self, selection: LearningSelection) -> LearningSelection:
         labels = self.labels
-        parts = {part.name: getattr(selection, part.name) for part in fields(LearningSelection)}
-        return LearningSelection(**{**parts, "labels": tuple(labels.get(row) for row in selection.ids.tolist())})
+        values = {field.name: getattr(selection, field.name) for field in fields(LearningSelection)}
+        return LearningSelection(**{**values, "labels": tuple(labels.get(row) for row in selection.ids.tolist())})
 
     def _advance(self) -> None:
-        """Choose the next batch when it is asked: to tell takes no time, and own probabilities may come in between."""
+        """Do nothing: `ask` chooses the next batch, so `tell` is fast and the user can add probabilities in between."""
 
     def _correct(self) -> None:
-        """Leave the job where it is: it learns of corrections with its next batch."""
+        """Do nothing: the job takes corrections into account when it chooses its next batch."""
 
     def _labels_then(self, asked: Ints) -> dict[int, Any]:
-        """Return the labels of these rows as they were when the last of them was answered.
+        """Return the labels that these rows had when the last of them was answered.
 
-        A correction that came later belongs to a later batch, also when the run goes through its rounds anew.
+        A later correction belongs to a later batch, also when a resumed run replays its rounds.
         """
         answers = self._book.open()
-        later: dict[int, Any] = {}
+        original: dict[int, Any] = {}
         for count, row, before in answers.corrections:
             if count >= asked.size:
-                later.setdefault(row, before)
-        return {row: later[row] if row in later else answers.values[row] for row in asked.tolist()}
+                original.setdefault(row, before)
+        return {row: original[row] if row in original else answers.values[row] for row in asked.tolist()}
 
     def _fingerprint(self) -> dict[str, str]:
         return {"rows": self.rows.fingerprint(), **self.provenance.lines(), "seed": str(self._task.seed)}

@@ -23,16 +23,16 @@ from coresift.streams import Stream, generator
 from coresift.types import Floats, Ints, Request
 
 ROUNDS = 8
-# Which part of the budget is for audits, where that is at least 50 rows.
+# The share of the budget that goes to audits, if that is at least 50 rows.
 AUDIT = 0.1
 
-# The labels of rows that were asked, as they were when the last of these rows was answered.
+# Returns the labels that rows had when the last of them was answered.
 LabelsThen = Callable[[Ints], Mapping[int, Any]]
 
 
 @dataclass(frozen=True)
 class Task:
-    """Checked arguments of active learning; everything that is asked follows from them and from the answers."""
+    """The checked arguments of active learning; they and the answers determine every question."""
 
     rows: Rows
     plan: Plan
@@ -77,20 +77,20 @@ class Task:
 
     @property
     def never(self) -> Ints:
-        """The rows that are never asked: those that are excluded, and those whose labels are given."""
+        """The rows that are never asked: excluded rows, and rows with given labels."""
         return np.union1d(self.excluded, np.array(sorted(self.given), np.int64))
 
     def begin(self, labels_then: LabelsThen | None = None) -> Course:
-        """Return the course of a run from its start."""
+        """Return a run's course, at its start."""
         return Course(self, labels_then)
 
 
 class Course:
-    """How far a run has come: the labels so far, and what was noted for each audit.
+    """The progress of a run: the labels so far, and a record for each audit.
 
     Args:
-        task: What is to be done.
-        labels_then: Where labels can be corrected: those of all rows asked so far, at the time of the last answer.
+        task: The arguments of the run.
+        labels_then: If labels can be corrected: returns the labels of all rows asked so far, as of the last answer.
     """
 
     def __init__(self, task: Task, labels_then: LabelsThen | None = None) -> None:
@@ -100,19 +100,19 @@ class Course:
         self._labeled, self._groupings = Nearest(task.rows), Groupings()
 
     def steps(self) -> Generator[Request, Any, None]:
-        """Yield requests, and take an array of labels for each."""
+        """Yield requests, and receive an array of labels for each."""
         plan = self.task.plan
-        for number, (teaching, auditing) in enumerate(zip(plan.batches, plan.audits, strict=True), start=1):
-            if teaching:
-                ids, reason = self._next_batch(teaching, number)
+        for number, (training_rows, audit_rows) in enumerate(zip(plan.batches, plan.audits, strict=True), start=1):
+            if training_rows:
+                ids, reason = self._next_batch(training_rows, number)
                 yield from self._ask(ids, reason, number)
-            if auditing:
-                record = self._prepare_audit(auditing, number)
+            if audit_rows:
+                record = self._prepare_audit(audit_rows, number)
                 yield from self._ask(record.drawn, "audit", number)
                 self.records.append(record)
 
     def audits(self, labels: Mapping[int, Any]) -> tuple[Audit, ...]:
-        """Return the audits so far, given the labels that rows have now."""
+        """Return the audits so far, given the current labels of rows."""
         count, seed = self.task.plan.audit_count, self.task.seed
         numeric = self.task.model.numeric
         audits = (record.audit(labels, numeric=numeric, audits=count, seed=seed) for record in self.records)
@@ -125,7 +125,7 @@ class Course:
             self.journal.correct(self._labels_then(self.journal.asked()))
 
     def _next_batch(self, count: int, number: int) -> tuple[Ints, str]:
-        """Choose rows that cover all others, or those where the model is unsure once there is one."""
+        """Choose rows that cover all others; once there is a model, rows where it is unsure count more."""
         task, journal = self.task, self.journal
         rng = generator(task.seed, Stream.COVER, number)
         with task.engine.open(task.progress) as workers:
@@ -145,7 +145,7 @@ class Course:
                 groupings=self._groupings,
                 progress=task.progress,
             ).ids
-        if ids.size < count:  # copies add nothing to the coverage, so others fill the batch
+        if ids.size < count:  # duplicates add no coverage, so random rows fill the batch
             others = rng.permutation(np.setdiff1d(journal.open(), ids, assume_unique=True))
             ids = np.concatenate([ids, others[: count - ids.size]])
         return ids, reason
@@ -154,16 +154,16 @@ class Course:
         task, importance = self.task, self.journal.counted.astype(np.float64)
         if not task.model.ready(self.journal, number):
             return importance, "coverage"
-        unsure = task.model.judge(task.rows, self.journal, number, workers).unsure
-        return importance * task.schedule.importance(unsure), "uncertainty"
+        uncertainty = task.model.judge(task.rows, self.journal, number, workers).uncertainty
+        return importance * task.schedule.importance(uncertainty), "uncertainty"
 
     def _prepare_audit(self, count: int, number: int) -> AuditRecord:
-        """Draw the rows of an audit, and note what the model says about them before anyone labels them."""
+        """Draw the rows of an audit, and record the model's predictions before anyone labels them."""
         task, unlabeled, known = self.task, self.journal.open(), self.journal.labeled()
         with task.engine.open(task.progress) as workers:
-            judged = task.model.judge(task.rows, self.journal, number, workers)
+            judgment = task.model.judge(task.rows, self.journal, number, workers)
         drawn = draw_audit(unlabeled, count, generator(task.seed, Stream.AUDIT, number))
-        return AuditRecord.of(number, judged, known, drawn, unlabeled)
+        return AuditRecord.of(number, judgment, known, drawn, unlabeled)
 
 
 def steps(
@@ -183,10 +183,10 @@ def steps(
     progress: bool | Progress | None = None,
     schedule: Schedule = SCHEDULE,
 ) -> Generator[Request, Any, Learned]:
-    """Yield requests for labels, take an array of labels for each, and return what was learned.
+    """Yield requests for labels, receive an array of labels for each, and return what was learned.
 
-    The arguments are those of `active_learning`, and how rounds differ. Everything follows from them and from the
-    answers, so a run can be resumed by giving the same answers again.
+    The arguments are those of `active_learning`, plus the schedule of the rounds. They and the answers determine
+    everything, so a run can be resumed by replaying the answers.
 
     Examples:
         >>> values = np.random.default_rng(0).normal(size=(200, 2))
@@ -225,7 +225,7 @@ def _learn(task: Task) -> Generator[Request, Any, Learned]:
 
 
 def complete(run: Generator[Request, Any, Learned], labels: Callable[[Ints], Any]) -> Learned:
-    """Answer all requests by a function of row numbers, and return what was learned."""
+    """Answer all requests with a function of row numbers, and return what was learned."""
     try:
         request = next(run)
         while True:
