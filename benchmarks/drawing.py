@@ -13,7 +13,7 @@ import numpy as np
 
 import coresift as cs
 from benchmarks.problems import CACHE, Problem
-from coresift.assembly import Drawn, Predicted, weigh
+from coresift.assembly import PhaseDraw, PhasePredictions, weigh
 from coresift.components import leading_components
 from coresift.inclusion import parts
 from coresift.portfolio import Known, Mixed, fixed_densities, mix
@@ -91,12 +91,12 @@ class Stage:
         sizes = parts(scores.sizes[order] * (1 - share[order]))
         inclusion = DESIGN.inclusion(sizes, self.problem.budget - pilot.size)
         drawn, multiplicity = DESIGN.draw(inclusion, generator(seed, Stream.DRAW))
-        second = Drawn(order[drawn], inclusion[drawn], multiplicity, DESIGN)
-        predicted = Predicted.of(scores, pilot, np.where(left, 1 - share, 0.0))
+        second = PhaseDraw(order[drawn], inclusion[drawn], multiplicity, DESIGN)
+        predicted = PhasePredictions.of(scores, pilot, np.where(left, 1 - share, 0.0))
         return self._assembled(pilot, second, share, float(inclusion.min()), predicted, seed)
 
     def _assembled(
-        self, pilot: Ints, second: Drawn, share: Floats, least: float, predicted: Predicted | None, seed: int
+        self, pilot: Ints, second: PhaseDraw, share: Floats, least: float, predicted: PhasePredictions | None, seed: int
     ) -> WeightedSelection:
         ids = np.concatenate([pilot, second.ids])
         sort, sizes = np.argsort(ids, kind="stable"), (pilot.size, second.ids.size)

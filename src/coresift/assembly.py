@@ -1,4 +1,4 @@
-"""The last step of every job: the rows of all phases, brought together by one law of weights."""
+"""The last step of every job: combine the rows of all phases, and compute their weights in one place."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from coresift.types import (
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The rows of one phase in draw order, the probability that each had, how often it was drawn, and by what."""
+class PhaseDraw:
+    """The rows of one phase in draw order, with inclusion probabilities and counts, and the strategy that drew them."""
 
     ids: Ints
     inclusion: Floats
@@ -40,11 +40,11 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """What a score predicted for all n rows before the draw, their sizes in it, and aₖ·prediction summed over them.
+class PhasePredictions:
+    """A score's predictions for all n rows before the draw, the rows' sizes, and the sum of aₖ·prediction.
 
-    The sum is over the rows that the phase could draw. Rows that were asked before have predictions that were made
-    without their own answers.
+    The sum is over the rows that the phase could draw. Predictions for rows that were asked before are out-of-fold:
+    they do not use the row's own answer.
     """
 
     predictions: Floats
@@ -52,8 +52,8 @@ class Predicted:
     total: float
 
     @classmethod
-    def of(cls, scores: Scores, asked: Ints, carried: Floats) -> Predicted | None:
-        """Return what the scores predict, or None if they predict nothing, or more than a number can hold.
+    def of(cls, scores: Scores, asked: Ints, carried: Floats) -> PhasePredictions | None:
+        """Return the predictions of the scores, or None if there are none or their sum overflows.
 
         Args:
             scores: The scores.
@@ -69,7 +69,7 @@ class Predicted:
         return cls(predictions, scores.sizes, total)
 
     def fields(self, ids: Ints) -> dict[str, Floats]:
-        """Return what a selection of these rows keeps of it."""
+        """Return the fields that a selection of these rows stores."""
         return {
             "predictions": self.predictions[ids],
             "sizes": self.sizes[ids],
@@ -80,7 +80,7 @@ class Predicted:
 def assemble(
     rows: Rows,
     frame: Frame,
-    phases: Sequence[Drawn],
+    phases: Sequence[PhaseDraw],
     *,
     provenance: Provenance,
     seed: int,
@@ -90,13 +90,13 @@ def assemble(
     losses: Floats | None = None,
     holder: Floats | None = None,
     least_inclusion: float = 0.0,
-    predicted: Predicted | None = None,
+    predicted: PhasePredictions | None = None,
 ) -> WeightedSelection:
-    """Bring given rows and the phases together, in the order of the rows, with their weights.
+    """Combine the given rows and the rows of all phases, in row order, and compute their weights.
 
-    Without a clustering a row belongs to no cluster; `share` and `losses` have one number for each of all n rows.
+    Without a clustering, rows belong to no cluster; `share` and `losses` have one number for each of the n rows.
     """
-    given = Drawn(frame.given, np.ones(frame.given.size), np.ones(frame.given.size, np.int64), None, "given")
+    given = PhaseDraw(frame.given, np.ones(frame.given.size), np.ones(frame.given.size, np.int64), None, "given")
     sources = (given, *phases)
     sizes = [source.ids.size for source in sources]
     ids = np.concatenate([source.ids for source in sources])
@@ -135,22 +135,22 @@ def assemble(
 def assemble_chosen(
     rows: Rows, frame: Frame, ids: Ints, *, provenance: Provenance, seed: int, ledger: Ledger
 ) -> Selection:
-    """Bring given rows and rows that were chosen, not drawn, together: they have no weights."""
-    both = np.concatenate([frame.given, ids])
-    sort = np.argsort(both, kind="stable")
+    """Combine given rows and rows that were chosen deterministically; these have no weights."""
+    unsorted = np.concatenate([frame.given, ids])
+    sort = np.argsort(unsorted, kind="stable")
     origin = np.repeat([ORIGINS.index("given"), ORIGINS.index("drawn")], [frame.given.size, ids.size])
-    names = rows.names(both[sort])
+    names = rows.names(unsorted[sort])
     return Selection(
-        ids=both[sort],
+        ids=unsorted[sort],
         origin=origin[sort],
         order=np.concatenate([np.arange(frame.given.size), np.arange(ids.size)])[sort],
-        clusters=np.full(both.size, -1),
-        distances=np.zeros(both.size, np.float32),
-        losses=np.full(both.size, np.nan),
+        clusters=np.full(unsorted.size, -1),
+        distances=np.zeros(unsorted.size, np.float32),
+        losses=np.full(unsorted.size, np.nan),
         n=frame.n,
         population=frame.population,
         seed=seed,
-        provenance=replace(provenance, content=rows.content(both[sort])),
+        provenance=replace(provenance, content=rows.content(unsorted[sort])),
         ledger=ledger,
         names=None if names is None else tuple(names),
     )
@@ -162,7 +162,7 @@ def weigh(phase: Ints, inclusion: Floats, share: Floats, multiplicity: Ints) -> 
 
 
 def warn_unreachable(sizes: Floats, rule: str, *, stacklevel: int) -> None:
-    """Warn of rows that can never be drawn."""
+    """Warn about rows that can never be drawn."""
     unreachable = int(np.count_nonzero(sizes == 0))
     if unreachable:
         message = (

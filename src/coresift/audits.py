@@ -1,10 +1,10 @@
-"""How good a model is on the rows at hand, from a few rows that were drawn after it was made.
+"""Measure how good a model is on these rows, from a few rows that are drawn after it was trained.
 
-The model is fixed, the labeled rows L are known, and a sample A of m of the other rows U is drawn, all equally likely.
-With `right` 1 where the model agrees with the label, (Σ_L right + |U|/m·Σ_A right)/n is unbiased for its accuracy on
-these n rows. The model's confidence takes part of the chance out: Σ_U right is estimated as
-λ·Σ_U confidence + |U|/m·Σ_A (right − λ·confidence), which is unbiased for any λ that does not depend on the rows that
-it is used for; each half of the drawn rows has the λ that is best for the other half.
+The model is fixed, the labeled rows L are known, and m of the other rows U are drawn uniformly as a sample A. With
+`right` 1 where the model agrees with the label, (Σ_L right + |U|/m·Σ_A right)/n is unbiased for its accuracy on these n
+rows. The model's confidence serves as a control variate to reduce the variance: Σ_U right is estimated as
+λ·Σ_U confidence + |U|/m·Σ_A (right − λ·confidence), which is unbiased for any λ that does not depend on the rows it is
+used for. So each half of the drawn rows uses the λ that is best for the other half (cross-fitting).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from coresift.types import Bools, Floats, Ints
 
 FEWEST = 50
-# The interval is that of so many times the drawn rows at most, however well the confidence explains them.
+# The effective sample size is at most this many times the drawn rows, however well the confidence explains them.
 MOST_WORTH = 2.0
 
 
@@ -24,10 +24,10 @@ MOST_WORTH = 2.0
 class Audit:
     """The accuracy of one model on the rows of a run: `value` on all n rows, `unlabeled` on those without a label.
 
-    `trained_on` is how many labels that model had, `rows` how many were drawn for the audit and answered, and `skipped`
-    how many were drawn and had no answer; each of these could be right or wrong, and the interval allows for both.
-    `low` and `high` hold with the stated `confidence` for this audit alone, `low_always` and `high_always` for all
-    audits of the run together: use these if the run may stop at any audit.
+    `trained_on` is the number of labels the model was trained on. `rows` were drawn for the audit and answered;
+    `skipped` were drawn but not answered. A skipped row could be right or wrong, and the interval allows for both.
+    `low` and `high` hold with the stated `confidence` for this audit alone; `low_always` and `high_always` hold for all
+    audits of the run together, so use those if you might stop at any audit.
     """
 
     round: int
@@ -51,7 +51,7 @@ class Audit:
         return f"{100 * self.value:.1f} % right, {100 * self.low:.1f} to {100 * self.high:.1f} (± {half:.1f}): {what}"
 
     def change_since(self, before: Audit) -> str:
-        """Say whether the model got better since an earlier audit, or that this cannot be told yet.
+        """Say how much the model has improved since an earlier audit, or that it is too early to tell.
 
         >>> early = Audit(1, 100, 50, 0, 0.80, 0.68, 0.90, 0.66, 0.92, 0.80)
         >>> Audit(2, 200, 50, 0, 0.81, 0.70, 0.91, 0.68, 0.93, 0.81).change_since(early)
@@ -77,11 +77,11 @@ def audit_accuracy(
 
     Args:
         right: Whether the model was right on each row that was drawn and answered.
-        drawn: The model's confidence in its answer on these rows.
-        unlabeled: Its confidence on all rows of U, the drawn ones included.
+        drawn: The model's confidence in its answers on these rows.
+        unlabeled: Its confidence on all rows of U, including the drawn ones.
         known: Whether it is right on each row of L.
-        rng: Halves the drawn rows.
-        round: Of which round the model is.
+        rng: Splits the drawn rows in half.
+        round: The model's round.
         skipped: How many drawn rows have no answer.
         audits: How many audits the run has.
     """
@@ -89,17 +89,17 @@ def audit_accuracy(
     rate, worth = _rate(right.astype(np.float64), drawn, unlabeled, rng)
     sampled = (m + skipped) / max(unlabeled.size, 1)
 
-    def on_all(value: float) -> float:
+    def accuracy_on_all(value: float) -> float:
         return float((known.sum() + unlabeled.size * np.clip(value, 0, 1)) / n)
 
     def interval(level: float) -> tuple[float, float]:
         low, high = _wilson(rate, worth, level, sampled)
-        out = skipped / (m + skipped)
-        return on_all((1 - out) * low), on_all((1 - out) * high + out)
+        skipped_share = skipped / (m + skipped)
+        return accuracy_on_all((1 - skipped_share) * low), accuracy_on_all((1 - skipped_share) * high + skipped_share)
 
     low, high = interval(0.95)
     low_always, high_always = interval(1 - 0.05 / audits)
-    value = on_all(rate)
+    value = accuracy_on_all(rate)
     return Audit(round, known.size, m, skipped, value, low, high, low_always, high_always, float(np.clip(rate, 0, 1)))
 
 
@@ -113,21 +113,23 @@ def audit_error(
     skipped: int = 0,
     audits: int = 1,
 ) -> Audit:
-    """Estimate a model's mean squared error on the rows without a label, from that on rows drawn from them.
+    """Estimate a model's mean squared error on the unlabeled rows, from a sample of them.
 
-    `drawn` and `unlabeled` have the spread of the model's predictions, whose square takes part of the chance out.
+    `drawn` and `unlabeled` are standard deviations of the model's predictions; their squares are the control variate.
     """
     from scipy.special import stdtrit
 
     m = squares.size
     rate, residuals = _difference(squares, drawn**2, unlabeled**2, rng)
     error = np.sqrt(np.square(residuals).sum() / max(m - 2, 1) / m * max(1 - m / unlabeled.size, 0.0))
-    out = skipped / (m + skipped)
+    skipped_share = skipped / (m + skipped)
 
     def interval(level: float) -> tuple[float, float]:
         half = float(stdtrit(max(m - 2, 1), 0.5 + level / 2) * error)
-        # Nothing bounds the error on rows that nobody could tell, so the largest one seen stands for them.
-        return (1 - out) * max(rate - half, 0.0), (1 - out) * (rate + half) + out * float(squares.max())
+        # The error on skipped rows has no upper bound, so the largest observed error stands in for it.
+        return (1 - skipped_share) * max(rate - half, 0.0), (1 - skipped_share) * (rate + half) + skipped_share * float(
+            squares.max()
+        )
 
     (low, high), (low_always, high_always) = interval(0.95), interval(1 - 0.05 / audits)
     what = "mean squared error on the rows without a label"
@@ -135,40 +137,40 @@ def audit_error(
 
 
 def _rate(right: Floats, drawn: Floats, unlabeled: Floats, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the estimated part of U that is right, and of how many plain rows that estimate is worth."""
+    """Return the estimated accuracy on U, and the effective sample size of that estimate."""
     m = right.size
     rate, residuals = _difference(right, drawn, unlabeled, rng)
-    left = float(np.square(residuals).sum())
-    explained = float(np.square(right - right.mean()).sum()) / left if left > 0 else 1.0
-    return rate, m * float(np.clip(explained, 1.0, MOST_WORTH))
+    unexplained = float(np.square(residuals).sum())
+    variance_ratio = float(np.square(right - right.mean()).sum()) / unexplained if unexplained > 0 else 1.0
+    return rate, m * float(np.clip(variance_ratio, 1.0, MOST_WORTH))
 
 
 def _difference(values: Floats, drawn: Floats, unlabeled: Floats, rng: np.random.Generator) -> tuple[float, Floats]:
-    """Return the estimated mean over U of what was seen on some of its rows, and what the predictions leave of it."""
+    """Return the difference estimate of the mean over U, and the residuals of the drawn rows."""
     m, size = values.size, unlabeled.size
     half = np.zeros(m, np.bool_)
     half[rng.permutation(m)[: m // 2]] = True
     total, rates, residuals = float(unlabeled.sum()), [], np.empty(m)
-    for mine in (half, ~half):
-        slope = _slope(values[~mine], drawn[~mine])
-        residuals[mine] = values[mine] - slope * drawn[mine]
-        # The other half is known; what is left is estimated from this one.
-        rest = size - np.count_nonzero(~mine)
-        about = slope * (total - drawn[~mine].sum()) + rest * residuals[mine].mean()
-        rates.append((about + values[~mine].sum()) / size)
-        residuals[mine] -= residuals[mine].mean()
+    for fold in (half, ~half):
+        slope = _slope(values[~fold], drawn[~fold])
+        residuals[fold] = values[fold] - slope * drawn[fold]
+        # The other half is known; the rest of U is estimated from this half.
+        remaining = size - np.count_nonzero(~fold)
+        remaining_sum = slope * (total - drawn[~fold].sum()) + remaining * residuals[fold].mean()
+        rates.append((remaining_sum + values[~fold].sum()) / size)
+        residuals[fold] -= residuals[fold].mean()
     return float(np.mean(rates)), residuals
 
 
 def _slope(right: Floats, confidence: Floats) -> float:
-    """Return how much of the confidence to take off: the least squares slope, from 0 to 1."""
+    """Return λ, the least squares slope on the confidence, clipped to between 0 and 1."""
     spread = confidence - confidence.mean()
     scale = float(spread @ spread)
     return float(np.clip(spread @ right / scale, 0, 1)) if scale > 0 else 0.0
 
 
 def _wilson(rate: float, worth: float, level: float, sampled: float) -> tuple[float, float]:
-    """Return Wilson's interval for a rate from so many rows, shorter where they are a good part of all."""
+    """Return Wilson's interval for a rate with effective sample size `worth` and a finite population correction."""
     from scipy.special import ndtri
 
     rate = float(np.clip(rate, 0, 1))
@@ -179,5 +181,5 @@ def _wilson(rate: float, worth: float, level: float, sampled: float) -> tuple[fl
 
 
 def draw_audit(unlabeled: Ints, count: int, rng: np.random.Generator) -> Ints:
-    """Draw rows for an audit, all equally likely, in ascending order."""
+    """Draw audit rows uniformly, in ascending order."""
     return np.sort(rng.choice(unlabeled, min(count, unlabeled.size), replace=False))

@@ -1,4 +1,4 @@
-"""Rows that cover all rows, the important ones first: for labeling and training in one shot."""
+"""Choose rows that cover all rows, important ones first: for labeling and training in one shot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coresift.rows import NumbersLike, RowsLike
 from coresift.streams import Stream, generator
 from coresift.types import CoverSelection, Floats, Ints, Selection
 
-LARGEST = 1e100  # of importances
+LARGEST_IMPORTANCE = 1e100
 
 
 @named_options
@@ -33,32 +33,33 @@ def cover(
     engine: Engine | None = None,
     progress: Watch = None,
 ) -> CoverSelection:
-    """Choose rows such that every row has one of them near, the more so the more important it is. No weights.
+    """Choose rows so that every row has a chosen row nearby; important rows count more. There are no weights.
 
     The rows S are chosen greedily to maximize Σᵢ uᵢ·max_{j ∈ S ∪ given} exp(−‖xᵢ − xⱼ‖²/2h²): importance-weighted
-    facility location. The bandwidth h is 0.7 times the median distance between neighbors among the given rows and as
-    many random ones as there is room for, so it shrinks as the budget grows.
+    facility location. The bandwidth h is 0.7 times the median nearest-neighbor distance among the given rows and random
+    rows that fill the rest of the budget, so it shrinks as the budget grows.
 
-    Up to 8,192 rows the greedy choice is exact, with at least 1 − 1/e of the largest possible sum. Of more rows, groups
-    of about 1,000 neighbors choose separately in three stages, and their choices are merged by what each adds.
+    Up to 8,192 rows the greedy choice is exact, with at least 1 − 1/e of the largest possible sum. With more rows,
+    groups of about 1,000 neighbors choose separately in three stages, and their choices are merged by gain.
 
-    Cost: no model call. Memory: 2 bytes per number (up to 800 MB; of more rows a sample is read), 60 bytes per row.
+    Cost: no model call. Memory: 2 bytes per number (up to 800 MB; beyond that, rows are sampled), and 60 bytes per row.
 
     Args:
         rows: Anything that `open_rows` takes.
-        budget: How many rows come out, the given ones included.
+        budget: How many rows to select, given rows included.
         importance: u, a number of at least 0 per row: a loss, a gradient norm, a model's uncertainty,
             `cs.signals.near(rows, target)`. By default all rows count the same.
-        given: Rows that are chosen already; they come out too, and cover their neighbors. Row numbers, or ids as texts.
-        exclude: Rows that can neither come out nor need to be covered, in the same form.
-        normalize: Give every row length 1 first, for embeddings that are compared by cosine.
+        given: Rows that are already chosen; they are selected too, and cover their neighbors. Row numbers, or ids as
+            text.
+        exclude: Rows that must not be selected and need not be covered, in the same form.
+        normalize: Scale every row to length 1 first, for embeddings that are compared by cosine.
         seed: Draws the rows that the bandwidth is measured on, and the groups.
         engine: What runs the row blocks.
         progress: Whether to show a bar.
 
     Returns:
-        The selection. `order` is the order of choice, `represents` says how many rows each selected row stands for and
-        `members(row)` which ones; `provenance` says how the rows were chosen.
+        The selection. `order` is the order of choice, `represents` is the number of rows that each selected row stands
+        for, `members(row)` returns those rows, and `provenance` says how the rows were chosen.
 
     Examples:
         >>> values = np.array([[0.0], [1.0], [2.0], [10.0], [11.0], [12.0], [20.0], [21.0], [22.0]])
@@ -74,7 +75,7 @@ def cover(
     task = replace(task, rng=generator(task.seed, Stream.COVER))
     task.rows.warn_of_scales()
     ids = task.counted
-    weights = None if weights is None else _check(weights, task)[ids]
+    weights = None if weights is None else _check_importance(weights, task)[ids]
     view = task.view(ids, normalize=normalize)
     with task.workers() as workers, stage(task.progress, "choosing rows", task.room):
         coverage = cover_rows(
@@ -94,20 +95,22 @@ def cover(
 
 
 def _with_members(selection: Selection, representative: Ints) -> CoverSelection:
-    """Return the selection with what its rows stand for; a selected row always stands for itself."""
+    """Return the selection with the rows that each of its rows represents; a selected row represents itself."""
     representative[selection.ids] = selection.ids
     places = np.searchsorted(selection.ids, representative[representative >= 0])
     represents = np.bincount(places, minlength=len(selection))
-    parts = {part.name: getattr(selection, part.name) for part in fields(Selection)}
-    return CoverSelection(**parts, represents=represents, representative=representative)
+    values = {field.name: getattr(selection, field.name) for field in fields(Selection)}
+    return CoverSelection(**values, represents=represents, representative=representative)
 
 
-def _check(importance: Any, task: BaselineTask) -> Floats:
+def _check_importance(importance: Any, task: BaselineTask) -> Floats:
     weights = real_vector("importance", importance, task.frame.n)
     if weights.min() < 0:
         refuse("importance", "numbers of at least 0", f"{weights.min():g} for row {weights.argmin()}")
-    if weights.max() > LARGEST:  # sums of them would be no numbers any more
-        refuse("importance", f"numbers of at most {LARGEST:g}", f"{weights.max():g} for row {weights.argmax()}")
+    if weights.max() > LARGEST_IMPORTANCE:  # sums would overflow
+        refuse(
+            "importance", f"numbers of at most {LARGEST_IMPORTANCE:g}", f"{weights.max():g} for row {weights.argmax()}"
+        )
     if not weights[task.counted].any():
         refuse("importance", "above 0 for some row that is not excluded", "0 for all of them")
     return weights

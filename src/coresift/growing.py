@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.assembly import Drawn, Predicted, warn_unreachable
+from coresift.assembly import PhaseDraw, PhasePredictions, warn_unreachable
 from coresift.checks import InputError, named_options, refuse, whole
 from coresift.components import leading_components
 from coresift.engine import Engine
@@ -150,7 +150,7 @@ def _job(selection: WeightedSelection, budget: Any, rows: Any, *, asking: bool, 
 
 def _draw(
     selection: WeightedSelection, job: Job, clustering: Clustering, known: Floats, engine: Engine | None
-) -> tuple[Drawn, float, Predicted | None]:
+) -> tuple[PhaseDraw, float, PhasePredictions | None]:
     """Draw the new phase from the rows that are left, by what all answers so far say."""
     evidence = _evidence(selection, job, clustering, known, engine)
     scores = job.score.scores(evidence)
@@ -162,8 +162,8 @@ def _draw(
     inclusion = job.design.inclusion(sizes, job.budget - selection.provenance.budget)
     drawn, multiplicity = job.design.draw(inclusion, generator(job.seed, Stream.GROWTH, len(selection.phases)))
     # Predictions are from the answers of the phases before, so they were fixed before this draw.
-    predicted = Predicted.of(scores, evidence.pilot.ids, left.astype(np.float64))
-    return Drawn(order[drawn], inclusion[drawn], multiplicity, job.design), float(inclusion.min()), predicted
+    predicted = PhasePredictions.of(scores, evidence.pilot.ids, left.astype(np.float64))
+    return PhaseDraw(order[drawn], inclusion[drawn], multiplicity, job.design), float(inclusion.min()), predicted
 
 
 def _evidence(
@@ -185,7 +185,7 @@ def _evidence(
 
 
 def _with_predictions(
-    before: WeightedSelection, grown: WeightedSelection, predicted: Predicted | None
+    before: WeightedSelection, grown: WeightedSelection, predicted: PhasePredictions | None
 ) -> WeightedSelection:
     """Return the grown selection with the new rows' predictions; the others keep those that they were drawn with."""
     if predicted is None or not before.predicted.size:
@@ -199,7 +199,7 @@ def _with_predictions(
 
 
 def _joined(
-    selection: WeightedSelection, job: Job, clustering: Clustering, drawn: Drawn, least: float
+    selection: WeightedSelection, job: Job, clustering: Clustering, drawn: PhaseDraw, least: float
 ) -> WeightedSelection:
     before = selection.provenance.budget
     kept = (before - job.frame.given.size) / job.room

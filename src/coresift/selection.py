@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.assembly import Drawn, Predicted, assemble, warn_unreachable
+from coresift.assembly import PhaseDraw, PhasePredictions, assemble, warn_unreachable
 from coresift.cache import cached
 from coresift.checks import InputError, named_options
 from coresift.clustering import cluster
@@ -279,14 +279,14 @@ def finish(
     kept = np.setdiff1d(pilot.ids, frame.given, assume_unique=True) if pilot.plan.keep else NO_ROWS
     left = frame.open()
     left[kept] = False
-    first = Drawn(kept, pilot.plan.inclusion[kept], np.ones(kept.size, np.int64), job.pilot, pilot.plan.origin)
+    first = PhaseDraw(kept, pilot.plan.inclusion[kept], np.ones(kept.size, np.int64), job.pilot, pilot.plan.origin)
     second, least = _draw(draft, scores, left, job.room - kept.size)
     losses = np.full(frame.n, np.nan)
     if answers.size:
         losses[pilot.ids] = answers
     # Predictions are from the pilot's answers alone, so they were fixed before the second draw.
     carried = np.where(left, 1 - pilot.plan.share, 0.0)
-    predicted = Predicted.of(scores, pilot.ids, carried) if pilot.plan.keep else None
+    predicted = PhasePredictions.of(scores, pilot.ids, carried) if pilot.plan.keep else None
     return assemble(
         job.rows,
         frame,
@@ -308,15 +308,15 @@ def _estimate_holder(draft: Draft, probes: Probes, evidence: Evidence, probed: F
     return probes.infer(evidence.cluster_losses(), probed, points, draft.engine)
 
 
-def _draw(draft: Draft, scores: Scores, left: Bools, count: int) -> tuple[Drawn, float]:
+def _draw(draft: Draft, scores: Scores, left: Bools, count: int) -> tuple[PhaseDraw, float]:
     """Draw the second phase; return it and the smallest inclusion probability of any row in it."""
     order = scores.order[left[scores.order]]
     if count == 0 or order.size == 0:
-        return Drawn(NO_ROWS, np.zeros(0), NO_ROWS, draft.job.design), 0.0
+        return PhaseDraw(NO_ROWS, np.zeros(0), NO_ROWS, draft.job.design), 0.0
     # The second draw estimates what the pilot leaves of each total.
     sizes = parts(scores.sizes[order] * (1 - draft.pilot.plan.share[order]))
     warn_unreachable(sizes, repr(draft.job.score), stacklevel=6)
     inclusion = draft.job.design.inclusion(sizes, count)
     rng = generator(draft.job.seed, Stream.DRAW, *draft.stream)
     drawn, multiplicity = draft.job.design.draw(inclusion, rng)
-    return Drawn(order[drawn], inclusion[drawn], multiplicity, draft.job.design), float(inclusion.min())
+    return PhaseDraw(order[drawn], inclusion[drawn], multiplicity, draft.job.design), float(inclusion.min())

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.assembly import Drawn, assemble, assemble_chosen, warn_unreachable
+from coresift.assembly import PhaseDraw, assemble, assemble_chosen, warn_unreachable
 from coresift.checks import InputError, refuse, whole
 from coresift.engine import Engine, Local, Workers
 from coresift.progress import Progress, choose
@@ -95,11 +95,11 @@ class BaselineTask:
             return self.weighted(order, sizes, clustering=clustering)
         inclusion = self._inclusion(sizes, design)
         drawn, multiplicity = design.draw(inclusion, self.rng)
-        return self._assemble(Drawn(order[drawn], inclusion[drawn], multiplicity, design), clustering)
+        return self._assemble(PhaseDraw(order[drawn], inclusion[drawn], multiplicity, design), clustering)
 
     def weighted(self, ids: Ints, inclusion: Floats, *, clustering: Clustering | None = None) -> WeightedSelection:
         """Return the given rows and these, drawn with these probabilities, in the order of the draw; weights 1/π."""
-        return self._assemble(Drawn(ids, inclusion, np.ones(ids.size, np.int64), EVEN_DRAW), clustering)
+        return self._assemble(PhaseDraw(ids, inclusion, np.ones(ids.size, np.int64), EVEN_DRAW), clustering)
 
     def _inclusion(self, sizes: Floats, design: Design) -> Floats:
         positive = sizes > 0
@@ -110,8 +110,8 @@ class BaselineTask:
         warn_unreachable(sizes, self.method, stacklevel=6)
         return design.inclusion(sizes, self.room)
 
-    def _assemble(self, drawn: Drawn, clustering: Clustering | None) -> WeightedSelection:
-        nothing = Drawn(drawn.ids[:0], np.zeros(0), drawn.ids[:0], None)
+    def _assemble(self, drawn: PhaseDraw, clustering: Clustering | None) -> WeightedSelection:
+        nothing = PhaseDraw(drawn.ids[:0], np.zeros(0), drawn.ids[:0], None)
         return assemble(
             self.rows,
             self.frame,

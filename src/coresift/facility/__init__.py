@@ -1,9 +1,9 @@
-"""Rows that cover the others: importance-weighted facility location with a Gaussian kernel.
+"""Choose rows that cover all others: importance-weighted facility location with a Gaussian kernel.
 
-The rows S are chosen that make Σᵢ uᵢ·max_{j ∈ S ∪ given} κ(xᵢ, xⱼ) large, where uᵢ is a row's importance and
-κ(x, y) = exp(−‖x − y‖²/2h²). The sum is monotone and submodular, so the greedy choice has at least 1 − 1/e of the
-largest possible sum. MaxHerding (Bae, Noh and Sutherland 2024) is the case of equal importance, Uncertainty Herding
-(Bae, Sutherland and Oliveira 2025) that of a model's uncertainty.
+Rows S are chosen to maximize Σᵢ uᵢ·max_{j ∈ S ∪ given} κ(xᵢ, xⱼ), where uᵢ is a row's importance and
+κ(x, y) = exp(−‖x − y‖²/2h²). The sum is monotone and submodular, so the greedy choice reaches at least 1 − 1/e of the
+largest possible sum. With equal importance this is MaxHerding (Bae, Noh and Sutherland 2024); with a model's
+uncertainty as importance it is Uncertainty Herding (Bae, Sutherland and Oliveira 2025).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from coresift.types import Bools, Floats, Ints, Singles, Value
 
 __all__ = ["Choice", "Coverage", "Groupings", "Nearest", "choose_rows", "cover_rows"]
 
-# The bandwidth as a part of the median distance between neighboring chosen rows.
+# The bandwidth, as a fraction of the median distance between neighboring chosen rows.
 FACTOR = 0.7
-# Up to so many rows the greedy choice is exact; up to so many, all values of κ are stored for it.
+# The most rows for which the greedy choice is exact, and for which all values of κ are stored.
 MOST_EXACT, MOST_STORED = 8192, 8192
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage(Value):
-    """The chosen rows in order, what each added to the sum, and which of them stands for each row.
+    """The chosen rows in order, what each added to the sum, and which member represents each row.
 
-    `labels[i]` is the place of row i's nearest row in `members`, the given rows and then the chosen ones;
-    `distances[i]` is how far it is. `method` says how the rows were chosen: exactly, in groups, or from a sample.
+    `labels[i]` is the index in `members` (given rows, then chosen rows) of the member nearest to row i, and
+    `distances[i]` is its distance. `method` says how the rows were chosen: exactly, in groups, or from a sample.
     """
 
     ids: Ints
@@ -55,11 +55,11 @@ class Coverage(Value):
 
     @property
     def counts(self) -> Ints:
-        """How many rows each member stands for, itself included."""
+        """How many rows each member represents, itself included."""
         return np.bincount(self.labels, minlength=self.given.size + self.ids.size)
 
     def kernel(self) -> Singles:
-        """How well each row is covered: κ with its nearest member, 1 for a member itself."""
+        """How well each row is covered: κ with its nearest member, which is 1 for a member."""
         return gaussian(self.distances, self.bandwidth)
 
 
@@ -86,7 +86,7 @@ def cover_rows(
     exact: bool | None = None,
     progress: Progress | None = None,
 ) -> Coverage:
-    """Choose rows by `choose_rows`, and say which of them stands for each row."""
+    """Choose rows with `choose_rows`, and find the member that represents each row."""
     given = np.zeros(0, np.int64) if given is None else given
     distances = nearest_members(rows, given, rng, workers)[1] if given.size else None
     choice = choose_rows(
@@ -122,27 +122,27 @@ def choose_rows(
     groupings: Groupings | None = None,
     progress: Progress | None = None,
 ) -> Choice:
-    """Choose `count` of the free rows greedily so that all rows are covered by them and the given ones.
+    """Greedily choose `count` free rows that, together with the given rows, cover all rows.
 
     Args:
-        rows: All rows that are to be covered.
-        count: How many rows to choose; there must be as many free rows.
+        rows: The rows to cover.
+        count: How many rows to choose; there must be at least that many free rows.
         workers: What runs the row blocks.
         rng: Draws anchors and groups.
-        given: Rows that are chosen already, ascending.
-        distances: How far the nearest given row is from each row; None where no row is given.
-        importance: u ≥ 0, a number per row, not all of them 0; by default all rows count the same.
+        given: Rows that are already chosen, ascending.
+        distances: Each row's distance to the nearest given row; None if no rows are given.
+        importance: u ≥ 0, one number per row, not all of them 0; by default all rows count the same.
         free: Which rows may be chosen; by default all but the given ones.
-        bandwidth: h; by default `factor` times the median distance between neighbors among the given rows and as many
-            random ones as are to be chosen, so that it shrinks as rows accumulate.
+        bandwidth: h; by default `factor` times the median nearest-neighbor distance among the given rows and `count`
+            random ones, so that it shrinks as rows accumulate.
         factor: See `bandwidth`.
-        exact: Whether every row is compared with every candidate; by default for up to 8,192 rows. Otherwise rows meet
-            in groups of neighbors that are formed anew in several stages.
+        exact: Whether every row is compared with every candidate; by default for up to 8,192 rows. Otherwise rows are
+            compared within groups of neighbors, with new groups in each of several stages.
         groupings: Groups that were formed for an earlier choice among the same rows.
-        progress: Told of every choice.
+        progress: Advanced with every choice.
 
     Returns:
-        The choice. Where nothing more can be covered, random rows fill it up.
+        The choice. If nothing is left to cover, random rows fill it.
     """
     free = np.ones(rows.n, np.bool_) if free is None else free.copy()
     free[given] = False
@@ -169,7 +169,7 @@ def choose_rows(
 def _anchor_distance(
     rows: Rows, count: int, given: Ints, free: Bools, rng: np.random.Generator, workers: Workers
 ) -> float:
-    """Return the median distance to the nearest neighbor among the given rows and `count` random free ones."""
+    """Return the median nearest-neighbor distance among the given rows and `count` random free ones."""
     drawn = rng.choice(np.flatnonzero(free), count, replace=False)
     return neighbor_distance(take(rows, np.sort(np.concatenate([given, drawn])), workers), rng, workers)
 

@@ -1,4 +1,4 @@
-"""The Gaussian kernel κ(x, y) = exp(−‖x − y‖²/2h²): its bandwidth h from the data, and its values in tiles."""
+"""The Gaussian kernel κ(x, y) = exp(−‖x − y‖²/2h²), in tiles, and a bandwidth h from the data."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
 from coresift.types import Ints, Singles
 
-# κ of these rows (by number or as a slice) with all of the columns, a line per row.
+# Returns κ between the given rows (numbers or a slice) and all columns, one line per row.
 Tiles: TypeAlias = Callable[[Ints | slice], Singles]
 
-# How many anchors have their nearest neighbor measured; the median of so many is known within two percent.
+# How many anchors to measure the nearest-neighbor distance of; this determines the median to within two percent.
 MEASURED = 2048
 AT_ONCE = 64
 # How many rows of a stored kernel are computed at a time.
 STORED_ROWS = 256
 
 
-class Computing(Protocol):
-    """Tiles that are computed, perhaps into an array that is there."""
+class TileFunction(Protocol):
+    """Computes tiles, optionally into an existing array."""
 
     def __call__(self, rows: Ints | slice, out: Singles | None = None) -> Singles:
-        """Return κ of these rows with all of the columns."""
+        """Return κ between these rows and all columns."""
         ...
 
 
 class Kernel(Protocol):
-    """Values of κ between points, all of them in one space."""
+    """The values of κ between points."""
 
     @property
     def n(self) -> int:
@@ -40,15 +40,15 @@ class Kernel(Protocol):
         ...
 
     def columns(self, ids: Ints | None) -> Tiles:
-        """Return what computes tiles with these points as columns (None: all of them)."""
+        """Return a function that returns tiles with these points as columns (None: all points)."""
         ...
 
 
 @dataclass(frozen=True)
 class Computed:
-    """κ computed anew for every tile: two copies of the points, and no n×n matrix.
+    """A kernel that computes every tile when it is needed: it stores two copies of the points, and no n×n matrix.
 
-    A line of `left` times a line of `right` is −‖x − y‖²/2h².
+    The dot product of a line of `left` and a line of `right` is −‖x − y‖²/2h².
     """
 
     left: Singles
@@ -56,7 +56,7 @@ class Computed:
 
     @classmethod
     def of(cls, points: Singles, bandwidth: float) -> Computed:
-        """Prepare points; they are best near the origin, which costs the fewest digits."""
+        """Prepare points; center them first, since points far from the origin lose digits."""
         scaled = points * np.float32(1 / bandwidth)
         halves = -0.5 * np.einsum("ij,ij->i", scaled, scaled)[:, None]
         ones = np.ones_like(halves)
@@ -67,8 +67,8 @@ class Computed:
         """How many points there are."""
         return len(self.left)
 
-    def columns(self, ids: Ints | None) -> Computing:
-        """Return what computes tiles with these points as columns (None: all of them)."""
+    def columns(self, ids: Ints | None) -> TileFunction:
+        """Return a function that computes tiles with these points as columns (None: all points)."""
         others = (self.right if ids is None else self.right[ids]).T
 
         def tile(rows: Ints | slice, out: Singles | None = None) -> Singles:
@@ -82,7 +82,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class Stored:
-    """All n² values, for points so few that they fit."""
+    """A kernel that stores all n² values, for few enough points to fit in memory."""
 
     values: Singles
 
@@ -102,16 +102,16 @@ class Stored:
         return len(self.values)
 
     def columns(self, ids: Ints | None) -> Tiles:
-        """Return what copies tiles with these points as columns (None: all of them)."""
+        """Return a function that copies tiles with these points as columns (None: all points)."""
         values = self.values if ids is None else self.values[:, ids]
         return lambda rows: values[rows].copy() if isinstance(rows, slice) else values.take(rows, axis=0)
 
 
 def neighbor_distance(anchors: Singles, rng: np.random.Generator, workers: Workers) -> float:
-    """Return the median distance of an anchor to the nearest other one; 1 where all anchors are equal.
+    """Return the median nearest-neighbor distance of anchors; 1 if all anchors are equal.
 
-    The median does not mind a few near-duplicates, as the minimum would. Where most anchors have an equal one, it is
-    that of distinct anchors.
+    Unlike the minimum, the median is robust to a few near-duplicates. If most anchors are duplicates, only distinct
+    anchors count.
     """
     if len(anchors) < 2:
         return 1.0
@@ -121,9 +121,9 @@ def neighbor_distance(anchors: Singles, rng: np.random.Generator, workers: Worke
     shifted = anchors - anchors.mean(axis=0, dtype=np.float64).astype(np.float32)
     norms = np.einsum("ij,ij->i", shifted, shifted)
 
-    def nearest_other(some: Ints) -> Singles:
-        squared = squared_distances(shifted, norms, shifted[some])
-        squared[np.arange(len(some)), some] = np.inf
+    def nearest_other(piece: Ints) -> Singles:
+        squared = squared_distances(shifted, norms, shifted[piece])
+        squared[np.arange(len(piece)), piece] = np.inf
         nearest: Singles = np.sqrt(np.maximum(squared.min(axis=1), 0))
         return nearest
 

@@ -1,4 +1,4 @@
-"""Which chosen row is nearest, for every row."""
+"""Find the nearest member (given or chosen row) of every row."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from coresift.engine import Workers
 from coresift.rows import Rows
 from coresift.types import Ints, Singles
 
-# Up to so many products of numbers all rows meet all members; they take about a second.
+# Up to this many multiplications, all rows are compared with all members; it takes about a second.
 FEW_PRODUCTS = 10**11
-# What a search among candidates may add to the sum of squared distances.
+# By what fraction an approximate search may increase the sum of squared distances.
 TOLERANCE = 0.005
 
 
 def nearest_members(rows: Rows, members: Ints, rng: np.random.Generator, workers: Workers) -> tuple[Labels, Singles]:
-    """Return the place of each row's nearest member among `members`, and the distance; a member has itself.
+    """Return the index in `members` of each row's nearest member, and the distance; a member is nearest to itself.
 
-    With many members and rows the search goes by cells of neighbors, where that adds at most half a percent to the sum
-    of squared distances.
+    With many members and rows the search is approximate: it visits cells of neighbors, if that increases the sum of
+    squared distances by at most half a percent.
     """
     order = np.argsort(members, kind="stable")
     centers = np.empty((members.size, rows.d), np.float32)
@@ -37,7 +37,7 @@ def nearest_members(rows: Rows, members: Ints, rng: np.random.Generator, workers
 
 
 class Nearest:
-    """How far the nearest of ever more members is from each row: only the new ones are looked at."""
+    """Each row's distance to its nearest member, updated incrementally as members are added."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -45,8 +45,8 @@ class Nearest:
         self._distances = np.full(rows.n, np.inf, np.float32)
 
     def distances(self, members: Ints, rng: np.random.Generator, workers: Workers) -> Singles | None:
-        """Return the distance of each row to its nearest member; None where there are none."""
-        if np.setdiff1d(self._members, members).size:  # one of them is no member any longer
+        """Return each row's distance to its nearest member; None if there are no members."""
+        if np.setdiff1d(self._members, members).size:  # a member was removed, so start over
             self._members = np.zeros(0, np.int64)
             self._distances = np.full(self._rows.n, np.inf, np.float32)
         new = np.setdiff1d(members, self._members)

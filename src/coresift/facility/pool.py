@@ -1,4 +1,4 @@
-"""The rows in memory that are covered and chosen from: all of them, or a sample where they are too many."""
+"""The rows in memory to cover and choose from: all of them, or a sample if there are too many."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from coresift.inclusion import fixed_size_inclusion
 from coresift.rows import Rows, refuse_bad_row
 from coresift.types import Bools, Floats, Ints, Singles
 
-# How many numbers are held in single precision, and how many in half precision; what is more is sampled.
+# The most numbers held in single precision, and in half precision; with more than that, rows are sampled.
 MOST_SINGLE, MOST_HALF = 10**8, 4 * 10**8
-# A sample has at least so many rows for each that is to be chosen.
+# A sample has at least this many rows per row to choose.
 ROWS_PER_CHOICE = 16
-# How many rows show where the origin and the unit of the points are to be.
-LOOKED_AT = 4096
-# Half precision ends at 65,504; in the unit of their own spread nearly all numbers are below 8.
+# How many rows the mean of the points is measured on.
+MEAN_SAMPLE = 4096
+# Half precision overflows at 65,504; in units of the bandwidth, larger numbers are clipped.
 LARGEST = np.float32(60_000)
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Rows by ascending number, as points about their mean in units of `bandwidth`; an entry of each array per row.
+    """Rows in ascending order, as centered points in units of the bandwidth; arrays have one entry per row.
 
-    `importance` is u, divided by the row's chance of being in the pool; `covered` is κ with the nearest of
-    the `given` rows, so many.
+    `importance` is u divided by the row's probability of being in the pool; `covered` is κ with the nearest given row;
+    `given` is the number of given rows.
     """
 
     ids: Ints
@@ -53,40 +53,40 @@ class Pool:
         rng: np.random.Generator,
         workers: Workers,
     ) -> Pool:
-        """Read the rows once; where they are too many, important rows that are not yet covered are likelier."""
+        """Read the rows once; if there are too many, sample them, favoring important rows that are not yet covered."""
         ids, inclusion = _sample(rows, count, importance * (1 - covered.astype(np.float64)), rng)
         points = _read(rows, ids, bandwidth, workers)
         return cls(ids, points, importance[ids] / inclusion, free[ids], covered[ids], rows.n, given)
 
     @property
     def n(self) -> int:
-        """How many rows are here."""
+        """How many rows are in the pool."""
         return self.ids.size
 
 
 def _sample(rows: Rows, count: int, sizes: Floats, rng: np.random.Generator) -> tuple[Ints, Floats]:
-    """Return all rows, or a systematic sample of them, and each one's inclusion probability."""
-    most = max(MOST_HALF // rows.d, ROWS_PER_CHOICE * count)
-    if rows.n <= most:
+    """Return all rows, or a systematic sample of them, and their inclusion probabilities."""
+    size = max(MOST_HALF // rows.d, ROWS_PER_CHOICE * count)
+    if rows.n <= size:
         return np.arange(rows.n), np.ones(rows.n)
-    inclusion = fixed_size_inclusion(sizes, most)
-    spots = np.floor(np.cumsum(inclusion) + rng.random())
-    ids = np.flatnonzero(np.diff(spots, prepend=0.0) > 0)
+    inclusion = fixed_size_inclusion(sizes, size)
+    positions = np.floor(np.cumsum(inclusion) + rng.random())
+    ids = np.flatnonzero(np.diff(positions, prepend=0.0) > 0)
     return ids, inclusion[ids]
 
 
 def _read(rows: Rows, ids: Ints, bandwidth: float, workers: Workers) -> NDArray[np.floating]:
-    spread = np.linspace(0, rows.n - 1, min(rows.n, LOOKED_AT)).round().astype(np.int64)
-    mean = rows.take(spread).mean(axis=0, dtype=np.float64).astype(np.float32)
+    mean_rows = np.linspace(0, rows.n - 1, min(rows.n, MEAN_SAMPLE)).round().astype(np.int64)
+    mean = rows.take(mean_rows).mean(axis=0, dtype=np.float64).astype(np.float32)
     axes = Axes(mean, np.float32(bandwidth), None, np.ones(rows.d))
     half = ids.size * rows.d > MOST_SINGLE
     points = np.empty((ids.size, rows.d), np.float16 if half else np.float32)
-    done = 0
+    filled = 0
     for piece in workers.pick(rows, pieces_of(ids, rows.block_rows), partial(_shift, axes, half), name="reading rows"):
         if not np.isfinite(piece).all():
             refuse_bad_row(rows)
-        points[done : done + len(piece)] = piece
-        done += len(piece)
+        points[filled : filled + len(piece)] = piece
+        filled += len(piece)
     return points
 
 

@@ -1,7 +1,7 @@
 """Small models on top of embeddings: logistic regression for classes, ridge regression for numbers.
 
-Both choose their own regularization on the labels that they get, so that few labels and many work alike. Rows are moved
-to their mean and divided by one number for all columns: distances keep their meaning, and nothing depends on the unit.
+Both choose their own regularization from the labels, so they work with few labels and with many. Rows are centered and
+divided by one number for all columns, so relative distances are preserved and results do not depend on units.
 """
 
 from coresift.heads.logistic import PENALTIES, TEMPERATURES, LogisticHead

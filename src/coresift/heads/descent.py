@@ -1,7 +1,7 @@
-"""The minimum of a smooth convex function, by limited-memory BFGS without bounds.
+"""Minimize a smooth convex function with L-BFGS.
 
-For the small problems of heads, most of the time of a general optimizer is its own bookkeeping. Here a step is a few
-products of vectors in single precision.
+On the small problems of heads, a general-purpose optimizer spends most of its time on bookkeeping. Here a step is a few
+single-precision vector products.
 """
 
 from __future__ import annotations
@@ -13,27 +13,29 @@ import numpy as np
 
 from coresift.types import Singles
 
-# A function's value and gradient at a point.
+# Returns a function's value and gradient at a point.
 Loss: TypeAlias = Callable[[Singles], tuple[float, Singles]]
 
-# How many earlier steps tell about the curvature.
+# How many past steps approximate the curvature.
 MEMORY = 6
-# A step counts if the value falls by this part of what the slope promises; it is shortened so often at most.
-PROMISED, SHORTENED = 1e-4, 12
-# A change of the gradient tells about curvature if it is not mere rounding.
+# Armijo's condition: a step must lower the value by at least this fraction of what the slope predicts.
+SUFFICIENT_DECREASE = 1e-4
+# How often the line search shortens a step before it gives up.
+MOST_BACKTRACKS = 12
+# Steps with less curvature than this are rounding errors and are not remembered.
 LEAST_CURVATURE = 1e-8
 
 
 def minimize(loss: Loss, start: Singles, steps: int, tolerance: float) -> Singles:
-    """Return where `loss` is least, after `steps` steps at most or when one lowers it by no more than a tolerance.
+    """Return the point that minimizes `loss`.
 
     The curvature should be about 1 in all directions: the first step is the negative gradient.
 
     Args:
         loss: The function.
-        start: Where to begin.
-        steps: How many steps at most.
-        tolerance: What part of the value a step must gain for another one.
+        start: The starting point.
+        steps: The most steps to take.
+        tolerance: Stop when a step lowers the value by no more than this, relative to the value.
     """
     point = start
     value, gradient = loss(point)
@@ -41,48 +43,48 @@ def minimize(loss: Loss, start: Singles, steps: int, tolerance: float) -> Single
     for _ in range(steps):
         direction = _direction(gradient, past)
         slope = float(gradient @ direction)
-        found = _search(loss, point, value, direction, slope) if slope < 0 else None
-        if found is None:
+        search_result = _line_search(loss, point, value, direction, slope) if slope < 0 else None
+        if search_result is None:
             break
-        moved, lower, turned = found
-        step, change = moved - point, turned - gradient
+        new_point, new_value, new_gradient = search_result
+        step, change = new_point - point, new_gradient - gradient
         curvature = float(step @ change)
         if curvature > LEAST_CURVATURE * float(change @ change):
             past = [*past[1 - MEMORY :], (step, change, curvature)]
-        gained = value - lower
-        point, value, gradient = moved, lower, turned
-        if gained <= tolerance * max(abs(value), 1.0):
+        decrease = value - new_value
+        point, value, gradient = new_point, new_value, new_gradient
+        if decrease <= tolerance * max(abs(value), 1.0):
             break
     return point
 
 
 def _direction(gradient: Singles, past: list[tuple[Singles, Singles, float]]) -> Singles:
-    """Return minus the gradient, times the inverse curvature that the last steps tell of."""
+    """Return minus the gradient times the inverse Hessian of L-BFGS (the two-loop recursion)."""
     direction = -gradient
-    shares = []
+    coefficients = []
     for step, change, curvature in reversed(past):
-        share = np.float32(float(step @ direction) / curvature)
-        direction -= share * change
-        shares.append(share)
+        coefficient = np.float32(float(step @ direction) / curvature)
+        direction -= coefficient * change
+        coefficients.append(coefficient)
     if past:
         _, change, curvature = past[-1]
         direction *= np.float32(curvature / float(change @ change))
-    for (step, change, curvature), share in zip(past, reversed(shares), strict=True):
-        direction += (share - np.float32(float(change @ direction) / curvature)) * step
+    for (step, change, curvature), coefficient in zip(past, reversed(coefficients), strict=True):
+        direction += (coefficient - np.float32(float(change @ direction) / curvature)) * step
     return direction
 
 
-def _search(
+def _line_search(
     loss: Loss, point: Singles, value: float, direction: Singles, slope: float
 ) -> tuple[Singles, float, Singles] | None:
-    """Return the point a step along the direction, its value and gradient; None where nothing lowers the value."""
+    """Backtrack to a point that satisfies Armijo's condition; return it, its value and gradient, or None."""
     length = 1.0
-    for _ in range(SHORTENED):
-        moved = point + np.float32(length) * direction
-        lower, gradient = loss(moved)
-        if lower <= value + PROMISED * length * slope:
-            return moved, lower, gradient
-        # The least point of the parabola through what is known, within limits.
-        bend = lower - value - slope * length
-        length *= float(np.clip(-slope * length / (2 * bend), 0.1, 0.5)) if bend > 0 else 0.5
+    for _ in range(MOST_BACKTRACKS):
+        new_point = point + np.float32(length) * direction
+        new_value, gradient = loss(new_point)
+        if new_value <= value + SUFFICIENT_DECREASE * length * slope:
+            return new_point, new_value, gradient
+        # Move to the minimum of the parabola through the known values and slope, within limits.
+        excess = new_value - value - slope * length
+        length *= float(np.clip(-slope * length / (2 * excess), 0.1, 0.5)) if excess > 0 else 0.5
     return None

@@ -14,13 +14,13 @@ from coresift.heads.descent import minimize
 from coresift.heads.scaling import Scale, as_matrix
 from coresift.types import Floats, Ints, Singles
 
-# Penalties on squared coefficients that are tried, for rows whose squared length is 1 on average.
+# L2 penalties to try, strongest first, for rows whose mean squared length is 1.
 PENALTIES = (1.0, 0.1, 0.01, 0.001)
-# Divisors of the scores that are tried.
+# Temperatures to try.
 TEMPERATURES = tuple(2.0 ** np.arange(-3.0, 3.01, 0.25))
-# So many parts of the labels are held out in turn, and fewer where labels are many.
+# The number of cross-validation folds, the number with many labels, and how many labels are many.
 FOLDS, FOLDS_OF_MANY, MANY = 5, 3, 500
-# Steps of the optimizer for a penalty that is only tried, and for the one that is kept.
+# Optimizer steps during cross-validation, and for the final fit.
 TRY_STEPS, FIT_STEPS = 15, 200
 TOLERANCE = 1e-7
 
@@ -28,9 +28,9 @@ TOLERANCE = 1e-7
 class LogisticHead:
     """Multinomial logistic regression whose penalty and temperature are chosen by cross-validation.
 
-    Minimizes Σ −log p(y|x) + λ/2·‖W‖² with p = softmax(Wx + b). The penalty λ is the one whose scores, divided by their
-    best temperature, have the least log loss on labels that were held out; weaker ones are tried until that rises. With
-    a single class so far, that class has probability 1. `penalty` and `temperature` set them by hand.
+    Minimizes Σ −log p(y|x) + λ/2·‖W‖² with p = softmax(Wx + b). The penalty λ is the one with the smallest held-out log
+    loss at its best temperature; ever weaker penalties are tried until that loss rises. If there is only one class so
+    far, it gets probability 1. `penalty` and `temperature` set them by hand.
 
     >>> head = LogisticHead().fit([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]], ["low"] * 3 + ["high"] * 3)
     >>> head.classes_.tolist(), head.predict([[0.5], [8.5]]).tolist()
@@ -56,12 +56,12 @@ class LogisticHead:
         with SINGLE_THREADED:  # the products are small, and threads would change their last digits
             basis, start = _Basis.of(self._scale(rows)), None
             if self.penalty is None or self.temperature is None:
-                start = self._choose(basis, codes)
-            self._weights = basis.turn_back(_fit(basis, codes, classes, self.penalty_, FIT_STEPS, start))
+                start = self._cross_validate(basis, codes)
+            self._weights = basis.to_features(_fit(basis, codes, classes, self.penalty_, FIT_STEPS, start))
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """Return a score per row and class, before the temperature."""
+        """Return a score per row and class, before division by the temperature."""
         rows = self._scale(as_matrix(X))
         return np.asarray(rows @ self._weights[:-1] + self._weights[-1], np.float64)
 
@@ -74,36 +74,36 @@ class LogisticHead:
         likeliest: NDArray[Any] = self.classes_[self.decision_function(X).argmax(axis=1)]
         return likeliest
 
-    def _choose(self, basis: _Basis, codes: Ints) -> Singles | None:
-        """Hold out each part of the labels in turn, for all penalties from the strongest on until the loss rises.
+    def _cross_validate(self, basis: _Basis, codes: Ints) -> Singles | None:
+        """Choose penalty and temperature by cross-validation, from the strongest penalty on until the loss rises.
 
         Returns:
-            The mean of what the parts' models have as coefficients, for a start; None where no part had two classes.
+            The folds' mean coefficients, as a warm start for the final fit; None if no fold could be fit.
         """
         temperatures = np.array(TEMPERATURES if self.temperature is None else (self.temperature,))
-        parts = [part for part in map(_Part.of, *_cut(basis, codes)) if part is not None]
-        least, start = np.inf, None
+        folds = [fold for fold in map(_Fold.of, *_assign_folds(basis, codes)) if fold is not None]
+        best, start = np.inf, None
         for penalty in PENALTIES if self.penalty is None else (self.penalty,):
             losses = np.zeros(temperatures.size)
-            for part in parts:
-                losses += part.try_penalty(penalty, temperatures)
-            if not parts or losses.min() >= least:
+            for fold in folds:
+                losses += fold.try_penalty(penalty, temperatures)
+            if not folds or losses.min() >= best:
                 break
-            least = float(losses.min())
+            best = float(losses.min())
             self.penalty_, self.temperature_ = float(penalty), float(temperatures[losses.argmin()])
-            start = _mean_weights(parts, int(codes.max()) + 1)
+            start = _mean_weights(folds, int(codes.max()) + 1)
         return start
 
 
 def softmax(scores: Floats) -> Floats:
-    """Return probabilities per line."""
+    """Return the softmax of each line."""
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float64)
 
 
 @dataclass(frozen=True)
 class _Basis:
-    """Rows on their own principal axes: X = rows·axes, with as many axes as there are rows at most."""
+    """Rows in their singular basis: X = rows·axes, with at most as many axes as rows."""
 
     rows: Singles
     lengths: Singles
@@ -115,63 +115,63 @@ class _Basis:
         return cls(left * singular, singular, axes)
 
     def part(self, ids: Ints) -> _Basis:
-        """Return some of the rows, on the same axes."""
+        """Return these rows on the same axes, with singular values scaled to their number."""
         return _Basis(self.rows[ids], self.lengths * np.float32(np.sqrt(ids.size / len(self.rows))), self.axes)
 
-    def turn_back(self, weights: Singles) -> Singles:
-        """Return coefficients for the rows as they were."""
+    def to_features(self, weights: Singles) -> Singles:
+        """Return the coefficients for the original features."""
         return np.concatenate([self.axes.T @ weights[:-1], weights[-1:]])
 
 
-class _Part:
-    """Labels that are held out, and a model of the others that goes on from one penalty to the next."""
+class _Fold:
+    """A held-out fold, and a model of the other labels that is warm-started from one penalty to the next."""
 
-    def __init__(self, basis: _Basis, learned: Ints, known: Ints, out: Singles, truth: Ints) -> None:
-        self._basis, self._learned, self.known = basis, learned, known
-        self._out, self._truth = out, truth
+    def __init__(self, basis: _Basis, training_codes: Ints, known: Ints, out: Singles, truth: Ints) -> None:
+        self._basis, self._training_codes, self.known = basis, training_codes, known
+        self._held_out, self._truth = out, truth
         self.weights: Singles | None = None
 
     @classmethod
-    def of(cls, basis: _Basis, codes: Ints, out: Ints) -> _Part | None:
-        """Split; None where the others have one class, or none of those held out."""
-        kept = np.setdiff1d(np.arange(codes.size), out, assume_unique=True)
-        known, learned = np.unique(codes[kept], return_inverse=True)
-        out = out[np.isin(codes[out], known)]  # a class whose only label is held out cannot be told
+    def of(cls, basis: _Basis, codes: Ints, out: Ints) -> _Fold | None:
+        """Split the labels; None if the training labels have fewer than two classes, or none of the held-out ones."""
+        training = np.setdiff1d(np.arange(codes.size), out, assume_unique=True)
+        known, training_codes = np.unique(codes[training], return_inverse=True)
+        out = out[np.isin(codes[out], known)]  # a class whose labels are all held out cannot be predicted
         if not out.size or known.size < 2:
             return None
-        return cls(basis.part(kept), learned, known, basis.rows[out], np.searchsorted(known, codes[out]))
+        return cls(basis.part(training), training_codes, known, basis.rows[out], np.searchsorted(known, codes[out]))
 
     def try_penalty(self, penalty: float, temperatures: Floats) -> Floats:
-        """Return the summed log loss of the labels held out at each temperature."""
-        self.weights = _fit(self._basis, self._learned, self.known.size, penalty, TRY_STEPS, self.weights)
-        return _log_losses(self._out @ self.weights[:-1] + self.weights[-1], self._truth, temperatures)
+        """Return the summed log loss of the held-out labels at each temperature."""
+        self.weights = _fit(self._basis, self._training_codes, self.known.size, penalty, TRY_STEPS, self.weights)
+        return _log_losses(self._held_out @ self.weights[:-1] + self.weights[-1], self._truth, temperatures)
 
 
-def _cut(basis: _Basis, codes: Ints) -> tuple[list[_Basis], list[Ints], list[Ints]]:
-    """Deal the labels of each class to the parts in turn, going on where the class before it ended."""
+def _assign_folds(basis: _Basis, codes: Ints) -> tuple[list[_Basis], list[Ints], list[Ints]]:
+    """Assign labels to folds round-robin, class by class, so that classes are spread evenly (stratified folds)."""
     count = min(FOLDS if codes.size < MANY else FOLDS_OF_MANY, codes.size)
     order = np.argsort(codes, kind="stable")
     return [basis] * count, [codes] * count, [np.sort(order[first::count]) for first in range(count)]
 
 
-def _mean_weights(parts: list[_Part], classes: int) -> Singles:
-    """Return the parts' mean coefficients; a class that a part does not know has the mean of the others' there."""
-    lines = parts[0].weights
-    assert lines is not None
-    total, count = np.zeros((len(lines), classes), np.float32), np.zeros(classes, np.float32)
-    for part in parts:
-        assert part.weights is not None
-        total[:, part.known] += part.weights
-        count[part.known] += 1
+def _mean_weights(folds: list[_Fold], classes: int) -> Singles:
+    """Return the folds' mean coefficients; each class is averaged over the folds that know it."""
+    first = folds[0].weights
+    assert first is not None
+    total, count = np.zeros((len(first), classes), np.float32), np.zeros(classes, np.float32)
+    for fold in folds:
+        assert fold.weights is not None
+        total[:, fold.known] += fold.weights
+        count[fold.known] += 1
     mean: Singles = (total / np.maximum(count, 1)).astype(np.float32)
     return mean
 
 
 def _fit(basis: _Basis, codes: Ints, classes: int, penalty: float, steps: int, start: Singles | None = None) -> Singles:
-    """Return (rank + 1)×classes coefficients on the basis, the last line without a penalty.
+    """Return (rank + 1)×classes coefficients in the basis; the last line, the intercept, is not penalized.
 
-    The curvature of the loss along an axis is about length²/classes + penalty. In units of its root all axes are
-    alike, and few steps suffice.
+    The curvature of the loss along an axis is about length²/classes + penalty. Dividing by its root preconditions the
+    problem, so few steps suffice.
     """
     n, rank = basis.rows.shape
     share = (1 - 1 / classes) / classes
@@ -180,21 +180,21 @@ def _fit(basis: _Basis, codes: Ints, classes: int, penalty: float, steps: int, s
     np.multiply(basis.rows, units[:-1].astype(np.float32), out=inputs[:, :-1])
     inputs[:, -1] = units[-1]
     penalties = (penalty * np.append(units[:-1] ** 2, 0.0)).astype(np.float32)[:, None]
-    places = np.arange(n)
+    indices = np.arange(n)
 
     def loss(flat: Singles) -> tuple[float, Singles]:
         weights = flat.reshape(rank + 1, classes)
         scores = inputs @ weights
         scores -= scores.max(axis=1, keepdims=True)
-        truth = scores[places, codes].sum(dtype=np.float64)
+        truth = scores[indices, codes].sum(dtype=np.float64)
         np.exp(scores, out=scores)
         sums = scores.sum(axis=1, keepdims=True)
         scores /= sums
-        scores[places, codes] -= 1
-        pull = penalties * weights
-        value = np.log(sums, dtype=np.float64).sum() - truth + 0.5 * float(pull.ravel() @ flat)
-        pull += inputs.T @ scores
-        return float(value), pull.ravel()
+        scores[indices, codes] -= 1
+        gradient = penalties * weights
+        value = np.log(sums, dtype=np.float64).sum() - truth + 0.5 * float(gradient.ravel() @ flat)
+        gradient += inputs.T @ scores
+        return float(value), gradient.ravel()
 
     scales = units.astype(np.float32)[:, None]
     first = np.zeros((rank + 1, classes), np.float32) if start is None else start / scales
@@ -203,7 +203,7 @@ def _fit(basis: _Basis, codes: Ints, classes: int, penalty: float, steps: int, s
 
 def _log_losses(scores: Singles, truth: Ints, temperatures: Floats) -> Floats:
     """Return the summed log loss of scores at each temperature."""
-    wide = scores.astype(np.float64)
-    wide -= wide.max(axis=1, keepdims=True)
-    own = wide[np.arange(truth.size), truth]
-    return np.array([(np.log(np.exp(wide / t).sum(axis=1)) - own / t).sum() for t in temperatures])
+    logits = scores.astype(np.float64)
+    logits -= logits.max(axis=1, keepdims=True)
+    correct = logits[np.arange(truth.size), truth]
+    return np.array([(np.log(np.exp(logits / t).sum(axis=1)) - correct / t).sum() for t in temperatures])

@@ -1,4 +1,4 @@
-"""Rows as heads see them: about their mean, in one unit for all columns."""
+"""Center and scale rows for heads, with one scale for all columns."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from coresift.types import Singles
 
 @dataclass(frozen=True)
 class Scale:
-    """Moves rows to their mean, and divides by what makes their squared length 1 on average."""
+    """Centers rows and scales them so that their mean squared length is 1."""
 
     mean: Singles
     unit: np.float32
 
     @classmethod
     def of(cls, rows: Singles) -> Scale:
-        """Measure rows."""
+        """Measure the mean and the scale of rows."""
         mean = rows.mean(axis=0, dtype=np.float64)
         unit = np.sqrt(np.square(rows - mean).sum(axis=1).mean())
         return cls(mean.astype(np.float32), np.float32(unit or 1.0))
 
     def __call__(self, rows: Singles) -> Singles:
-        """Return rows in these terms."""
+        """Return the centered and scaled rows."""
         return (rows - self.mean) / self.unit
 
 
 def as_matrix(X: ArrayLike | Rows) -> Singles:
-    """Return rows in single precision; refuse what is no matrix of finite numbers."""
+    """Return rows in single precision; refuse anything but a matrix of finite numbers."""
     try:
         rows = X.take(np.arange(X.n)) if isinstance(X, Rows) else np.asarray(X, np.float32)
     except (TypeError, ValueError):
-        refuse("X", "a matrix of numbers, or what open_rows returned", type(X).__name__)
+        refuse("X", "a matrix of numbers, or the result of open_rows", type(X).__name__)
     if rows.ndim != 2 or not np.isfinite(rows).all():
         raise InputError(f"X must be a matrix of finite numbers; got shape {rows.shape}.")
     return rows
