@@ -872,7 +872,7 @@ REFUSALS = {
     "a damaged clustering": ((*SELECT, "--clusters", "damaged.npz"), "damaged.npz is not a file that coresift wrote"),
     "a clustering of other rows": (
         (*SELECT, "--clusters", "other.npz"),
-        r"The clustering is of other rows \(50 of them\) than these 400; cluster these rows again.",
+        r"The clustering is of other rows \(50 of them\), not of these 400; cluster these rows again.",
     ),
     "another power": ((*SELECT, "--clusters", "made.npz", "--z", 1), "--z must be that of the clustering, 2; got 1.0."),
     "code": (

@@ -33,7 +33,7 @@ def test_nobody_is_asked_when_the_score_does_not_need_it():
 
 def test_a_budget_for_all_rows_takes_them_all_with_weight_one():
     exactly = cs.select(ROWS, LOSSES, 300)
-    with pytest.warns(cs.CoresiftWarning, match="budget is 301, and there are only 300 rows"):
+    with pytest.warns(cs.CoresiftWarning, match="budget is 301, but there are only 300 rows"):
         more = cs.select(ROWS, LOSSES, 301)
     for picked in (exactly, more):
         assert picked.ids.tolist() == list(range(300))

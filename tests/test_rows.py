@@ -438,7 +438,7 @@ def refused(source: Any, **options: Any) -> str:
         ("nowhere.npy", "There is no file nowhere.npy"),
         ("no*where.npy", "a pattern that matches files; got 'no*where.npy'"),
         ([], "a list of paths; got []"),
-        ([[1.0, 2.0], [3.0]], "lists of numbers, all of the same length; got a list of 2 others"),
+        ([[1.0, 2.0], [3.0]], "lists of numbers, all of the same length; got a list of 2 items that are not"),
         ([1.0, 2.0], "2-D array"),
         ([["a"]], "real numbers; got an array of <U1"),
         (7, "got int"),
@@ -519,7 +519,7 @@ def test_shards_that_do_not_fit_are_named(tmp_path: Path) -> None:
         ({"e": [["a"]], "t": [1]}, {"column": "e"}, "a column of lists of numbers; got 'e' of type list"),
         ({"e": [[1.0]], "f": [[1.0]]}, {}, "one of 'e', 'f'"),
         ({"t": ["a"], "flag": [True]}, {}, "got columns 't' (string), 'flag' (bool)"),
-        ({"e": [[1.0], [2.0, 3.0]]}, {}, "lists of 1 numbers, as the first one; got 2 numbers in row 1"),
+        ({"e": [[1.0], [2.0, 3.0]]}, {}, "lists of 1 numbers, like the first one; got 2 numbers in row 1"),
         ({"e": [[1.0], None]}, {}, "got a null in row 1"),
         ({"e": [None, [1.0]]}, {}, "got a null in row 0"),
         ({"e": [[1.0, 2.0], [1.0, None], [1.0]]}, {}, "numbers without nulls; got a null in the list of row 1"),
@@ -682,7 +682,7 @@ def test_sparse_rows_of_a_distant_array_are_read_one_by_one(tmp_path: Path) -> N
         (lambda path: (path / "x.npy").write_bytes(b"no"), "The file file://"),
         (
             lambda path: np.save(path / "x.npy", np.asfortranarray(np.ones((3, 2)))),
-            "rows must be .npy files that hold one row after the other, where they are not local; got file://",
+            "rows must be in C order (row by row) in a remote .npy file; got file://",
         ),
     ],
 )

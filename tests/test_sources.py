@@ -175,7 +175,7 @@ def test_columns_can_be_chosen_and_left_out():
     [
         ({"columns": ["nothing"]}, "columns must be one of the columns 'id', 'a', 't'; got 'nothing'."),
         ({"columns": ["t"]}, "columns must be columns of numbers; got 't' of type string."),
-        ({"columns": ["id"]}, "columns must be other columns than the id, the target and those excluded; got 'id'."),
+        ({"columns": ["id"]}, "columns must be columns other than the id, the target and the excluded ones; got 'id'."),
         ({"columns": "a"}, "columns must be a list of names; got 'a'."),
         ({"columns": []}, "columns must be at least one name, and none twice; got []."),
         ({"columns": ["a", "a"]}, "columns must be at least one name, and none twice; got ['a', 'a']."),
@@ -200,7 +200,7 @@ def test_columns_that_cannot_be_chosen_are_told(options, says):
         (torch.zeros(2, 2, dtype=torch.complex64), "rows must be real numbers; got an array of complex64"),
         (scipy.sparse.csr_matrix(np.eye(2) * 1j), "rows must be real numbers; got a sparse matrix of complex128"),
         (scipy.sparse.coo_array(np.ones(3)), "rows must be a 2-D array, one item per row; got a sparse array with 1"),
-        ([[1.0], [2.0, 3.0]], "rows must be lists of numbers, all of the same length; got a list of 2 others"),
+        ([[1.0], [2.0, 3.0]], "rows must be lists of numbers, all of the same length; got a list of 2 items"),
         ([["a"]], "rows must be real numbers; got an array of <U1"),
         ({"x": [1, 2], "y": [1]}, "rows must be columns of one type and the same length: "),
         (pd.DataFrame({"x": [1.0, np.nan]}), "rows must be numbers without nulls; got a null in row 1, column 'x'"),

@@ -293,7 +293,7 @@ def test_labels_of_pandas():
         (np.ma.array([1, 2, 3], mask=[0, 0, 1]), "strata must have a label for every row; row 2 has none (1 of 3"),
         (np.array(["2020", "NaT", "2020"], "M8[Y]"), "strata must have a label for every row; row 1 has none"),
         (["a", ["b"], "c"], "strata must be labels such as whole numbers or texts; got ['b']."),
-        ("kind", "strata must be one label per row where the rows have no columns to choose from; got 'kind'."),
+        ("kind", "strata must be one label per row if the rows have no columns to choose from; got 'kind'."),
     ],
 )
 def test_labels_that_are_refused(labels, says):

@@ -41,7 +41,7 @@ def test_the_hint_is_seen_in_long_tables_too():
 @pytest.mark.parametrize("job", JOBS)
 def test_a_budget_above_the_number_of_rows_is_told(job):
     rows = RNG.normal(size=(N, 2))
-    with pytest.warns(cs.CoresiftWarning, match=r"budget is 600, and there are only 60 rows to choose from: all of"):
+    with pytest.warns(cs.CoresiftWarning, match=r"budget is 600, but there are only 60 rows to choose from: all of"):
         JOBS[job](rows, 600)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -95,7 +95,7 @@ def test_errors_name_the_flag(coresift, line, sentence):
 
 
 def test_warnings_name_the_flag(coresift):
-    assert "Warning: --budget is 600, and there are only 60 rows" in coresift("cover rows.csv --budget 600").err
+    assert "Warning: --budget is 600, but there are only 60 rows" in coresift("cover rows.csv --budget 600").err
 
 
 def test_a_correction_names_the_flag(coresift):

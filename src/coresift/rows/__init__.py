@@ -1,4 +1,4 @@
-"""Rows: the n×d matrix behind one door, whether it is an array, files, a table or a dataset."""
+"""Rows: one interface to an n×d matrix, whether it is an array, files, a table or a dataset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coresift.checks import named_options, refuse
-from coresift.rows.arrays import PlacedArray, rows_of_array, rows_of_arrays, rows_of_npy
+from coresift.rows.arrays import RemoteArrayFile, rows_of_array, rows_of_arrays, rows_of_npy
 from coresift.rows.base import Block, Rows, Stretch, checksum, first_bad_row, refuse_bad_row
 from coresift.rows.checking import check_clustered
 from coresift.rows.embedded import MANIFEST, rows_of_embeddings
@@ -52,30 +52,30 @@ def open_rows(
     standardize: bool = False,
     filesystem: Any = None,
 ) -> Rows:
-    """Return rows over a matrix, without loading anything that is not in memory yet.
+    """Open a matrix as rows, without loading anything that is not in memory yet.
 
-    A table's rows are its only column of lists of numbers or, where it has none, all of its columns of numbers. The
-    id, the target and the index of a pandas frame are never among them, and columns of true and false only if you name
-    them. `Rows.columns` says which columns are used.
+    A table's rows are its only column of lists of numbers or, if it has none, all of its numeric columns. The id, the
+    target and the index of a pandas frame are never used, and boolean columns only if you name them. `Rows.columns`
+    says which columns are used.
 
     Args:
-        source: A 2-D array, torch tensor, list of lists, or sparse matrix of scipy; a pandas, polars or Arrow table,
-            a `datasets.Dataset` or a dict of columns; the path of a .npy, .parquet, .arrow, .feather, .csv or .jsonl
-            file; a folder or glob pattern of such files (in the order of their names) or a list of them (in its own
-            order); a folder that `embed` wrote, with its ids; or Rows. A file may lie elsewhere: its URI, such as
-            "s3://bucket/rows", is one that pyarrow knows.
+        source: A 2-D array, torch tensor, list of lists, or scipy sparse matrix; a pandas, polars or Arrow table, a
+            `datasets.Dataset` or a dict of columns; the path of a .npy, .parquet, .arrow, .feather, .csv or .jsonl
+            file; a folder or glob pattern of such files (sorted by name) or a list of them (in the given order); a
+            folder that `embed` wrote, with its ids; or Rows. A file may be remote, given by any URI that pyarrow
+            supports, such as "s3://bucket/rows".
         column: The column of lists of numbers that are the rows.
-        columns: The columns of numbers that are the rows, in this order; true is 1, and false is 0.
+        columns: The numeric columns that are the rows, in this order; true is 1, and false is 0.
         exclude_columns: Columns to leave out of the rows, such as a label.
-        id_column: The column with the rows' ids; by default one named "id".
-        target: A numeric column to leave out of the rows: the labels of a regression.
+        id_column: The column with the rows' ids; by default the column "id", if there is one.
+        target: The numeric column with the labels of a regression, which is left out of the rows.
         ids: One id per row, for rows that do not come from a table.
-        standardize: Whether each column is shifted and scaled to mean 0 and standard deviation 1; it takes one pass
+        standardize: Whether to shift and scale each column to mean 0 and standard deviation 1, which takes one pass
             over the rows.
         filesystem: A pyarrow filesystem on which `source` is a path.
 
     Returns:
-        Rows, which hand out blocks of float32 and single rows by number.
+        Rows, which you can read in blocks of float32 or by row number.
 
     Examples:
         >>> import numpy as np
@@ -106,7 +106,7 @@ def _open(source: Any, choice: ColumnChoice, id_column: str | None, filesystem: 
     elif isinstance(source, str | os.PathLike) or _are_paths(source):
         opened = find_files(source, SUFFIXES, "rows")
     if _are_files(opened) and all(file.suffix.lower() != ".npy" for file in opened):
-        texts = (id_column or "id",)  # a guess would turn the id 007 into a number
+        texts = (id_column or "id",)  # otherwise the id 007 would become a number
         parts = [open_part(file, texts, "rows") for file in opened]
         return rows_of_table(Table(parts, "rows", id_column), choice)
     if is_tabular(opened):
@@ -121,7 +121,7 @@ def _rows_of_files(files: Sequence[Any]) -> Rows:
     if any(file.suffix.lower() != ".npy" for file in files):
         refuse("rows", f"either .npy files or tables ({', '.join(TABLES)})", hide_secrets(f"both, as in {files[0]}"))
     if isinstance(files[0], Place):
-        return rows_of_arrays([PlacedArray(place) for place in files], [str(place) for place in files])
+        return rows_of_arrays([RemoteArrayFile(place) for place in files], [str(place) for place in files])
     return rows_of_npy(list(files))
 
 

@@ -1,4 +1,4 @@
-"""Rows in numpy arrays and .npy files, whole or in shards, here or elsewhere."""
+"""Rows in numpy arrays and .npy files, whole or in shards, local or remote."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from coresift.tables.parts import bounds_of, by_part, first_line
 from coresift.tables.places import Place
 from coresift.types import Ints, Singles
 
-# What they return has a shape and a dtype, and gives rows by slice or by ascending numbers.
+# An opener returns an object with a shape and a dtype that can be indexed by a slice or by sorted row numbers.
 Opener: TypeAlias = Callable[[], Any]
 
-# Single rows are asked for one by one where they are sparser than this; otherwise all between them are read too.
+# Rows of a remote file are read one by one if fewer than one in this many is needed; otherwise the whole range is read.
 SPARSE = 64
 STRETCH = 8  # blocks of a file that may be mapped at once while rows are picked
 
 
 class ArrayRows(Rows):
-    """Rows of several arrays, one after another, each opened again for every block.
+    """Rows of several arrays, concatenated; each array is opened again for every block.
 
-    A file that is mapped for one block only neither stays in the resident memory of the process nor keeps a
-    descriptor open, so neither n nor the number of shards matters.
+    Because a file is mapped for one block only, it neither stays in resident memory nor keeps a descriptor open, so
+    there is no limit on n or on the number of shards.
     """
 
     def __init__(self, openers: Sequence[Opener], counts: list[int], d: int) -> None:
@@ -38,7 +38,7 @@ class ArrayRows(Rows):
         self._openers, self._bounds = openers, bounds_of(counts)
 
     def blocks(self) -> Iterator[Block]:
-        """Yield blocks that are cut out only when their function runs."""
+        """Yield blocks that are read only when their function runs."""
         for start in range(0, self.n, self.block_rows):
             yield start, partial(self._block, start, min(start + self.block_rows, self.n))
 
@@ -58,12 +58,12 @@ class ArrayRows(Rows):
             yield self._block(first, min(first + self.block_rows, stop))
 
     def _pick(self, ids: Ints) -> Iterator[Singles]:
-        # A mapped page brings its neighbors along: rows spread over a file would bring in all of it, were it not
-        # for the mapping that ends with each stretch.
+        # The system loads neighboring pages along with each row. Rows spread over a file would load all of it, so the
+        # file is mapped anew for every stretch.
         stretches = np.flatnonzero(np.diff(ids // (STRETCH * self.block_rows))) + 1
         cuts = np.union1d(stretches, np.arange(self.block_rows, ids.size, self.block_rows))
-        for some in np.split(ids, cuts):
-            for part, numbers in by_part(some, self._bounds):
+        for chunk in np.split(ids, cuts):
+            for part, numbers in by_part(chunk, self._bounds):
                 yield to_single(self._openers[part]()[numbers])
 
 
@@ -77,12 +77,12 @@ def rows_of_array(array: NDArray[Any]) -> ArrayRows:
 
 
 def rows_of_npy(paths: list[Path]) -> ArrayRows:
-    """Return rows over .npy files, which are only ever mapped, in the order given."""
+    """Return rows over .npy files, in the given order; they are mapped, never loaded."""
     return rows_of_arrays([NpyFile(path) for path in paths], [str(path) for path in paths])
 
 
 def rows_of_arrays(openers: Sequence[Opener], names: list[str]) -> ArrayRows:
-    """Return rows over whatever opens as arrays of the same width."""
+    """Return rows over arrays of the same width; `names` are their names in error messages."""
     shapes = [_shape(opener, name) for opener, name in zip(openers, names, strict=True)]
     width = next((d for count, d in shapes if count), shapes[0][1])
     for name, (count, d) in zip(names, shapes, strict=True):
@@ -93,7 +93,7 @@ def rows_of_arrays(openers: Sequence[Opener], names: list[str]) -> ArrayRows:
 
 @dataclass(frozen=True)
 class NpyFile:
-    """Opens a file; another process gets to know it by its full path."""
+    """Opens a local file; it is pickled with its absolute path."""
 
     path: Path
 
@@ -106,17 +106,17 @@ class NpyFile:
 
 
 @dataclass(frozen=True)
-class PlacedArray:
-    """Opens a .npy file that lies elsewhere; only the rows that are asked for are read."""
+class RemoteArrayFile:
+    """Opens a remote .npy file, of which only the needed rows are read."""
 
     place: Place
 
-    def __call__(self) -> DistantArray:
-        """Read its header."""
-        return DistantArray(self.place)
+    def __call__(self) -> RemoteArray:
+        """Read the header."""
+        return RemoteArray(self.place)
 
 
-class DistantArray:
+class RemoteArray:
     """The matrix in a .npy file, read by byte ranges."""
 
     def __init__(self, place: Place) -> None:
@@ -128,7 +128,7 @@ class DistantArray:
             raise InputError(f"The file {place} cannot be read: {first_line(error)}.") from error
         self.ndim = len(self.shape)
         if columns and self.ndim > 1 and min(self.shape) > 1:
-            refuse("rows", ".npy files that hold one row after the other, where they are not local", place)
+            refuse("rows", "in C order (row by row) in a remote .npy file", place)
 
     def __getitem__(self, rows: Any) -> NDArray[Any]:
         with self._place.open() as file:
@@ -137,8 +137,8 @@ class DistantArray:
                 return self._read(file, start, max(stop, start))
             if rows.size and rows[-1] - rows[0] < SPARSE * rows.size:
                 return np.asarray(self._read(file, int(rows[0]), int(rows[-1]) + 1).take(rows - rows[0], axis=0))
-            some = [self._read(file, int(row), int(row) + 1) for row in rows]
-            return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *some])
+            pieces = [self._read(file, int(row), int(row) + 1) for row in rows]
+            return np.concatenate([np.empty((0, self.shape[1]), self.dtype), *pieces])
 
     def _read(self, file: Any, start: int, stop: int) -> NDArray[Any]:
         width = self.shape[1] * self.dtype.itemsize

@@ -1,4 +1,4 @@
-"""What every kind of rows can do: fixed-size blocks in order, single rows by number, unit length, a fingerprint."""
+"""The interface of all rows: fixed-size blocks in order, rows by number, views, and a fingerprint."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from coresift.types import Floats, Ints, Singles, content_of, digest, looked_at
 Block: TypeAlias = tuple[int, Callable[[], Singles]]
 Stretch: TypeAlias = "Callable[[Rows], Iterator[Singles]]"
 
-# Two rows of this length are at most 2e18 apart, so squared distances stay far from the end of float32 (3.4e38).
+# Two rows of this length are at most 2e18 apart, so squared distances stay well below the maximum of float32 (3.4e38).
 LONGEST = 1e18
 
-# Columns whose standard deviations differ by more than this get a hint: the smaller one hardly counts in a distance.
+# If standard deviations differ by more than this, the smaller column hardly affects distances, and the user is warned.
 UNEVEN = 100.0
 
-SEEN, PLACES = 1024, 16  # rows that are looked at for that, and in how many places
+SAMPLED, PLACES = 1024, 16  # rows whose standard deviations are compared, and in how many places of the table
 
 CHANGED = "rows must not change while they are in use; a file has changed since it was opened."
 
 
 def checksum(_: int, block: Singles) -> int:
-    """Return a checksum of a block's numbers; it is a block function, so that any engine can run it."""
+    """Return a checksum of a block's numbers. It is a block function, so any engine can run it."""
     return zlib.crc32(np.ascontiguousarray(block, np.float32).data.cast("B"))
 
 
 class Rows(ABC):
-    """A read-only n×d matrix that hands out blocks of float32 and single rows by number, never all of it at once.
+    """A read-only n×d matrix that is read in blocks of float32 or by row number, never all at once.
 
-    `block_rows` depends on d only, so that what is computed block by block does not depend on where the numbers
-    lie. `id_name` is the name of the table's own id column, if one travels along; `target_name` that of its labels.
+    `block_rows` depends on d alone, so results that are computed block by block do not depend on where the numbers are
+    stored. `id_name` and `target_name` are the names of the table's id column and target column, if it has them.
 
     >>> import numpy as np
     >>> from coresift.rows import open_rows
@@ -63,41 +63,42 @@ class Rows(ABC):
     def blocks(self) -> Iterator[Block]:
         """Yield, in row order, the first row's number and a function that returns the block.
 
-        Every block but the last has `block_rows` rows. The functions may run in other threads, several at a time;
-        what they return is not to be written to, as it may be the data themselves.
+        Every block but the last has `block_rows` rows. The functions may run in several threads at a time. Do not
+        write to what they return: it may be the source itself.
         """
 
     @abstractmethod
     def _pick(self, ids: Ints) -> Iterator[Singles]:
-        """Yield the rows of sorted, perhaps repeated, `ids` in pieces of bounded size."""
+        """Yield the rows with the sorted, possibly repeated, numbers `ids` in pieces of bounded size."""
 
     def _read(self, start: int, stop: int) -> Iterator[Singles]:
-        """Yield the rows of a stretch in pieces of bounded size."""
+        """Yield rows `start` to `stop` in pieces of bounded size."""
         return self._pick(np.arange(start, stop))
 
     @property
     def read_at_once(self) -> int:
-        """How many rows a source reads at least, whatever part of them is wanted: a compressed group of a table."""
+        """How many rows the source must read to get one of them, such as the rows of a compressed row group."""
         return 1
 
     @property
     def base(self) -> Rows:
-        """What has the numbers: these rows, or those that they are a view of. Another process needs it once."""
+        """The rows that hold the numbers: these, or those that they are a view of. Another process needs them once."""
         return self
 
     def stretch(self, start: int, stop: int) -> Stretch:
-        """Return a function of `base` that yields rows `start` to `stop` in blocks; `start` is where a block begins.
+        """Return a function of `base` that yields rows `start` to `stop` in blocks.
 
-        Unlike `blocks` it needs nothing that was read before it, and it is small to send to another process.
+        `start` must be the first row of a block. Unlike `blocks`, the function does not depend on earlier reads, and it
+        pickles small.
         """
         return partial(_read_stretch, start, stop)
 
     def picking(self, ids: Ints) -> Stretch:
-        """Return a function of `base` that yields the rows of ascending `ids` in pieces of bounded size."""
+        """Return a function of `base` that yields the rows with the sorted numbers `ids` in pieces of bounded size."""
         return partial(_pick_from, ids)
 
     def take(self, ids: ArrayLike) -> Singles:
-        """Return rows by number, in the order asked, repeated where a number is."""
+        """Return rows by number, in the order of `ids`, which may repeat."""
         numbers = self._numbers(ids)
         order = np.argsort(numbers, kind="stable")
         result = np.empty((numbers.size, self.d), np.float32)
@@ -111,28 +112,28 @@ class Rows(ABC):
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The names of the table's columns that are the rows: d of numbers, or one of lists; None without a table."""
+        """The columns of the table that are the rows: d numeric ones, or one of lists; None if there is no table."""
         return None
 
     @property
     def scaling(self) -> tuple[Floats, Floats] | None:
-        """What was subtracted from each column of a table and what it was then divided by; None if nothing was."""
+        """The shift that was subtracted from each column and the scale it was divided by; None if neither was done."""
         return None
 
     @property
     def table(self) -> Table | None:
-        """The table that the rows come from, row by row, with all of its columns; None if they come from none."""
+        """The table that the rows come from, with all of its columns; None if there is no table."""
         return None
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
-        """Return the ids of these rows from the table's id column; None if it has none."""
+        """Return the ids of these rows; None if the rows have no ids."""
         self._numbers(ids)
         return None
 
     def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
-        """Return the row numbers of some ids, in their order; refuse an id that no row has, or that several have.
+        """Return the row numbers of ids, in their order; refuse an id that no row has, or that several have.
 
-        Ids are compared as texts, so 7 and "7" are one. `argument` is what a sentence calls them.
+        Ids are compared as strings, so 7 and "7" are the same. `argument` is their name in error messages.
 
         >>> import pyarrow as pa
         >>> from coresift.rows import open_rows
@@ -142,7 +143,7 @@ class Rows(ABC):
         refuse(argument, "row numbers, because the rows have no ids", "ids")
 
     def named(self, ids: Sequence[Any], name: str = "id") -> Rows:
-        """Return a view of these rows that have ids, one per row."""
+        """Return a view of these rows with the given ids, one per row."""
         from coresift.rows.views import named
 
         return named(self, ids, name)
@@ -155,7 +156,7 @@ class Rows(ABC):
 
     @property
     def features(self) -> tuple[str, ...] | None:
-        """The names of the dimensions where each is a column of a table; None where one column has the whole vector.
+        """The name of each dimension if each is a column of a table; None if one column holds the whole vector.
 
         >>> from coresift.rows import open_rows
         >>> open_rows({"cents": [1, 900], "share": [0.2, 0.1]}).features
@@ -164,7 +165,7 @@ class Rows(ABC):
         return self.columns if self.columns is not None and len(self.columns) == self.d else None
 
     def scale_hint(self) -> str | None:
-        """Return a sentence if the columns of a table are on very different scales, as seen in up to 1,024 rows.
+        """Return a hint if the columns of a table are on very different scales, judged by up to 1,024 rows.
 
         >>> from coresift.rows import open_rows
         >>> open_rows({"cents": [1, 900, 500], "share": [0.2, 0.1, 0.2]}).scale_hint()[:60]
@@ -174,12 +175,12 @@ class Rows(ABC):
         if names is None or self.d < 2:
             return None
         with np.errstate(all="ignore"):  # unusable numbers are refused elsewhere
-            spread = self._spread_rows().std(axis=0, dtype=np.float64)
-        known = np.flatnonzero(spread > 0)
-        if known.size < 2:
+            deviations = self._sample().std(axis=0, dtype=np.float64)
+        varying = np.flatnonzero(deviations > 0)
+        if varying.size < 2:
             return None
-        least, most = known[spread[known].argmin()], known[spread[known].argmax()]
-        ratio = spread[most] / spread[least]
+        least, most = varying[deviations[varying].argmin()], varying[deviations[varying].argmax()]
+        ratio = deviations[most] / deviations[least]
         if ratio <= UNEVEN or not np.isfinite(ratio):
             return None
         return (
@@ -189,27 +190,27 @@ class Rows(ABC):
         )
 
     def warn_of_scales(self) -> None:
-        """Say the same as a warning, to whoever gave the rows."""
+        """Issue the hint as a warning, if there is one."""
         hint = self.scale_hint()
         if hint is not None:
             warn(hint, ScaleWarning)
 
     def number(self, row: int) -> int:
-        """Return what the user calls this row: its number in the rows that this is perhaps a part of."""
+        """Return the row's number as the user knows it: in the original rows if these are a view."""
         return row
 
     def targets(self, ids: ArrayLike) -> Floats:
-        """Return the labels of these rows from the target column, NaN where it has none."""
+        """Return these rows' values in the target column, with NaN for missing ones."""
         refuse("target", "named when the rows are opened", "rows without a target column")
 
     def normalized(self) -> Rows:
-        """Return a view whose rows have Euclidean length 1; a row of zeros stays one."""
+        """Return a view whose rows have Euclidean length 1; a row of zeros is not changed."""
         from coresift.rows.views import Normalized
 
         return Normalized(self)
 
     def subset(self, ids: ArrayLike) -> Rows:
-        """Return a view of some rows, by ascending numbers; they are renumbered from 0.
+        """Return a view of the rows with the ascending numbers `ids`, renumbered from 0.
 
         >>> import numpy as np
         >>> from coresift.rows import open_rows
@@ -218,19 +219,20 @@ class Rows(ABC):
         """
         numbers = self._numbers(ids)
         if np.any(np.diff(numbers) <= 0):
-            refuse("ids", "ascending row numbers", "some that are not")
+            refuse("ids", "ascending row numbers", "numbers that are not")
         from coresift.rows.views import Subset
 
         return Subset(self, numbers)
 
     def labels(self, column: str, argument: str = "strata") -> NDArray[Any]:
-        """Return the values of a column of the table that the rows come from, one per row."""
-        refuse(argument, "one label per row where the rows have no columns to choose from", repr(column))
+        """Return the values of a column of the rows' table, one per row."""
+        refuse(argument, "one label per row if the rows have no columns to choose from", repr(column))
 
     def content(self, ids: Ints) -> str | None:
-        """Return a digest of the numbers of ascending `ids`, at most 1,024 of them, as they are stored, not seen.
+        """Return a digest of up to 1,024 of the rows with the sorted numbers `ids`, as they are stored.
 
-        It is None where a row has something else than numbers, which a method that reads none does not mind.
+        A view returns the digest of the rows behind it. The digest is None if a row is not numeric, which is no problem
+        for a method that does not read the rows.
         """
         try:
             return content_of(self._pick(looked_at(ids)), looked_at(ids).size)
@@ -238,13 +240,13 @@ class Rows(ABC):
             return None
 
     def stored(self) -> Iterator[Singles]:
-        """Yield the blocks as they are stored, not seen."""
+        """Yield the blocks as they are stored; a view yields those behind it."""
         return (block() for _, block in self.blocks())
 
     def fingerprint(self) -> str:
         """Return a digest of n, d and all rows: the same for the same float32 values, wherever they are stored.
 
-        It takes one reading of all rows, once for each `Rows`; `mark` takes what an engine has read.
+        The first call reads all rows, unless an engine has already passed their checksums to `mark`.
         """
         if self._fingerprint is None:
             self.mark([checksum(start, block()) for start, block in self.blocks()])
@@ -253,19 +255,19 @@ class Rows(ABC):
 
     @property
     def marked(self) -> bool:
-        """Whether the fingerprint is known already."""
+        """Whether the fingerprint has been computed."""
         return self._fingerprint is not None
 
     def mark(self, checksums: Sequence[int]) -> None:
-        """Take the checksum of every block, in their order, for the fingerprint."""
+        """Compute the fingerprint from the checksums of all blocks, in row order."""
         self._fingerprint = digest(np.array([self.n, self.d], np.int64), np.array(checksums, np.uint32))
 
-    def _spread_rows(self) -> Singles:
-        if self.n <= SEEN:
+    def _sample(self) -> Singles:
+        if self.n <= SAMPLED:
             return self.take(np.arange(self.n))
-        # In a few places, since a file may be read in large groups of rows.
-        starts = np.linspace(0, self.n - SEEN // PLACES, PLACES).astype(np.int64)
-        return self.take((starts[:, np.newaxis] + np.arange(SEEN // PLACES)).ravel())
+        # Runs of rows in a few places, because a file may have to be read in large groups of rows.
+        starts = np.linspace(0, self.n - SAMPLED // PLACES, PLACES).astype(np.int64)
+        return self.take((starts[:, np.newaxis] + np.arange(SAMPLED // PLACES)).ravel())
 
     def _numbers(self, ids: ArrayLike) -> Ints:
         numbers = np.asarray(ids)
@@ -297,36 +299,36 @@ def _pick_from(ids: Ints, base: Rows) -> Iterator[Singles]:
 
 
 def in_blocks(pieces: Iterator[Singles], size: int, total: int) -> Iterator[list[Singles]]:
-    """Cut pieces again: yield what makes up each block of `size` rows, and the rest; they must be `total` rows."""
-    held: list[Singles] = []
+    """Regroup pieces: yield the pieces of each block of `size` rows; refuse pieces that do not add up to `total`."""
+    block: list[Singles] = []
     count = done = 0
     for piece in pieces:
         used = 0
         while used < len(piece):
-            held.append(piece[used : used + size - count])
-            used, count = used + len(held[-1]), count + len(held[-1])
+            block.append(piece[used : used + size - count])
+            used, count = used + len(block[-1]), count + len(block[-1])
             if count == size:
-                yield held
-                held, count, done = [], 0, done + size
+                yield block
+                block, count, done = [], 0, done + size
     if done + count != total:
         raise InputError(CHANGED)
-    if held:
-        yield held
+    if block:
+        yield block
 
 
 def joined(pieces: list[Singles]) -> Singles:
-    """Return pieces one after another; a single one unchanged."""
+    """Concatenate pieces; a single piece is returned without a copy."""
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def to_single(values: NDArray[Any]) -> Singles:
-    """Return the values as contiguous float32, without a copy where they are; too large ones become infinite."""
+    """Return the values as contiguous float32, copied only if needed; values that are too large become infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.ascontiguousarray(values, dtype=np.float32)
 
 
 def first_bad_row(rows: Rows) -> int | None:
-    """Return the first row that has a NaN or an infinity, or is longer than 1e18; None if all are usable.
+    """Return the first row that contains NaN or infinity or is longer than 1e18; None if all rows are usable.
 
     >>> from coresift.rows import open_rows
     >>> first_bad_row(open_rows(np.array([[1.0, 2.0], [np.nan, 0.0]])))
@@ -343,7 +345,7 @@ def first_bad_row(rows: Rows) -> int | None:
 
 
 def refuse_bad_row(rows: Rows) -> NoReturn:
-    """Raise the sentence that names the first unusable row and what is wrong with it.
+    """Raise an error that names the first unusable row and what is wrong with it.
 
     >>> from coresift.rows import open_rows
     >>> refuse_bad_row(open_rows(np.array([[1.0, 2.0], [np.nan, 0.0]])))
@@ -353,7 +355,7 @@ def refuse_bad_row(rows: Rows) -> NoReturn:
     """
     row = first_bad_row(rows)
     if row is None:
-        raise InputError("rows must be finite numbers; all of them are, yet a distance between two was not.")
+        raise InputError("rows must be finite numbers; all of them are, but a distance between two of them is not.")
     values = rows.take([row])[0]
     row = rows.number(row)
     if np.all(np.isfinite(values)):

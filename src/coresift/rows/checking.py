@@ -1,4 +1,4 @@
-"""Is this the clustering of these rows?"""
+"""Check that a clustering belongs to the rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from coresift.types import Clustering
 
 
 def check_clustered(clustering: Clustering, rows: Rows) -> None:
-    """Refuse a clustering of other rows: one rule for everyone, by the content of the rows."""
+    """Refuse a clustering of other rows, judged by their content."""
     if clustering.n != rows.n or clustering.fingerprint != rows.fingerprint():
         raise InputError(
-            f"The clustering is of other rows ({clustering.n} of them) than these {rows.n}; cluster these rows again."
+            f"The clustering is of other rows ({clustering.n} of them), not of these {rows.n}; "
+            "cluster these rows again."
         )

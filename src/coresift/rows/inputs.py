@@ -1,4 +1,4 @@
-"""What rows may be, for type checkers and editors."""
+"""The types that rows may have, for type checkers and editors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coresift.types import SignalTable
 
 
 class ArrowTable(Protocol):
-    """A table with the Arrow capsule, as pandas, polars, duckdb and pyarrow have it."""
+    """A table with an Arrow capsule, such as those of pandas, polars, duckdb and pyarrow."""
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Return the table as an Arrow stream."""
@@ -25,28 +25,28 @@ class NamedColumns(Protocol):
 
     @property
     def column_names(self) -> Any:
-        """The names of its columns."""
+        """The column names."""
 
 
 class SparseMatrix(Protocol):
-    """A sparse matrix or array of scipy."""
+    """A scipy sparse matrix or array."""
 
     def tocsr(self) -> Any:
-        """Return it row by row."""
+        """Return the matrix in compressed sparse row format."""
 
 
-# Row numbers, or ids as texts.
+# Row numbers, or ids as strings.
 NumbersLike: TypeAlias = ArrayLike
 # One class per row, or the name of a column that has them.
 ClassesLike: TypeAlias = ArrayLike
-# What is known of every row: arrays, names of columns, a table, or a file.
+# Values that are known for every row: arrays, column names, a table, or a file.
 SignalsLike: TypeAlias = (
     ArrayLike | Mapping[str, ArrayLike] | ArrowTable | NamedColumns | SignalTable | os.PathLike[str]
 )
 RowsLike: TypeAlias = (
     Rows
     | Table
-    | ArrayLike  # torch tensors and lists of lists, too
+    | ArrayLike  # also torch tensors and lists of lists
     | SparseMatrix
     | ArrowTable
     | NamedColumns

@@ -1,4 +1,4 @@
-"""Rows in other matrices in memory: lists of lists, torch tensors, sparse matrices of scipy."""
+"""Rows in other matrices in memory: lists of lists, torch tensors, scipy sparse matrices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coresift.types import Ints, Singles
 
 
 class SparseRows(Rows):
-    """Rows of a sparse matrix, of which one block at a time is filled with its zeros."""
+    """Rows of a sparse matrix, which is made dense one block at a time."""
 
     def __init__(self, matrix: Any) -> None:
         if matrix.ndim != 2:
@@ -27,46 +27,46 @@ class SparseRows(Rows):
         self._matrix = matrix.tocsr()
 
     def blocks(self) -> Iterator[Block]:
-        """Yield blocks that are filled only when their function runs."""
+        """Yield blocks that are made dense only when their function runs."""
         for start in range(0, self.n, self.block_rows):
-            yield start, partial(self._filled, slice(start, start + self.block_rows))
+            yield start, partial(self._dense, slice(start, start + self.block_rows))
 
     def _read(self, start: int, stop: int) -> Iterator[Singles]:
         for first in range(start, stop, self.block_rows):
-            yield self._filled(slice(first, min(first + self.block_rows, stop)))
+            yield self._dense(slice(first, min(first + self.block_rows, stop)))
 
     def _pick(self, ids: Ints) -> Iterator[Singles]:
         for start in range(0, ids.size, self.block_rows):
-            yield self._filled(ids[start : start + self.block_rows])
+            yield self._dense(ids[start : start + self.block_rows])
 
-    def _filled(self, rows: slice | Ints) -> Singles:
+    def _dense(self, rows: slice | Ints) -> Singles:
         return to_single(self._matrix[rows].toarray())
 
 
 def is_sparse(source: Any) -> bool:
-    """Say whether this is a sparse matrix or array of scipy."""
-    # An object like this exists only if its library is imported, so there is no need to import it to look.
+    """Return whether `source` is a scipy sparse matrix or array."""
+    # Such an object can exist only if its library is already imported, so there is no need to import it here.
     sparse = sys.modules.get("scipy.sparse")
     return sparse is not None and bool(sparse.issparse(source))
 
 
 def as_array(source: Any) -> NDArray[Any] | None:
-    """Return the array that a tensor, a list of lists or an array is; None if this is none of them."""
+    """Return a tensor, a list of lists or an array as an array; None for anything else."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, getattr(torch, "Tensor", ())):
-        return _of_tensor(source, torch)
+        return _from_tensor(source, torch)
     if isinstance(source, list | tuple):
-        return _of_lists(source)
+        return _from_lists(source)
     if isinstance(source, np.ndarray):
         return source
     return np.asarray(source) if hasattr(source, "__array__") else None
 
 
-def _of_tensor(tensor: Any, torch: Any) -> NDArray[Any]:
+def _from_tensor(tensor: Any, torch: Any) -> NDArray[Any]:
     if tensor.layout != torch.strided:
         refuse("rows", "a dense tensor, or a sparse matrix of scipy", f"a tensor of layout {tensor.layout}")
     plain = tensor.detach().cpu().resolve_conj().resolve_neg()
-    if plain.dtype == torch.bfloat16:  # numpy has no such type; float32 holds all of its values
+    if plain.dtype == torch.bfloat16:  # numpy has no bfloat16; float32 represents all of its values
         plain = plain.float()
     try:
         array: NDArray[Any] = plain.numpy()
@@ -75,8 +75,8 @@ def _of_tensor(tensor: Any, torch: Any) -> NDArray[Any]:
     return array
 
 
-def _of_lists(lists: list[Any] | tuple[Any, ...]) -> NDArray[Any]:
+def _from_lists(lists: list[Any] | tuple[Any, ...]) -> NDArray[Any]:
     try:
         return np.asarray(lists)
     except (ValueError, TypeError, OverflowError):
-        refuse("rows", "lists of numbers, all of the same length", f"a list of {len(lists)} others")
+        refuse("rows", "lists of numbers, all of the same length", f"a list of {len(lists)} items that are not")

@@ -1,4 +1,4 @@
-"""Which rows a user means: one rule for `given`, `exclude` and `tell`. Whole numbers are row numbers, texts are ids."""
+"""Resolve the rows that a user names in `given`, `exclude` and `tell`: integers are row numbers, strings are ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_ROWS = np.zeros(0, np.int64)
 
 
 def ids_in(values: Any) -> list[str] | None:
-    """Return the ids that a list of rows holds; None if it does not consist of texts.
+    """Return the ids in a list of rows; None if they are not all strings.
 
     >>> ids_in(["a", "b"]), ids_in([1, 2]), ids_in([])
     (['a', 'b'], None, None)
@@ -23,18 +23,18 @@ def ids_in(values: Any) -> list[str] | None:
     if isinstance(values, str) or getattr(getattr(values, "dtype", None), "kind", "O") in "iuf":
         return None
     try:
-        listed = list(values)
+        items = list(values)
     except TypeError:
         return None
-    return [str(value) for value in listed] if listed and all(isinstance(value, str) for value in listed) else None
+    return [str(value) for value in items] if items and all(isinstance(value, str) for value in items) else None
 
 
 def numbers_in_order(argument: str, rows_or_ids: Any, rows: Rows) -> Ints:
-    """Return row numbers, in the order of the row numbers or ids that someone gave.
+    """Return row numbers, in the order of the given row numbers or ids.
 
     Args:
-        argument: What a sentence calls them.
-        rows_or_ids: Whole numbers, which are row numbers, or texts, which are ids of the rows' table.
+        argument: The name of the argument, for error messages.
+        rows_or_ids: Integers, which are row numbers, or strings, which are ids.
         rows: The rows.
 
     >>> import pyarrow as pa
@@ -59,11 +59,11 @@ def numbers_in_order(argument: str, rows_or_ids: Any, rows: Rows) -> Ints:
 
 
 def warn_of_budget(budget: int, available: int) -> None:
-    """Say that a budget is larger than what there is to choose from."""
+    """Warn if the budget is larger than the number of rows to choose from."""
     if budget > available:
-        warn(f"budget is {budget:,}, and there are only {available:,} rows to choose from: all of them are selected.")
+        warn(f"budget is {budget:,}, but there are only {available:,} rows to choose from: all of them are selected.")
 
 
 def numbers_of(argument: str, rows_or_ids: Any, rows: Rows) -> Ints:
-    """Return the same, sorted."""
+    """Return the row numbers of the given row numbers or ids, sorted."""
     return np.sort(numbers_in_order(argument, rows_or_ids, rows))

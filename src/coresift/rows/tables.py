@@ -1,4 +1,4 @@
-"""Rows in the columns of a table: one column of lists of numbers, or several of numbers."""
+"""Rows in the columns of a table: one column of lists of numbers, or several numeric columns."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """Which columns are asked to be the rows, and which are not.
+    """Which columns the user wants as the rows.
 
-    `column` is one of lists of numbers, `columns` are some of numbers; `exclude` and `target` are neither.
+    `column` is a column of lists of numbers, and `columns` are numeric columns; `exclude` and `target` are left out.
     """
 
     column: str | None = None
@@ -34,7 +34,7 @@ class ColumnChoice:
     target: str | None = None
 
     def refuse_any(self) -> None:
-        """Refuse any choice if there are no columns."""
+        """Refuse a choice of columns for rows that have no columns."""
         names = {"column": self.column, "columns": self.columns, "exclude_columns": self.exclude, "target": self.target}
         for argument, value in names.items():
             if value:
@@ -42,28 +42,28 @@ class ColumnChoice:
 
 
 class TableRows(Rows):
-    """Rows of a table, streamed by the caller's thread and converted by the block's function."""
+    """Rows of a table, which are read in the caller's thread and converted in the block's function."""
 
     def __init__(self, table: Table, layout: Layout) -> None:
         super().__init__(table.n, _width(table.parts, layout), table.id_name, layout.target)
         self._table, self._layout = table, layout
 
     def blocks(self) -> Iterator[Block]:
-        """Yield blocks of what has been read so far, whatever the boundaries of files, row groups and batches."""
-        start, held, count = 0, [], 0
+        """Yield blocks as they are read; they may cross the boundaries of files, row groups and batches."""
+        start, pieces, count = 0, [], 0
         for batch in self._table.batches(self._layout.columns, self.block_rows):
             used = 0
             while used < batch.num_rows:
                 piece = batch.slice(used, self.block_rows - count)
-                held.append(piece)
+                pieces.append(piece)
                 used, count = used + piece.num_rows, count + piece.num_rows
                 if count == self.block_rows:
-                    yield start, partial(self._convert, held, start)
-                    start, held, count = start + count, [], 0
+                    yield start, partial(self._convert, pieces, start)
+                    start, pieces, count = start + count, [], 0
         if start + count != self.n:
             raise InputError(CHANGED)
-        if held:
-            yield start, partial(self._convert, held, start)
+        if pieces:
+            yield start, partial(self._convert, pieces, start)
 
     def _convert(self, batches: list[pa.RecordBatch], start: int) -> Singles:
         matrices = []
@@ -85,7 +85,7 @@ class TableRows(Rows):
 
     @property
     def read_at_once(self) -> int:
-        """The rows of the largest group that a table holds together."""
+        """The rows of the largest group that must be read as a whole."""
         return max(part.read_at_once for part in self._table.parts)
 
     def _pick(self, ids: Ints) -> Iterator[Singles]:
@@ -101,19 +101,19 @@ class TableRows(Rows):
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The names of the table's columns that are the rows: d of numbers, or one of lists."""
+        """The columns of the table that are the rows: d numeric ones, or one of lists."""
         return self._layout.columns
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
-        """Return the values of the id column for these rows: whole numbers or texts, and other types as text."""
+        """Return the values of the id column for these rows: integers or strings; other types become strings."""
         return self._table.names(self._numbers(ids))
 
     def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
-        """Return the row numbers of some ids, in their order."""
+        """Return the row numbers of ids, in their order."""
         return self._table.numbers_of(names, argument)
 
     def labels(self, column: str, argument: str = "strata") -> NDArray[Any]:
-        """Return the values of a column, one per row; each distinct one is held once."""
+        """Return the values of a column, one per row; equal values share one object."""
         if column not in self._table.columns:
             refuse(argument, f"one label per row, or one of the columns {self._table.listed()}", repr(column))
         return self._table.labels(column, argument)
@@ -126,14 +126,14 @@ class TableRows(Rows):
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a table are the rows, one of lists or several of numbers, and which one is the target."""
+    """Which columns of a table are the rows (one of lists if `listed`, else numeric ones), and which is the target."""
 
     columns: tuple[str, ...]
     listed: bool
     target: str | None = None
 
     def matrix(self, batch: pa.RecordBatch, d: int, numbers: Ints) -> Singles:
-        """Return the rows of a batch, or refuse the first that is not d numbers, by its row number."""
+        """Return the rows of a batch; refuse the first that does not have d numbers, by its row number."""
         if self.listed:
             return to_single(_flat(batch.column(self.columns[0]), d, numbers).reshape(-1, d))
         columns = [batch.column(name) for name in self.columns]
@@ -143,8 +143,8 @@ class Layout:
             where = f"a null in row {numbers[position]}, column {name!r}; fill it in, or leave the column out"
             refuse("rows", "numbers without nulls", where)
         result = np.empty((batch.num_rows, d), np.float32)
-        for place, column in enumerate(columns):
-            result[:, place] = to_single(features_in(column))
+        for position, column in enumerate(columns):
+            result[:, position] = to_single(features_in(column))
         return result
 
 
@@ -159,41 +159,41 @@ def rows_of_table(table: Table, choice: ColumnChoice) -> TableRows:
     return TableRows(table, layout)
 
 
-def as_selected(rows: Rows, made: Provenance) -> Rows:
-    """Return the rows of a table by the columns that a selection was made by; other rows as they are."""
-    table, used = rows.table, made.columns
-    if not isinstance(rows, TableRows) or table is None or used is None or not set(used) <= set(table.columns):
+def as_selected(rows: Rows, provenance: Provenance) -> Rows:
+    """Return a table's rows with the columns that the selection used; other rows are returned unchanged."""
+    table, columns = rows.table, provenance.columns
+    if not isinstance(rows, TableRows) or table is None or columns is None or not set(columns) <= set(table.columns):
         return rows
-    lists = is_number(item_type(table.type_of(used[0])))
-    choice = ColumnChoice(column=used[0]) if lists else ColumnChoice(columns=used)
-    return rows if rows.columns == used else rows_of_table(table, choice)
+    lists = is_number(item_type(table.type_of(columns[0])))
+    choice = ColumnChoice(column=columns[0]) if lists else ColumnChoice(columns=columns)
+    return rows if rows.columns == columns else rows_of_table(table, choice)
 
 
 def _layout(table: Table, choice: ColumnChoice) -> Layout:
     _check(table, choice)
-    out = {table.id_name, choice.target, *choice.exclude, *table.index_columns}
+    excluded = {table.id_name, choice.target, *choice.exclude, *table.index_columns}
     if choice.columns is not None:
         return Layout(choice.columns, False, choice.target)
-    lists = [name for name in table.columns if is_number(item_type(table.type_of(name))) and name not in out]
+    lists = [name for name in table.columns if is_number(item_type(table.type_of(name))) and name not in excluded]
     lists = lists if choice.column is None else [choice.column]
     if len(lists) > 1:
         raise InputError(f"column must say which lists of numbers are the rows: one of {listed(lists)}; got None.")
     if lists:
         return Layout((lists[0],), True, choice.target)
-    numeric = tuple(name for name in table.columns if is_number(table.type_of(name)) and name not in out)
+    numeric = tuple(name for name in table.columns if is_number(table.type_of(name)) and name not in excluded)
     if not numeric:
         _refuse_columns(table)
     return Layout(numeric, False, choice.target)
 
 
 def _check(table: Table, choice: ColumnChoice) -> None:
-    asked = {"column": [choice.column], "target": [choice.target], "exclude_columns": choice.exclude}
-    for argument, names in {**asked, "columns": choice.columns or ()}.items():
+    chosen = {"column": [choice.column], "target": [choice.target], "exclude_columns": choice.exclude}
+    for argument, names in {**chosen, "columns": choice.columns or ()}.items():
         for name in names:
             if name is not None:
                 table.require(argument, name)
     if choice.column is not None and choice.columns is not None:
-        refuse("columns", "left out where column names lists of numbers", repr(choice.columns))
+        refuse("columns", "left out if column names a column of lists", repr(choice.columns))
     if choice.column is not None and not is_number(item_type(table.type_of(choice.column))):
         refuse("column", "a column of lists of numbers", f"{choice.column!r} of type {table.type_of(choice.column)}")
     if choice.target is not None and (choice.target == table.id_name or not is_number(table.type_of(choice.target))):
@@ -203,15 +203,15 @@ def _check(table: Table, choice: ColumnChoice) -> None:
         if not (is_number(table.type_of(name)) or is_boolean(table.type_of(name))):
             refuse("columns", "columns of numbers", f"{name!r} of type {table.type_of(name)}")
         if name in (table.id_name, choice.target, *choice.exclude):
-            refuse("columns", "other columns than the id, the target and those excluded", repr(name))
+            refuse("columns", "columns other than the id, the target and the excluded ones", repr(name))
 
 
 def _refuse_columns(table: Table) -> None:
     came = ", ".join(f"{field.name!r} ({field.type})" for field in table.schema) or "none"
-    wanted = "a table with a column of embeddings (lists of numbers) or columns of numbers"
+    allowed = "a table with a column of embeddings (lists of numbers) or columns of numbers"
     texts = any(is_text(field.type) for field in table.schema)
     hint = "; to embed a column of texts, see coresift embed --help" if texts else ""
-    refuse("rows", wanted, f"columns {came}{hint}")
+    refuse("rows", allowed, f"columns {came}{hint}")
 
 
 def _width(parts: Sequence[Part], layout: Layout) -> int:
@@ -241,13 +241,13 @@ def _flat(column: pa.Array, d: int, numbers: Ints) -> NDArray[Any]:
 
     column = getattr(column, "storage", column)
     lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
-    odd = np.flatnonzero(lengths != d)
-    good = len(column) if odd.size == 0 else int(odd[0])
-    values = column.slice(0, good).flatten()
+    wrong = np.flatnonzero(lengths != d)
+    valid = len(column) if wrong.size == 0 else int(wrong[0])
+    values = column.slice(0, valid).flatten()
     null = first_null(values)
     if null < len(values):
         refuse("rows", "numbers without nulls", f"a null in the list of row {numbers[null // d]}")
-    if odd.size:
-        came = "a null" if lengths[good] < 0 else f"{lengths[good]} numbers"
-        refuse("rows", f"lists of {d} numbers, as the first one", f"{came} in row {numbers[good]}")
+    if wrong.size:
+        came = "a null" if lengths[valid] < 0 else f"{lengths[valid]} numbers"
+        refuse("rows", f"lists of {d} numbers, like the first one", f"{came} in row {numbers[valid]}")
     return features_in(values)

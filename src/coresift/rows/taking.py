@@ -1,4 +1,4 @@
-"""The selected rows of whatever the rows came from, as an Arrow table with all of its columns."""
+"""Take the selected rows from their source, as an Arrow table with all of its columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from coresift.types import Ints, Provenance, check_order
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FEATURES = "features"  # the column of a matrix that has no columns of its own
+FEATURES = "features"  # the name of the column for rows that come from a matrix
 
 
 def take(
@@ -32,20 +32,20 @@ def take(
     id_column: str | None = None,
     made: Provenance | None = None,
 ) -> pa.Table:
-    """Return the rows `ids` of n rows, with all of their columns.
+    """Return the rows `ids` out of n rows, with all of their columns.
 
     Args:
-        source: Whatever `open_rows` takes, with all n rows or only with those of `ids`, in their order. If it has ids,
-            its rows may be others in another order.
+        source: Anything that `open_rows` accepts, with all n rows or only the selected ones, in the order of `ids`.
+            If it has ids, it may have other rows in any order.
         ids: Row numbers, in any order.
-        n: The number of rows that they are of.
-        names: The ids of the rows, where they have some: they find the rows if the source has ids.
+        n: The number of rows that were selected from.
+        names: The ids of the selected rows, if they have any; they are looked up if the source has ids too.
         id_column: The column of ids, if the source has it.
-        made: What made the selection of these rows: a table in another order is refused.
+        made: How the selection was made; a table whose rows are in another order is refused.
 
     Returns:
-        An Arrow table with a line for each of `ids`. A matrix becomes the one column `features`, after the ids if
-        its rows have any.
+        An Arrow table with one line per row number. A matrix becomes a column `features`, after the ids if its rows
+        have any.
 
     >>> take({"x": [1, 2, 3]}, np.array([2, 0]), 3).to_pydict()
     {'x': [3, 1]}
@@ -54,49 +54,49 @@ def take(
     >>> take(np.eye(3), np.array([2]), 3).to_pydict()
     {'features': [[0.0, 0.0, 1.0]]}
     """
-    whole = _open(source, id_column)
-    named = names is not None and whole.id_name is not None
-    numbers = _find(whole, ids, n, names or ()) if named else _places(whole, ids, n)
-    table = whole.table if isinstance(whole, Rows) else whole
+    opened = _open(source, id_column)
+    by_id = names is not None and opened.id_name is not None
+    numbers = _numbers_by_id(opened, ids, n, names or ()) if by_id else _numbers_by_position(opened, ids, n)
+    table = opened.table if isinstance(opened, Rows) else opened
     if table is None:
-        return _features(whole, numbers)
-    if made is not None and not named:
+        return _features(opened, numbers)
+    if made is not None and not by_id:
         check_order(made, table, numbers)
     return table.take(numbers)
 
 
-def _places(whole: Any, ids: Ints, n: int) -> Ints:
-    """Return where rows without ids are in a table: where they were, or one after another in a table of them alone."""
-    if whole.n not in (n, ids.size):
-        refuse("table", f"one of all {n} rows, or of the {ids.size} selected ones", f"{whole.n} rows")
-    return ids if whole.n == n else np.arange(ids.size)
+def _numbers_by_position(opened: Any, ids: Ints, n: int) -> Ints:
+    """Return the numbers of rows without ids: unchanged, or counted from 0 if the source has only the selected rows."""
+    if opened.n not in (n, ids.size):
+        refuse("table", f"one of all {n} rows, or of the {ids.size} selected ones", f"{opened.n} rows")
+    return ids if opened.n == n else np.arange(ids.size)
 
 
-def _find(whole: Any, ids: Ints, n: int, names: Sequence[Any]) -> Ints:
-    """Return where rows with ids are in a table; nothing is looked up if they are still where they were."""
-    if whole.n in (n, ids.size):
-        numbers = _places(whole, ids, n)
-        if text_of_names(whole.names(numbers)).equals(text_of_names(names)):
+def _numbers_by_id(opened: Any, ids: Ints, n: int, names: Sequence[Any]) -> Ints:
+    """Return the numbers of rows with ids; nothing is looked up if the rows are still in the same places."""
+    if opened.n in (n, ids.size):
+        numbers = _numbers_by_position(opened, ids, n)
+        if text_of_names(opened.names(numbers)).equals(text_of_names(names)):
             return numbers
-    found: Ints = whole.numbers_of(list(names), "The ids of the selected rows")
-    return found
+    moved: Ints = opened.numbers_of(list(names), "The ids of the selected rows")
+    return moved
 
 
 def _open(source: Any, id_column: str | None) -> Any:
-    """Return a table, which need not have any numbers in it, or else rows."""
-    table = _open_as_it_is(source)
+    """Open a table, which need not have any numbers, or else rows."""
+    table = _open_source(source)
     if not isinstance(table, Table) or table.id_name == id_column or id_column not in table.columns:
         return table
     return Table(table.parts, table.argument, id_column)
 
 
-def _open_as_it_is(source: Any) -> Any:
+def _open_source(source: Any) -> Any:
     if is_tabular(source):
         return open_table(source)
     if isinstance(source, Rows):
         return source
-    paths = isinstance(source, str) or hasattr(source, "__fspath__")
-    if paths and "://" not in str(source):
+    is_path = isinstance(source, str) or hasattr(source, "__fspath__")
+    if is_path and "://" not in str(source):
         files = [] if _is_embedded(source) else find_files(source, SUFFIXES, "table")
         if files and all(file.suffix.lower() in TABLES for file in files):
             return open_table(list(files))

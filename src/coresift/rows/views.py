@@ -17,49 +17,49 @@ from coresift.types import Floats, Ints, Singles
 
 
 class View(Rows):
-    """Other rows, row by row; what a view does not change is theirs."""
+    """A view transforms other rows, one by one; everything else is delegated to them."""
 
     def __init__(self, raw: Rows) -> None:
         super().__init__(raw.n, raw.d, raw.id_name, raw.target_name)
         self._raw = raw
 
-    def _seen(self, block: Singles) -> Singles:
-        """Return how a block is seen."""
+    def _transform(self, block: Singles) -> Singles:
+        """Return the transformed block."""
         return block
 
-    def _stretched(self, raw: Stretch) -> Stretch:
-        """Return what reads a stretch as it is seen, and is small to send."""
+    def _transform_stretch(self, raw: Stretch) -> Stretch:
+        """Return a function that reads a stretch and transforms it, and that pickles small."""
         return raw
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks as they are seen."""
+        """Yield the transformed blocks."""
         for start, block in self._raw.blocks():
-            yield start, lambda block=block: self._seen(block())  # type: ignore[misc]
+            yield start, lambda block=block: self._transform(block())  # type: ignore[misc]
 
     def _pick(self, ids: Ints) -> Iterator[Singles]:
-        return map(self._seen, self._raw._pick(ids))
+        return map(self._transform, self._raw._pick(ids))
 
     @property
     def base(self) -> Rows:
-        """What has the numbers."""
+        """The rows that hold the numbers."""
         return self._raw.base
 
     def stretch(self, start: int, stop: int) -> Stretch:
         """Return a function of `base` that yields rows `start` to `stop` in blocks."""
-        return self._stretched(self._raw.stretch(start, stop))
+        return self._transform_stretch(self._raw.stretch(start, stop))
 
     def picking(self, ids: Ints) -> Stretch:
-        """Return a function of `base` that yields the rows of ascending `ids`."""
-        return self._stretched(self._raw.picking(ids))
+        """Return a function of `base` that yields the rows with the sorted numbers `ids`."""
+        return self._transform_stretch(self._raw.picking(ids))
 
     @property
     def read_at_once(self) -> int:
-        """How many rows the source reads at least."""
+        """How many rows the source must read to get one of them."""
         return self._raw.read_at_once
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The names of the columns that are the rows."""
+        """The columns of the table that are the rows."""
         return self._raw.columns
 
     @property
@@ -72,7 +72,7 @@ class View(Rows):
         return self._raw.names(ids)
 
     def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
-        """Return the row numbers of some ids."""
+        """Return the row numbers of ids."""
         return self._raw.numbers_of(names, argument)
 
     def content(self, ids: Ints) -> str | None:
@@ -88,21 +88,21 @@ class View(Rows):
         return self._raw.labels(column, argument)
 
     def number(self, row: int) -> int:
-        """Return what the user calls this row."""
+        """Return the row's number as the user knows it."""
         return self._raw.number(row)
 
     def targets(self, ids: ArrayLike) -> Floats:
-        """Return the labels of these rows from the target column."""
+        """Return these rows' values in the target column."""
         return self._raw.targets(ids)
 
 
 class Normalized(View):
-    """Rows scaled to length 1. The fingerprint is that of the raw rows: what is stored, not how it is seen."""
+    """Rows scaled to length 1. They have the fingerprint of the raw rows, as these are stored."""
 
-    def _seen(self, block: Singles) -> Singles:
+    def _transform(self, block: Singles) -> Singles:
         return _unit_length(block)
 
-    def _stretched(self, raw: Stretch) -> Stretch:
+    def _transform_stretch(self, raw: Stretch) -> Stretch:
         return partial(_read_units, raw)
 
     def normalized(self) -> Rows:
@@ -115,39 +115,39 @@ class Normalized(View):
 
     @property
     def marked(self) -> bool:
-        """Whether the fingerprint of the raw rows is known already."""
+        """Whether the fingerprint of the raw rows has been computed."""
         return self._raw.marked
 
     def mark(self, checksums: Sequence[int]) -> None:
-        """Take the checksums for the raw rows; they are those of the raw blocks."""
+        """Compute the fingerprint of the raw rows from the checksums of the raw blocks."""
         self._raw.mark(checksums)
 
 
 class Standardized(View):
-    """Rows whose columns are shifted and scaled. They have a fingerprint of their own: other rows, other clusters."""
+    """Rows whose columns are shifted and scaled. They have a fingerprint of their own, as their clusters differ."""
 
     def __init__(self, raw: Rows, mean: Floats, scale: Floats) -> None:
         super().__init__(raw)
         self._mean, self._scale = mean, scale
 
-    def _seen(self, block: Singles) -> Singles:
+    def _transform(self, block: Singles) -> Singles:
         return _scaled(block, self._mean, self._scale)
 
-    def _stretched(self, raw: Stretch) -> Stretch:
+    def _transform_stretch(self, raw: Stretch) -> Stretch:
         return partial(_read_scaled, raw, self._mean, self._scale)
 
     @property
     def scaling(self) -> tuple[Floats, Floats] | None:
-        """The mean and the standard deviation of each column; a constant one is divided by infinity."""
+        """The mean and the standard deviation of each column; a constant column has scale infinity."""
         return self._mean, self._scale
 
     def scale_hint(self) -> str | None:
-        """Return None: there is nothing left to say."""
+        """Return None: all columns are on the same scale."""
         return None
 
 
 class Named(View):
-    """Rows with ids, which are the only column of a table."""
+    """Rows with ids, which are in a table of their own."""
 
     def __init__(self, raw: Rows, ids: Table, name: str) -> None:
         super().__init__(raw)
@@ -159,11 +159,11 @@ class Named(View):
 
     @property
     def marked(self) -> bool:
-        """Whether the fingerprint of the raw rows is known already."""
+        """Whether the fingerprint of the raw rows has been computed."""
         return self._raw.marked
 
     def mark(self, checksums: Sequence[int]) -> None:
-        """Take the checksums for the raw rows; they are those of the raw blocks."""
+        """Compute the fingerprint of the raw rows from the checksums of the raw blocks."""
         self._raw.mark(checksums)
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
@@ -171,12 +171,12 @@ class Named(View):
         return self._names.names(self._numbers(ids))
 
     def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
-        """Return the row numbers of some ids."""
+        """Return the row numbers of ids."""
         return self._names.numbers_of(names, argument)
 
 
 class Subset(View):
-    """Some of other rows, in their order; each pass over them is one stream."""
+    """A subset of other rows, in their order; each pass reads it as one stream."""
 
     def __init__(self, whole: Rows, ids: Ints) -> None:
         super().__init__(whole)
@@ -185,10 +185,10 @@ class Subset(View):
             refuse("rows", "at least one row of at least one number", f"0 rows of {whole.d} numbers")
 
     def blocks(self) -> Iterator[Block]:
-        """Yield blocks of what has been read so far."""
+        """Yield blocks as they are read."""
         start = 0
-        for held in in_blocks(self._pick(np.arange(self.n)), self.block_rows, self.n):
-            yield start, partial(np.concatenate, held)
+        for pieces in in_blocks(self._pick(np.arange(self.n)), self.block_rows, self.n):
+            yield start, partial(np.concatenate, pieces)
             start += self.block_rows
 
     def _pick(self, ids: Ints) -> Iterator[Singles]:
@@ -199,17 +199,17 @@ class Subset(View):
         return partial(_in_whole_blocks, self._raw.picking(self._ids[start:stop]), stop - start)
 
     def picking(self, ids: Ints) -> Stretch:
-        """Return a function of `base` that yields the rows of ascending `ids`."""
+        """Return a function of `base` that yields the rows with the sorted numbers `ids`."""
         return self._raw.picking(self._ids[ids])
 
     @property
     def read_at_once(self) -> int:
-        """One: picked rows are not read in groups."""
+        """Return 1: rows of a subset are not read in groups."""
         return 1
 
     @property
     def table(self) -> Table | None:
-        """None: the table has all rows."""
+        """Return None: the table has all rows, not just the subset."""
         return None
 
     def names(self, ids: ArrayLike) -> list[Any] | None:
@@ -217,13 +217,13 @@ class Subset(View):
         return self._raw.names(self._ids[self._numbers(ids)])
 
     def numbers_of(self, names: Sequence[Any], argument: str = "ids") -> Ints:
-        """Return the row numbers of some ids."""
+        """Return the row numbers of ids."""
         rows = self._raw.numbers_of(names, argument)
-        places = np.searchsorted(self._ids, rows)
-        outside = np.flatnonzero(self._ids[np.minimum(places, self.n - 1)] != rows)
+        positions = np.searchsorted(self._ids, rows)
+        outside = np.flatnonzero(self._ids[np.minimum(positions, self.n - 1)] != rows)
         if outside.size:
             refuse(argument, "ids of these rows", repr(names[int(outside[0])]))
-        return places
+        return positions
 
     def content(self, ids: Ints) -> str | None:
         """Return a digest of the numbers behind the view."""
@@ -231,15 +231,15 @@ class Subset(View):
 
     def labels(self, column: str, argument: str = "strata") -> NDArray[Any]:
         """Return the values of a column, one per row."""
-        found: NDArray[Any] = self._raw.labels(column, argument)[self._ids]
-        return found
+        labels: NDArray[Any] = self._raw.labels(column, argument)[self._ids]
+        return labels
 
     def targets(self, ids: ArrayLike) -> Floats:
-        """Refuse: a part has no labels."""
+        """Refuse: a subset has no target column."""
         return Rows.targets(self, ids)
 
     def number(self, row: int) -> int:
-        """Return the row's number in the part."""
+        """Return the row's number in the subset."""
         return row
 
 
@@ -258,7 +258,7 @@ def standardized(rows: Rows) -> Rows:
     shift = rows.take([0])[0].astype(np.float64)
     sums, squares = np.zeros(rows.d), np.zeros(rows.d)
     for _, block in rows.blocks():
-        # Shifted by the first row, so that columns far from 0 lose no digits.
+        # Subtract the first row, because otherwise columns far from 0 lose digits.
         with np.errstate(invalid="ignore"):
             wide = block().astype(np.float64) - shift
         sums += wide.sum(axis=0)
@@ -288,8 +288,8 @@ def _scaled(block: Singles, mean: Floats, scale: Floats) -> Singles:
 
 
 def _unit_length(block: Singles) -> Singles:
-    # In float64 neither the squares of large rows overflow nor those of small ones vanish; the whole block is
-    # converted first because a buffered sum would depend on where in the block a row lies.
+    # In float64 the squares of large rows do not overflow and those of small rows do not vanish. The whole block is
+    # converted first, because the result of a buffered sum would depend on a row's position in the block.
     wide = block.astype(np.float64)
     lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))
     lengths[lengths == 0] = 1
