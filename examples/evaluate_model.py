@@ -1,11 +1,11 @@
-"""How good is a costly model on 20,000 images, from 500 of its answers? Run it with the folder of MNIST.
+"""Estimate the mean loss of an expensive model on 20,000 images from 500 of its answers.
 
     python examples/evaluate_model.py DATA     (DATA/mnist/mnist.npz: X_train, y_train, X_test, y_test)
 
-The costly model is a network of random features with 600 units, the cheap one a linear model; both are trained on the
-same 5,000 test images. The cheap one is run on all 20,000 rows, the costly one on 500 of them. What do these say
-about its loss on all, and how wide is the interval? As this is an example, the truth is computed too. It ends with a
-page to look at, with the images: `digits.html`.
+The expensive model is a network of random features with 600 units, and the cheap one is a linear model. Both are
+trained on the same 5,000 test images. The cheap one runs on all 20,000 rows, the expensive one on 500 of them. What is
+its mean loss on all rows, and how wide is the interval? Since this is an example, the truth is computed, too. The last
+step writes a page with the images, `digits.html`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ IMAGES, BUDGET = 20_000, 500
 
 
 def fit(features: np.ndarray, labels: np.ndarray, ridge: float) -> np.ndarray:
-    """Fit ridge regression on one column a class."""
-    wanted = np.eye(10, dtype=np.float32)[labels]
+    """Fit a ridge regression with one column per class."""
+    targets = np.eye(10, dtype=np.float32)[labels]
     return np.linalg.solve(
-        features.T @ features + ridge * np.eye(features.shape[1], dtype=np.float32), features.T @ wanted
+        features.T @ features + ridge * np.eye(features.shape[1], dtype=np.float32), features.T @ targets
     )
 
 
@@ -36,34 +36,34 @@ def losses_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Do all of it, and print what came out."""
+    """Compare three ways to choose rows, and write the page."""
     with np.load(Path(sys.argv[1]) / "mnist" / "mnist.npz", allow_pickle=False) as file:
         images, labels = file["X_train"][:IMAGES], file["y_train"][:IMAGES].astype(int)
-        seen, known = file["X_test"][:5000], file["y_test"][:5000].astype(int)
+        training_images, training_labels = file["X_test"][:5000], file["y_test"][:5000].astype(int)
     rows = (images.reshape(len(images), -1) / 255).astype(np.float32)
-    few = (seen.reshape(len(seen), -1) / 255).astype(np.float32)
+    training = (training_images.reshape(len(training_images), -1) / 255).astype(np.float32)
 
     rng = np.random.default_rng(0)
     units = rng.standard_normal((784, 600), np.float32) / 10
-    costly_fit = fit(np.tanh(few @ units), known, 10.0)
-    cheap_fit = fit(few, known, 30.0)
+    expensive_fit = fit(np.tanh(training @ units), training_labels, 10.0)
+    cheap_fit = fit(training, training_labels, 30.0)
 
-    def costly(ids: np.ndarray) -> np.ndarray:
-        return losses_of(np.tanh(rows[ids] @ units) @ costly_fit, labels[ids])
+    def expensive(ids: np.ndarray) -> np.ndarray:
+        return losses_of(np.tanh(rows[ids] @ units) @ expensive_fit, labels[ids])
 
     cheap = losses_of(rows @ cheap_fit, labels)
-    truth = costly(np.arange(len(rows))).mean()
-    print(f"mean loss of the costly model on {len(rows):,} images: {truth:.4f} (known here, for comparison)")
-    ways = {
+    truth = expensive(np.arange(len(rows))).mean()
+    print(f"mean loss of the expensive model on {len(rows):,} images: {truth:.4f} (known here, for comparison)")
+    methods = {
         "uniform sample": lambda: cs.baselines.uniform(rows, BUDGET, seed=1),
-        "embedding alone": lambda: cs.select(rows, costly, BUDGET, seed=1),
+        "embedding alone": lambda: cs.select(rows, expensive, BUDGET, seed=1),
         "cheap model as proxy": lambda: cs.select(rows, budget=BUDGET, seed=1, score=cs.scores.Proxy(cheap)),
     }
-    for name, choose in ways.items():
+    for name, choose in methods.items():
         picked = choose()
-        mean = cs.estimate(picked, costly(picked.ids)).mean
+        mean = cs.estimate(picked, expensive(picked.ids)).mean
         print(f"{name:22} {mean.value:.4f}, 95% interval {mean.low:.4f} to {mean.high:.4f}, {BUDGET} answers")
-    page = cs.report(picked, "digits.html", rows=rows, losses=costly(picked.ids), image=images)
+    page = cs.report(picked, "digits.html", rows=rows, losses=expensive(picked.ids), image=images)
     print(f"Wrote {page}")
 
 

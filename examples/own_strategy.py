@@ -1,7 +1,7 @@
-"""A design, a score and a pilot of your own: about twenty lines each, proved by the same checks as ours.
+"""A design, a score and a pilot of your own: about twenty lines each, tested by the same checks as ours.
 
-Run it with `python examples/own_strategy.py`. To use the parts on the command line and in comparisons, put them into a
-package of your own and declare it there:
+Run it with `python examples/own_strategy.py`. To use them on the command line and in comparisons, put them into a
+package of your own and declare an entry point there:
 
     [project.entry-points."coresift.strategies"]
     own = "own_strategy"
@@ -23,7 +23,7 @@ from coresift.variance import independent_rows, within_clusters
 
 @dataclass(frozen=True)
 class CoinFlips(cs.designs.Design):
-    """Every row is drawn or not by its own coin."""
+    """Flip a coin for every row."""
 
     fixed_size: ClassVar[bool] = False
     variance_note: ClassVar[str] = "variance of independent coins"
@@ -58,7 +58,7 @@ class FarFirst(cs.scores.Score):
 
 @dataclass(frozen=True)
 class EvenPilot(cs.pilots.Pilot):
-    """Ask the same `part` of every row's chance: a plain random pilot that carries its own share of each total."""
+    """Draw a random pilot of a `part` of the budget; it carries the same part of every total."""
 
     part: float = 0.5
     variance_note: ClassVar[str] = "variance inside the clusters for the pilot"
@@ -77,15 +77,15 @@ class EvenPilot(cs.pilots.Pilot):
 
 
 def main() -> None:
-    """Check the three parts, and select with them."""
+    """Check the three strategies, and select with them."""
     check_design(CoinFlips())
     check_score(FarFirst())
     check_pilot(EvenPilot())
     rows = np.random.default_rng(0).normal(size=(2_000, 5))
     losses = np.abs(rows[:, 0])
     picked = cs.select(rows, losses, budget=200, pilot=EvenPilot(), score=cs.scores.Learned(), design=CoinFlips())
-    found = cs.estimate(picked, losses[picked.ids])
-    print(f"total loss {found.total} from {len(picked)} rows; truly {losses.sum():.1f}")
+    estimate = cs.estimate(picked, losses[picked.ids])
+    print(f"total loss {estimate.total} from {len(picked)} rows; truth: {losses.sum():.1f}")
 
 
 if __name__ == "__main__":

@@ -11,4 +11,4 @@ loss = np.abs(embeddings[:, 0]) ** 3 + 0.1 * rng.exponential(size=20_000)  # you
 selection = cs.select(embeddings, losses=lambda rows: loss[rows], budget=400, seed=0)
 total = cs.estimate(selection, loss[selection.ids]).total
 print(f"{len(selection)} of {selection.n} rows, {selection.ledger.asked} losses asked to choose them")
-print(f"estimated total loss {total}, true {loss.sum():,.0f}")
+print(f"estimated total loss {total}, truth {loss.sum():,.0f}")
