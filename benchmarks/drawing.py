@@ -16,7 +16,7 @@ from benchmarks.problems import CACHE, Problem
 from coresift.assembly import PhaseDraw, PhasePredictions, weigh
 from coresift.components import leading_components
 from coresift.inclusion import parts
-from coresift.portfolio import Known, Mixed, fixed_densities, mix
+from coresift.portfolio import MixedSizes, PilotFacts, fixed_densities, mix
 from coresift.prediction import feature_columns
 from coresift.signal_table import SignalTable, signal_table
 from coresift.streams import Stream, generator
@@ -70,9 +70,9 @@ class Stage:
         drawn, _ = DESIGN.draw(self.plan.inclusion[self._reachable], generator(seed, Stream.PILOT))
         return self._reachable[drawn]
 
-    def known(self, ids: Ints) -> Known:
+    def known(self, ids: Ints) -> PilotFacts:
         """What the portfolio is told."""
-        return Known(
+        return PilotFacts(
             clustering=self.clustering,
             open_rows=self.open_rows,
             share=self.plan.share,
@@ -83,7 +83,7 @@ class Stage:
             losses=self.problem.losses[ids],
         )
 
-    def _selection(self, pilot: Ints, scores: Scores | Mixed, seed: int) -> WeightedSelection:
+    def _selection(self, pilot: Ints, scores: Scores | MixedSizes, seed: int) -> WeightedSelection:
         share = self.plan.share if pilot.size else np.zeros(self.clustering.n)
         left = self.open_rows.copy()
         left[pilot] = False

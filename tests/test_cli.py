@@ -978,7 +978,7 @@ REFUSALS = {
     ),
     "a mixture in select": (
         (*SELECT, "--score", "LeverageMixture"),
-        "--score LeverageMixture.* needs leverage scores, which only a regression has; use another here.",
+        "--score LeverageMixture.* needs leverage scores, which only a regression has; use another score.",
     ),
     "estimate of nothing": (("estimate", "none.parquet", "--values", "losses.csv"), "There is no file none.parquet."),
     "estimate of a clustering": (

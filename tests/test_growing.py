@@ -113,11 +113,11 @@ def test_what_cannot_grow_is_refused(problem):
         cs.grow(picked, losses, 200, rows=rows, exclude=[5])
     with pytest.raises(cs.InputError, match="another one than the selection was made with"):
         cs.grow(picked, losses, 200, rows=rows[::-1].copy())
-    with pytest.raises(cs.InputError, match="it had a seed of its own"):
+    with pytest.raises(cs.InputError, match="it had its own seed"):
         cs.grow(cs.select(rows, losses, 100, 1, clusters=cs.cluster(rows, 9, seed=5)), losses, 200, rows=rows)
-    with pytest.raises(cs.InputError, match="Only what select returned can grow; this was made by uniform"):
+    with pytest.raises(cs.InputError, match="Only a selection from select can grow; this one was made by uniform"):
         cs.grow(cs.baselines.uniform(rows, 100), losses, 200, rows=rows)
-    with pytest.raises(cs.InputError, match="cannot draw among the rows that are left"):
+    with pytest.raises(cs.InputError, match="cannot draw from the remaining rows"):
         cs.grow(cs.select(rows, losses, 100, recipe=cs.recipes.paper(0.1)), losses, 200, rows=rows)
 
 

@@ -472,7 +472,7 @@ REFUSED = {
     "order": ({"order": "random"}, "order must be one of 'sampling', 'mettu-plaxton'; got 'random'"),
     "room": (
         {"pilot": cs.pilots.Centers(keep=True), "clusters": 20},
-        "keeps 40 centers in the end, which is more than the budget of 30",
+        "keeps up to 40 centers, which is more than the budget of 30",
     ),
     "budget": ({"budget": None}, "budget must say how many rows"),
 }

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 import coresift as cs
 from coresift.checks import InputError
 from coresift.mixtures import least_variance
-from coresift.portfolio import candidates, known, mix
+from coresift.portfolio import candidates, mix, pilot_facts
 from coresift.testing import TINY
 from coresift.types import Evidence, Frame, PilotSample
 
@@ -62,7 +62,7 @@ def table():
 def test_every_density_has_mean_1_over_the_open_rows(table):
     rows, noise, _ = table
     excluded = np.arange(0, 2_000, 7)
-    facts = known(evidence(noise, rows, excluded=excluded), {"a": noise, "b": -noise, "c": rows[:, 0] > 0})
+    facts = pilot_facts(evidence(noise, rows, excluded=excluded), {"a": noise, "b": -noise, "c": rows[:, 0] > 0})
     mixed = mix(facts)
     for name, density in candidates(facts, mixed.predictions, mixed.unseen).items():
         assert density.everywhere[facts.open_rows].mean() == pytest.approx(1), name
@@ -81,11 +81,11 @@ def levels(facts):
 @pytest.mark.slow
 def test_cluster_levels_and_fits_do_not_see_a_row_s_own_answer(table):
     rows, noise, _ = table
-    first = known(evidence(noise, rows))
+    first = pilot_facts(evidence(noise, rows))
     changed = noise.copy()
     row = first.ids[3]
     changed[row] *= 50
-    second = known(evidence(changed, rows))
+    second = pilot_facts(evidence(changed, rows))
     one = levels(first).at_pilot[3] / first.losses.mean()
     other = levels(second).at_pilot[3] / second.losses.mean()
     # The level is on the scale of the overall mean, which the row is part of; the row's cluster is not.
@@ -96,7 +96,7 @@ def test_cluster_levels_and_fits_do_not_see_a_row_s_own_answer(table):
 def test_a_true_signal_takes_the_mixture_over(table):
     rows, noise, _ = table
     values = noise**3
-    told, silent = (mix(known(evidence(values, rows, budget=400), given)) for given in ({"truth": values}, None))
+    told, silent = (mix(pilot_facts(evidence(values, rows, budget=400), given)) for given in ({"truth": values}, None))
 
     def variance(sizes):
         return (values**2 / sizes).mean() * sizes.mean()
@@ -112,14 +112,14 @@ def test_a_signal_of_the_spread_is_used_where_the_mean_is_everywhere_the_same(ta
         rng = np.random.default_rng(100 + seed)
         doubt = rng.uniform(0.05, 1.0, size=2_000) ** 2
         values = 2 + doubt * rng.uniform(-2, 2, size=2_000)
-        facts = known(evidence(values, rows, budget=500, seed=seed), {"certainty": 1 - doubt})
+        facts = pilot_facts(evidence(values, rows, budget=500, seed=seed), {"certainty": 1 - doubt})
         mixed = mix(facts)
         density = candidates(facts, mixed.predictions, mixed.unseen)["spread"].everywhere
         # The variance of a draw in proportion to the density, of what a perfect prediction of the mean leaves.
         better.append(((values - 2) ** 2 / density).mean() * density.mean() / ((values - 2) ** 2).mean())
     # √E[r²|x] would have 1/1.8 of the uniform one's variance; learned from 100 rows it has most of that gain.
     assert np.mean(better) < 0.8
-    assert "spread" not in mix(known(evidence(values, rows))).names
+    assert "spread" not in mix(pilot_facts(evidence(values, rows))).names
 
 
 @pytest.mark.slow
@@ -129,14 +129,14 @@ def test_useless_signals_cost_little(table):
     costs = []
     for seed in range(30):
         facts = evidence(noise, rows, budget=400, seed=seed)
-        plain, told = (mix(known(facts, signals)).sizes for signals in (None, useless))
+        plain, told = (mix(pilot_facts(facts, signals)).sizes for signals in (None, useless))
         costs.append((noise**2 / told).mean() * told.mean() / ((noise**2 / plain).mean() * plain.mean()))
     assert np.exp(np.mean(np.log(costs))) < 1.06
 
 
 def test_without_any_loss_distances_decide(table):
     rows, _, _ = table
-    facts = known(evidence(np.zeros(2_000), rows))
+    facts = pilot_facts(evidence(np.zeros(2_000), rows))
     mixed = mix(facts)
     powers = facts.clustering.powers
     np.testing.assert_allclose(mixed.sizes, 0.4 * powers / powers.sum() + 0.6 / 2_000)
@@ -145,7 +145,7 @@ def test_without_any_loss_distances_decide(table):
 
 def test_rows_stand_by_cluster_and_size(table):
     rows, noise, _ = table
-    facts = known(evidence(noise, rows))
+    facts = pilot_facts(evidence(noise, rows))
     mixed = mix(facts)
     labels = facts.clustering.labels[mixed.order]
     assert np.count_nonzero(np.diff(labels)) == facts.clustering.k - 1
@@ -183,4 +183,4 @@ def test_refusals(table):
     with pytest.raises(InputError, match="components must be a whole number of at least 0"):
         cs.scores.Portfolio(components=-1)
     with pytest.raises(InputError, match="needs the losses of a pilot"):
-        known(Evidence(**{**vars(evidence(noise, rows)), "losses": np.zeros(0)}))
+        pilot_facts(Evidence(**{**vars(evidence(noise, rows)), "losses": np.zeros(0)}))

@@ -423,7 +423,7 @@ def test_fewer_rows_than_columns_are_fitted_exactly_and_said_to_be(score):
         warnings.simplefilter("always")
         found = cs.regression.select(A, b, 10, score=score)
         fit = found.fit()
-    assert [str(one.message).split(", as")[0] for one in said[:-1]] == remarks
+    assert [str(one.message).split(", since")[0] for one in said[:-1]] == remarks
     assert "The 10 selected rows determine 9 of 40 coefficients" in str(said[-1].message)
     np.testing.assert_allclose(fit.predict(found.features), b[found.selection.ids], atol=1e-6)
 

@@ -1,6 +1,6 @@
-"""How rows are drawn once their sizes are known: inclusion probabilities, the draw, and how much its totals vary.
+"""Designs: inclusion probabilities from sizes, the draw itself, and the variance of its totals.
 
-A row's weight is multiplicity / inclusion under every design, so totals are unbiased for all of them.
+A row's weight is multiplicity / inclusion under every design, so totals are always unbiased.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Independent(Design):
         return expected
 
     def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
-        """Draw Σ inclusion times; positions come back ascending."""
+        """Draw Σ inclusion times, and return positions in ascending order."""
         cumulative = np.cumsum(inclusion)
-        spots = uniforms.random(round(cumulative[-1])) * cumulative[-1]
-        hits = _hit(cumulative, spots)
+        positions = uniforms.random(round(cumulative[-1])) * cumulative[-1]
+        hits = _hit(cumulative, positions)
         return np.unique(hits, return_counts=True)
 
     def moments(self, sample: PhaseSample) -> Moments:
-        """Return those of independent draws."""
+        """Return the moments of independent draws."""
         return independent_draws(sample)
 
     def expected_terms(self, expanded: Floats, inclusion: Floats, left: Floats, strata: Ints) -> Floats:
@@ -87,10 +87,10 @@ class Systematic(Design):
 class Pivotal(Design):
     """A fixed number of distinct rows by duels between neighbors in the sorted order (ordered pivotal method).
 
-    Neighbors seldom come out together, as with `Systematic`, but enough randomness is left for an honest variance.
-    The duels are carried out once per unit step of Σ π instead of once per row: inside a step the survivor is a row
-    drawn ∝ π, and the row that crosses the step's end duels with it (Deville and Tillé 1998; Chauvet 2012 shows that
-    the two are equivalent).
+    As with `Systematic`, neighbors are rarely selected together, but the draw is random enough for a valid variance
+    estimate. There is one duel per unit step of Σ π instead of one per row: within a step the survivor is a row drawn
+    ∝ π, and the row that crosses the end of the step duels with it (Deville and Tillé 1998; Chauvet 2012 shows that the
+    two are equivalent).
 
     Examples:
         >>> Pivotal().draw(np.array([0.5, 0.5, 0.5, 0.5]), np.random.default_rng(1))[0].size
@@ -138,17 +138,17 @@ class Poisson(Design):
         return fixed_size_inclusion(sizes, count)
 
     def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
-        """Toss one coin per row."""
+        """Include each row with its own probability, independently."""
         drawn = np.flatnonzero(uniforms.random(inclusion.size) < inclusion)
         return drawn, np.ones(drawn.size, np.int64)
 
     def moments(self, sample: PhaseSample) -> Moments:
-        """Return those of rows that are included independently."""
+        """Return the moments of rows that are included independently."""
         return independent_rows(sample)
 
 
 def _split(inclusion: Floats) -> tuple[Ints, Ints, Floats]:
-    """Return certain positions, the other possible ones, and the latter's cumulative π (ending in a whole number)."""
+    """Return certain positions, the other positions with π > 0, and the cumulative π of those (ends in an integer)."""
     certain = np.flatnonzero(inclusion >= CERTAIN)
     rest = np.flatnonzero((inclusion > 0) & (inclusion < CERTAIN))
     cumulative = np.cumsum(inclusion[rest]) if rest.size else np.zeros(1)
@@ -157,13 +157,13 @@ def _split(inclusion: Floats) -> tuple[Ints, Ints, Floats]:
     return certain, rest, cumulative
 
 
-def _hit(cumulative: Floats, spots: Floats) -> Ints:
-    return np.minimum(np.searchsorted(cumulative, spots, side="right"), cumulative.size - 1)
+def _hit(cumulative: Floats, positions: Floats) -> Ints:
+    return np.minimum(np.searchsorted(cumulative, positions, side="right"), cumulative.size - 1)
 
 
 def _merge(certain: Ints, drawn: Ints) -> tuple[Ints, Ints]:
-    together = np.sort(np.concatenate([certain, drawn]))
-    return together, np.ones(together.size, np.int64)
+    positions = np.sort(np.concatenate([certain, drawn]))
+    return positions, np.ones(positions.size, np.int64)
 
 
 def _duel(cumulative: Floats, count: int, places: Floats, tosses: Floats) -> Ints:
@@ -172,12 +172,12 @@ def _duel(cumulative: Floats, count: int, places: Floats, tosses: Floats) -> Int
     crossing = np.searchsorted(cumulative, borders, side="left")
     before = np.where(crossing > 0, cumulative[crossing - 1], 0.0)
     crossing_inclusion = cumulative[crossing] - before
-    # Inside step i: `carried` of it belongs to the last border's survivor, rows up to `filled` share the rest.
+    # Within step i, the survivor of the last border has the first `carried`, and rows up to `filled` share the rest.
     carried = np.concatenate([[0.0], cumulative[crossing] - borders])
     filled = np.concatenate([before - (borders - 1), [1.0]])
-    spot = places * filled
-    inside = _hit(cumulative, np.arange(count) + spot)
-    keeps_survivor = spot < carried
+    position = places * filled
+    inside = _hit(cumulative, np.arange(count) + position)
+    keeps_survivor = position < carried
     survivor_wins = tosses[:-1] * (2 - filled[:-1] - crossing_inclusion) < 1 - crossing_inclusion
     winners = np.empty(count, np.int64)
     survivor = -1

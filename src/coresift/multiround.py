@@ -1,4 +1,4 @@
-"""Several rounds (the paper's Algorithm 3): more centers are asked each time, and every round gives a selection."""
+"""Several rounds (the paper's Algorithm 3): each round asks more centers and returns a selection."""
 
 from __future__ import annotations
 
@@ -56,15 +56,16 @@ def rounds(
         clusters: How many centers join each round; by default budget/10.
         rounds: How many rounds there are.
         seed: As in `select`.
-        order: Where centers come from. "sampling" draws them ∝ D^z, the power of the distance to those before;
-            "mettu-plaxton" is within a constant factor of the best for any number of centers, but takes quadratic time.
+        order: How centers are chosen. "sampling" draws them ∝ D^z, the z-th power of the distance to the centers so
+            far; "mettu-plaxton" is within a constant factor of the optimum for any number of centers, but takes
+            quadratic time.
         engine: As in `select`.
         progress: As in `select`.
         **options: The other options of `select`. The pilot must ask the centers: `Centers(keep=False)` by default,
-            and `Centers(keep=True)` takes the centers into every selection. By default the score is `Sensitivity` with
-            Λ estimated again each round from the centers' losses (`holder="free"`; that estimate is ours, the paper
-            leaves Λ to the user) and the design `Independent`. An array of Λ has one number for every center, in
-            their order. With `strata`, every class has its own centers, at least one per round.
+            and `Centers(keep=True)` puts the centers into every selection. By default the score is `Sensitivity` with Λ
+            re-estimated each round from the centers' losses (`holder="free"`; that estimate is ours, the paper leaves Λ
+            to the user) and the design is `Independent`. An array of Λ has one number per center, in their order. With
+            `strata`, every class has its own centers, at least one per round.
 
     Returns:
         A run that yields one selection per round.
@@ -97,31 +98,31 @@ def begin(
     progress: Progress,
     **options: Unpack[PartOptions],
 ) -> Prepared[list[WeightedSelection]]:
-    """Return all rounds up to their first question, with losses to come; the result is one selection per round."""
+    """Prepare all rounds up to the first question; losses come later, and the result is one selection per round."""
     job = _settle(rows, budget, clusters, seed, options, asking=True)
 
     def steps() -> Generator[Request, Floats, list[WeightedSelection]]:
         return Rounds(job, None, rounds, order, engine, progress).steps()
 
-    made = Rounds(job, None, rounds, order, engine, progress)
-    return Prepared(steps, job.rows, made.fingerprint, job.rows.n, never=job.frame.excluded)
+    run = Rounds(job, None, rounds, order, engine, progress)
+    return Prepared(steps, job.rows, run.fingerprint, job.rows.n, never=job.frame.excluded)
 
 
 def _settle(
     rows: Any, budget: int | None, clusters: int | None, seed: int, options: PartOptions, *, asking: bool
 ) -> Job:
-    """Check the arguments; where none is given, the parts are those of Algorithm 3."""
+    """Check the arguments; parts that are not given are those of Algorithm 3."""
     check_options("rounds", options, ARGUMENTS, PartOptions)
-    given: dict[str, Any] = dict(options)
-    recipe = merged(given.pop("recipe", None), {})
-    usual = rounds_recipe(asking=asking).score
-    score = checked_part("score", given.get("score") or recipe.score or usual, Score)
+    arguments: dict[str, Any] = dict(options)
+    recipe = merged(arguments.pop("recipe", None), {})
+    default_score = rounds_recipe(asking=asking).score
+    score = checked_part("score", arguments.get("score") or recipe.score or default_score, Score)
     defaults = rounds_recipe(asking=asking and score.needs.pilot)
-    explicit = {name: getattr(recipe, name) for name in ("clusters", "z", "normalize", "pilot", "design")}
-    given["recipe"] = merged(defaults, {**explicit, "score": score})
-    job = settle(rows, budget, seed, asking=asking, clusters=clusters, **given)
+    recipe_parts = {name: getattr(recipe, name) for name in ("clusters", "z", "normalize", "pilot", "design")}
+    arguments["recipe"] = merged(defaults, {**recipe_parts, "score": score})
+    job = settle(rows, budget, seed, asking=asking, clusters=clusters, **arguments)
     if job.pilot is not None and not job.pilot.asks_centers:
-        refuse("pilot", "Centers(keep=False) or Centers(keep=True), whose losses the rounds ask", repr(job.pilot))
+        refuse("pilot", "Centers(keep=False) or Centers(keep=True), since rounds ask centers", repr(job.pilot))
     return job
 
 
@@ -129,10 +130,10 @@ ARGUMENTS = ("rows", "losses", "budget", "clusters", "rounds", "seed", "order", 
 
 
 class Rounds:
-    """The rounds that were asked for, one selection each: `for selection in run`, or `run.next()`.
+    """A run of `rounds`, with one selection per round: `for selection in run`, or `run.next()`.
 
-    `round` is the number of the last round (0 at first) of `rounds`; `clustering` has its centers, in the order in
-    which they joined; `ledger` counts the losses of all rounds so far, by round and reason.
+    `round` is the number of the last finished round (0 at first) of `rounds`; `clustering` has its centers, in the
+    order in which they joined; `ledger` counts the losses of all rounds so far, by round and reason.
     """
 
     def __init__(
@@ -157,15 +158,20 @@ class Rounds:
         self._known: Bools = np.zeros(job.rows.n, np.bool_)
         allowed = np.ones(job.rows.n, np.bool_)
         allowed[job.frame.excluded] = False
-        _check(job, min(rounds * self._step, job.frame.population), order)
+        _check_last_round(job, min(rounds * self._step, job.frame.population), order)
         view = job.rows.normalized() if job.normalize else job.rows
         self._prefix = _prefix(job, view, order, allowed)
 
     def next(self, losses: Any = None, *, keep_answers: bool = False) -> WeightedSelection:
-        """Rounds the next round and return its selection.
+        """Run the next round and return its selection.
 
-        losses: from this round on, losses that have changed (a model trained on the last selection). The earlier
-            centers are asked again; with `keep_answers` their old answers stay, and only new centers are asked.
+        Args:
+            losses: New losses from this round on, such as those of a model trained on the last selection. Earlier
+                centers are asked again.
+            keep_answers: With new losses, keep the answers of earlier centers, and ask only new centers.
+
+        Returns:
+            The selection of this round.
 
         Examples:
             >>> import numpy as np
@@ -181,19 +187,19 @@ class Rounds:
             raise InputError(f"All {self.rounds} rounds are done; start a run with more rounds.")
         if losses is not None and (oracle := as_oracle(losses)) is not None:
             oracle.verify(self._job.rows.n, names=self._job.rows.names, skip=self._job.frame.excluded)
-            self._change(oracle, keep_answers)
+            self._change_losses(oracle, keep_answers)
         draft = self._prepare()
-        for request in self._wanted(draft) if self._oracle is not None else []:
-            self._keep(request, self._ask(self._oracle, request))  # type: ignore[arg-type]
+        for request in self._requests(draft) if self._oracle is not None else []:
+            self._record_answers(request, self._ask(self._oracle, request))  # type: ignore[arg-type]
         return self._finish(draft)
 
     def steps(self) -> Generator[Request, Floats, list[WeightedSelection]]:
-        """Yield what each round asks, and return the selections of all rounds."""
+        """Yield the requests of each round, and return the selections of all rounds."""
         selections = []
         while self.round < self.rounds:
             draft = self._prepare()
-            for request in self._wanted(draft):
-                self._keep(request, (yield request))
+            for request in self._requests(draft):
+                self._record_answers(request, (yield request))
             selections.append(self._finish(draft))
         return selections
 
@@ -208,12 +214,12 @@ class Rounds:
     def __repr__(self) -> str:
         return f"Rounds(round {self.round} of {self.rounds}, {self.ledger.asked} losses asked)"
 
-    def _change(self, oracle: Oracle, keep: bool) -> None:
+    def _change_losses(self, oracle: Oracle, keep: bool) -> None:
         if self._oracle is None:
             raise InputError("This run began without losses; start a new run with losses.")
         self._oracle = oracle
         if keep and self._known.any():
-            self._note(f"{np.count_nonzero(self._known)} earlier answers kept", 0)
+            self._add_to_ledger(f"{np.count_nonzero(self._known)} earlier answers kept", 0)
         elif not keep:
             self._known[:] = False
 
@@ -226,8 +232,8 @@ class Rounds:
         options = {"round": f"{number} of {self.rounds}", "order": self._order}
         return replace(draft, name="rounds", options=options, stream=(number,))
 
-    def _wanted(self, draft: Draft) -> list[Request]:
-        """Return what this round asks: new centers, and earlier ones whose losses have changed."""
+    def _requests(self, draft: Draft) -> list[Request]:
+        """Return the requests of this round: new centers, and earlier ones whose losses have changed."""
         if not draft.pilot.ids.size:
             return []
         earlier = min(self.round * self._step, draft.clustering.k)
@@ -236,17 +242,17 @@ class Rounds:
             "new centers": draft.clustering.centers[earlier:],
             "holder": draft.probed,
         }
-        wanted, taken = [], self._known.copy()
+        requests, requested = [], self._known.copy()
         for reason, ids in groups.items():
-            new = ids[~taken[ids]]
-            taken[new] = True
-            wanted += [Request(new, reason, self.round + 1)] if new.size else []
-        return wanted
+            new = ids[~requested[ids]]
+            requested[new] = True
+            requests += [Request(new, reason, self.round + 1)] if new.size else []
+        return requests
 
-    def _keep(self, request: Request, answers: Floats) -> None:
+    def _record_answers(self, request: Request, answers: Floats) -> None:
         self._losses[request.ids] = answers
         self._known[request.ids] = True
-        self._note(request.reason, request.ids.size)
+        self._add_to_ledger(request.reason, request.ids.size)
 
     def _ask(self, oracle: Oracle, request: Request) -> Floats:
         rows = self._job.rows
@@ -261,11 +267,11 @@ class Rounds:
         self.clustering = draft.clustering
         return selection
 
-    def _note(self, reason: str, count: int) -> None:
+    def _add_to_ledger(self, reason: str, count: int) -> None:
         self.ledger = Ledger((*self.ledger.entries, (self.round + 1, reason, count)))
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what the answers depend on, by part."""
+        """Return what the answers depend on, by name."""
         job = self._job
         return {
             "rows": job.rows.fingerprint(),
@@ -288,11 +294,11 @@ def _prefix(job: Job, view: Rows, order: str, allowed: Bools) -> Prefix | ClassP
     return ClassPrefixes(view, job.z, make_order, allowed, job.frame.strata)
 
 
-def _check(job: Job, most: int, order: str) -> None:
-    """Refuse what some later round could not do."""
+def _check_last_round(job: Job, most: int, order: str) -> None:
+    """Refuse arguments with which a later round would fail."""
     if job.pilot is not None and job.pilot.keep and most > job.room:
         raise InputError(
-            f"{job.pilot!r} keeps {most} centers in the end, which is more than the budget of {job.budget} allows; "
+            f"{job.pilot!r} keeps up to {most} centers, which is more than the budget of {job.budget} allows; "
             "use fewer clusters or rounds, or a larger budget."
         )
     job.score.check_clusters(most)

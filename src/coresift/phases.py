@@ -1,13 +1,13 @@
-"""The law of weights for any number of phases, and what a selection's shares become when it grows.
+"""Weights for any number of phases, and how a selection's shares change when it grows.
 
-Phase k draws from the rows that no phase before it drew, row e with the probability πₖ(e) > 0. Every row has a share aₖ
-of each phase, Σₖ aₖ = 1: that part of its value is estimated by phase k, in which a row drawn earlier counts as itself:
+Phase k draws from the rows that no earlier phase drew, row e with probability πₖ(e) > 0. Every row has a share aₖ in
+each phase, with Σₖ aₖ = 1: phase k estimates that share of its value, and rows drawn earlier represent only themselves:
 
     T̂ = Σₖ Tₖ,    Tₖ = Σ_{drawn before k} aₖ·y + Σ_{Sₖ} aₖ·y/πₖ.
 
-A row drawn in phase j therefore weighs aⱼ/πⱼ + Σ_{k>j} aₖ. Given all earlier phases, Tₖ has the expectation Σ aₖ·y
-whatever πₖ was made from, as long as aₖ does not depend on the draw k itself or on later ones. So every Tₖ is unbiased,
-the errors of different phases are uncorrelated, and their variances add.
+So a row drawn in phase j has weight aⱼ/πⱼ + Σ_{k>j} aₖ. Given all earlier phases, the expectation of Tₖ is Σ aₖ·y, no
+matter how πₖ was computed, as long as aₖ does not depend on draw k or later draws. So every Tₖ is unbiased, the errors
+of different phases are uncorrelated, and their variances add.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from coresift.checks import InputError, refuse, whole
 from coresift.types import Floats, Ints
 
-# Shares are sums of floating-point numbers; further from 1 than this is a mistake, not rounding.
+# Shares must sum to 1; a larger deviation than this is a mistake, not rounding.
 ROUNDING = 1e-9
 
 
@@ -28,10 +28,10 @@ def phase_weights(phase: Any, inclusion: Any, shares: Any, multiplicity: Any = N
     """Return the weight of every selected row: aⱼ/πⱼ + Σ_{k>j} aₖ for a row that phase j drew.
 
     Args:
-        phase: For each selected row the phase that drew it, from 1; 0 for a row that was certain.
-        inclusion: The probability with which its phase drew it, given the phases before.
-        shares: For each selected row its share of every phase, one column per phase.
-        multiplicity: How often the row came out, where a phase can draw it twice; by default once.
+        phase: The phase that drew each selected row, starting at 1; 0 for a row that was certain.
+        inclusion: The probability with which that phase drew the row, given the earlier phases.
+        shares: The shares of each selected row, one column per phase.
+        multiplicity: How often each row was drawn, if a phase can draw it more than once; by default once.
 
     Returns:
         The weights; 1 for certain rows.
@@ -40,7 +40,7 @@ def phase_weights(phase: Any, inclusion: Any, shares: Any, multiplicity: Any = N
         >>> phase_weights([1, 2, 0], [0.5, 0.25, 1.0], [[0.2, 0.8]] * 3)
         array([1.2, 3.2, 1. ])
     """
-    phases, chances, parts = _checked(phase, inclusion, shares)
+    phases, chances, parts = _check_arrays(phase, inclusion, shares)
     times = np.ones(phases.size) if multiplicity is None else np.asarray(multiplicity, np.float64)
     if times.shape != phases.shape:
         refuse("multiplicity", f"one number for each of {phases.size} selected rows", f"shape {times.shape}")
@@ -51,14 +51,14 @@ def phase_weights(phase: Any, inclusion: Any, shares: Any, multiplicity: Any = N
 
 
 def phase_values(values: Any, phase: Any, inclusion: Any, shares: Any, k: int) -> tuple[Ints, Floats]:
-    """Return the rows that phase k drew, by position, and aₖ·y/πₖ of each: what the phase's variance is made from.
+    """Return the positions of the rows that phase k drew, and aₖ·y/πₖ of each, from which its variance is computed.
 
     Args:
         values: y, one number per selected row.
         phase: As in `phase_weights`.
         inclusion: As in `phase_weights`.
         shares: As in `phase_weights`.
-        k: The phase, from 1.
+        k: The phase, starting at 1.
 
     Returns:
         Positions and expanded values.
@@ -67,11 +67,11 @@ def phase_values(values: Any, phase: Any, inclusion: Any, shares: Any, k: int) -
         >>> phase_values([3.0, 5.0], [1, 2], [0.5, 0.25], [[0.2, 0.8]] * 2, k=2)
         (array([1]), array([16.]))
     """
-    phases, chances, parts = _checked(phase, inclusion, shares)
+    phases, chances, parts = _check_arrays(phase, inclusion, shares)
     if whole("k", k) > parts.shape[1]:
         refuse("k", f"a phase from 1 to {parts.shape[1]}", k)
-    member = np.flatnonzero(phases == k)
-    return member, parts[member, k - 1] * np.asarray(values, np.float64)[member] / chances[member]
+    positions = np.flatnonzero(phases == k)
+    return positions, parts[positions, k - 1] * np.asarray(values, np.float64)[positions] / chances[positions]
 
 
 def sum_of_phases(variances: Sequence[float]) -> float:
@@ -87,15 +87,15 @@ def sum_of_phases(variances: Sequence[float]) -> float:
 
 
 def poisson_variance(values: Any, phase: Any, inclusion: Any, shares: Any) -> float:
-    """Return the estimated variance of the total if in every phase each row decided alone: Σ (1 − π)·(a·y/π)².
+    """Return the estimated variance of the total if every phase is a Poisson draw: Σ (1 − π)·(a·y/π)².
 
-    Unbiased for such draws; for a draw of fixed size along a sorted order it is, as a rule, too large.
+    It is unbiased for Poisson draws, and usually too large for a fixed-size draw along a sorted order.
 
     Examples:
         >>> poisson_variance([3.0, 5.0], [1, 2], [0.5, 0.25], [[0.2, 0.8]] * 2)
         192.72
     """
-    phases, chances, parts = _checked(phase, inclusion, shares)
+    phases, chances, parts = _check_arrays(phase, inclusion, shares)
     own = parts[np.arange(phases.size), np.maximum(phases - 1, 0)]
     squares = (1 - chances) * (own * np.asarray(values, np.float64) / chances) ** 2
     return sum_of_phases([float(squares[phases == k].sum()) for k in range(1, parts.shape[1] + 1)])
@@ -104,15 +104,15 @@ def poisson_variance(values: Any, phase: Any, inclusion: Any, shares: Any) -> fl
 def grow_shares(shares: Any, planned: int, added: int) -> Floats:
     """Return the shares after one more phase of `added` rows, for a selection that was planned with `planned` rows.
 
-    Every earlier share shrinks by planned/(planned + added), and the new phase takes the rest: each phase then counts
-    by how many rows it has, as in a selection that was planned at the full size. The split depends on planned sizes
-    alone. If answers decide whether or how far a selection grows, the shares depend on the draws, and the total has a
-    bias; it is small as long as the size depends on no single answer much.
+    Every earlier share is multiplied by planned/(planned + added), and the new phase takes the rest, so each phase
+    counts in proportion to its number of rows, as in a selection that was planned at the full size. The split depends
+    only on planned sizes. If answers decide whether or how far a selection grows, the shares depend on the draws, and
+    the total is biased; the bias is small if no single answer affects the size much.
 
     Args:
-        shares: For any rows, their shares of the phases so far, one column per phase.
-        planned: How many rows those phases were to select.
-        added: How many the new phase is to select.
+        shares: The shares of any rows in the phases so far, one column per phase.
+        planned: How many rows those phases were planned to select.
+        added: How many rows the new phase is planned to select.
 
     Returns:
         The shares with one more column; every line sums to 1.
@@ -121,7 +121,7 @@ def grow_shares(shares: Any, planned: int, added: int) -> Floats:
         >>> grow_shares([[0.2, 0.8]], planned=500, added=1_500)
         array([[0.05, 0.2 , 0.75]])
     """
-    parts = _shares(shares)
+    parts = _check_shares(shares)
     whole("planned", planned)
     whole("added", added)
     kept = planned / (planned + added)
@@ -129,22 +129,22 @@ def grow_shares(shares: Any, planned: int, added: int) -> Floats:
 
 
 def split_last_share(shares: Any, planned: int, added: int) -> Floats:
-    """Return the shares after one more phase, the earlier ones untouched: the last share is split by planned sizes.
+    """Return the shares after one more phase: the last share is split by planned sizes, the others do not change.
 
-    For a selection whose earlier phases must keep their say. `grow_shares` has the smaller variance if the growth was
-    not foreseen: a pilot of 100 rows with a fifth of every total is too small for a selection of 2,000.
+    Use this if earlier phases must keep their shares. `grow_shares` has the smaller variance if the growth was not
+    planned: a pilot of 100 rows that estimates a fifth of every total is too small for a selection of 2,000.
 
     Examples:
         >>> split_last_share([[0.2, 0.8]], planned=400, added=1_200)
         array([[0.2, 0.2, 0.6]])
     """
-    parts = _shares(shares)
+    parts = _check_shares(shares)
     last = grow_shares(np.ones((len(parts), 1)), planned, added)
     return np.concatenate([parts[:, :-1], parts[:, -1:] * last], axis=1)
 
 
-def _checked(phase: Any, inclusion: Any, shares: Any) -> tuple[Ints, Floats, Floats]:
-    phases, chances, parts = np.asarray(phase, np.int64), np.asarray(inclusion, np.float64), _shares(shares)
+def _check_arrays(phase: Any, inclusion: Any, shares: Any) -> tuple[Ints, Floats, Floats]:
+    phases, chances, parts = np.asarray(phase, np.int64), np.asarray(inclusion, np.float64), _check_shares(shares)
     if phases.ndim != 1 or chances.shape != phases.shape or len(parts) != phases.size:
         raise InputError("phase, inclusion and shares must have one entry per selected row.")
     if phases.size and not (phases.min() >= 0 and phases.max() <= parts.shape[1]):
@@ -154,10 +154,10 @@ def _checked(phase: Any, inclusion: Any, shares: Any) -> tuple[Ints, Floats, Flo
     return phases, chances, parts
 
 
-def _shares(shares: Any) -> Floats:
+def _check_shares(shares: Any) -> Floats:
     parts = np.asarray(shares, np.float64)
     if parts.ndim != 2 or parts.shape[1] < 1:
         refuse("shares", "one line per row and one column per phase", f"shape {parts.shape}")
     if not (np.all(parts >= 0) and np.all(np.abs(parts.sum(axis=1) - 1) <= ROUNDING)):
-        refuse("shares", "numbers of at least 0 that sum to 1 in every line", "other ones")
+        refuse("shares", "numbers of at least 0 that sum to 1 in every line", "other numbers")
     return parts

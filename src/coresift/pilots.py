@@ -1,4 +1,4 @@
-"""Which rows are asked for their loss first, and which share of every total they carry."""
+"""Pilots: which rows' losses to ask for first, and which share of every total those rows estimate."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Centers(Pilot):
     An excluded center is replaced by the nearest row of its cluster that is not excluded.
 
     Args:
-        keep: With False, only the draws come out (Algorithm 1). With True, the centers come out too, with weight 1,
-            and the draw is among the other rows.
+        keep: If False, only drawn rows are selected (Algorithm 1). If True, the centers are selected too, with weight
+            1, and the rest are drawn from the other rows.
 
     Examples:
         >>> Centers(keep=True)
@@ -44,30 +44,30 @@ class Centers(Pilot):
         return clusters
 
     def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
-        """Take every cluster's center with certainty."""
+        """Plan to ask every cluster's center with certainty."""
         inclusion = np.zeros(frame.n)
         inclusion[_stand_ins(clustering, frame)] = 1.0
         return PilotPlan(inclusion, np.zeros(frame.n), np.arange(frame.n), keep=self.keep, origin="center")
 
     def moments(self, sample: PhaseSample) -> Moments:
-        """Return zeros: the centers are certain."""
+        """Return zero moments, since the centers are certain."""
         return Moments()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Representatives(Pilot):
-    """Ask for the losses of a spread-out random part of the budget, and keep those rows (the default).
+    """Ask for the losses of a random, spread-out share of the budget, and keep those rows (the default).
 
-    `part` of the budget, and at least one row per cluster, is dealt to the clusters in whole numbers near
-    (1 − balance)·size/n + balance/k, so that small clusters are sampled too; inside a cluster all rows have the
-    same π₁. A row's share is α = π₁(1−π)/(π₁(1−π) + π₀·b²) with π = π₁ + π₀: π₀ is what the rest of the budget
-    would give it from distances alone, and b ≥ 1 is how many times smaller than the average its cluster is. For
-    equal probabilities this is the split of least variance; b keeps the few pilot rows of a small cluster from
-    carrying it alone, since the second draw can sample it heavily once their losses are known.
+    A share `part` of the budget, and at least one row per cluster, is allocated to the clusters in proportion to
+    (1 − balance)·size/n + balance/k, by largest-remainder rounding, so that small clusters are sampled too; within a
+    cluster all rows have the same π₁. A row's share is α = π₁(1−π)/(π₁(1−π) + π₀·b²) with π = π₁ + π₀: π₀ is the
+    inclusion that the rest of the budget would give it from distances alone, and b ≥ 1 is how many times smaller than
+    average its cluster is. For equal probabilities this split minimizes the variance; b keeps the few pilot rows of a
+    small cluster from estimating it alone, since the second draw can sample it heavily once their losses are known.
 
     Args:
-        part: The part of the budget that is asked first.
-        balance: How evenly the pilot is spread over the clusters: 0 is by size, 1 is the same number per cluster.
+        part: The share of the budget to ask first.
+        balance: How evenly the pilot is spread over the clusters: 0 is in proportion to size, 1 is equal numbers.
 
     Examples:
         >>> Representatives().size(clusters=50, budget=500)
@@ -83,45 +83,45 @@ class Representatives(Pilot):
         share("balance", self.balance, ends=True)
 
     def size(self, clusters: int, budget: int) -> int:
-        """Return the first part of the budget, one row per cluster if half of the budget allows it."""
+        """Return the pilot's size: its share of the budget, but at least one row per cluster, up to half the budget."""
         return max(round(self.part * budget), min(clusters, budget // 2))
 
     def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
-        """Deal the first part of the budget out over the open rows."""
+        """Allocate the pilot's rows to clusters."""
         open_rows = frame.open()
         members = np.bincount(clustering.labels[open_rows], minlength=clustering.k)
         occupied = int(np.count_nonzero(members))
         first = min(self.size(occupied, budget), int(members.sum()))
-        dealt = deal(self._wishes(members, first), members, first)
-        now = np.where(open_rows, (dealt / np.maximum(members, 1))[clustering.labels], 0.0)
+        allocation = deal(self._quotas(members, first), members, first)
+        now = np.where(open_rows, (allocation / np.maximum(members, 1))[clustering.labels], 0.0)
         later = fixed_size_inclusion(spread(clustering.powers, open_rows, FLAT), budget - first)
         smaller = np.maximum(1.0, members.sum() / (max(occupied, 1) * np.maximum(members, 1)))[clustering.labels]
         chance = now * (1 - np.minimum(now + later, 1.0))
-        # Where nothing comes later, the first draw carries the row alone.
+        # A row that the second draw cannot reach is estimated by the pilot alone.
         carried = np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
         return PilotPlan(now, carried, snake(clustering), keep=True, origin="pilot", tour=True)
 
     def moments(self, sample: PhaseSample) -> Moments:
-        """Return those of a stratified draw."""
+        """Return the moments of a stratified draw."""
         return within_clusters(sample)
 
-    def _wishes(self, members: Ints, first: int) -> Floats:
+    def _quotas(self, members: Ints, first: int) -> Floats:
         occupied = members > 0
         even = occupied / max(int(np.count_nonzero(occupied)), 1)
-        wishes: Floats = first * ((1 - self.balance) * members / max(int(members.sum()), 1) + self.balance * even)
-        return wishes
+        quotas: Floats = first * ((1 - self.balance) * members / max(int(members.sum()), 1) + self.balance * even)
+        return quotas
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Informed(Representatives):
-    """`Representatives` that are asked oftener where signals are large (the default where there are signals).
+    """`Representatives` that favor rows with large signals (the default with `signals`).
 
-    Of the wishes for each cluster, and of π₁ inside it, the part `trust` goes by the mean of the signals.
+    A share `trust` of each cluster's allocation, and of π₁ within the cluster, is proportional to the mean signal.
 
     Attributes:
-        part: The part of the budget to ask; at least one row per cluster.
-        balance: How far the clusters are heard equally instead of by their sizes, from 0 to 1.
-        trust: How far the signals count, from 0 to 1. No answer has confirmed them yet, so every row keeps a part.
+        part: The share of the budget to ask first; at least one row per cluster.
+        balance: How evenly the pilot is spread over the clusters: 0 is in proportion to size, 1 is equal numbers.
+        trust: How much the signals count, from 0 to 1. No answer has confirmed them yet, so no row drops to 0.
     """
 
     trust: float = 0.35
@@ -132,17 +132,18 @@ class Informed(Representatives):
         share("trust", self.trust, ends=True)
 
     def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
-        """Deal the first part of the budget out over the open rows."""
-        planned = InformedRepresentatives(frame.signals, self.part, self.balance, self.trust)
-        return planned.plan(clustering, frame, budget)
+        """Allocate the pilot's rows to clusters, favoring large signals."""
+        pilot = InformedRepresentatives(frame.signals, self.part, self.balance, self.trust)
+        return pilot.plan(clustering, frame, budget)
 
 
 def _stand_ins(clustering: Clustering, frame: Frame) -> Ints:
+    """Return the centers; the nearest allowed row of its cluster replaces an excluded one."""
     centers = clustering.centers
-    lost = np.flatnonzero(np.isin(centers, frame.excluded))
-    if not lost.size:
+    excluded_centers = np.flatnonzero(np.isin(centers, frame.excluded))
+    if not excluded_centers.size:
         return centers
-    candidates = np.setdiff1d(np.flatnonzero(np.isin(clustering.labels, lost)), frame.excluded)
+    candidates = np.setdiff1d(np.flatnonzero(np.isin(clustering.labels, excluded_centers)), frame.excluded)
     candidates = candidates[np.lexsort((clustering.distances[candidates], clustering.labels[candidates]))]
     _, first = np.unique(clustering.labels[candidates], return_index=True)
-    return np.concatenate([np.delete(centers, lost), candidates[first]])
+    return np.concatenate([np.delete(centers, excluded_centers), candidates[first]])

@@ -1,17 +1,17 @@
-"""A portfolio of densities, mixed by the pilot: what a row is worth drawing, learned from everything known about it.
+"""A portfolio of densities, mixed by the pilot's answers, that says how much each row is worth drawing.
 
-No single rule for the sizes of the second draw is good everywhere: distances help where outlying rows have large
-values, cluster levels where values are alike within clusters, a cheap model's loss where that model is right about what
-is hard. The pilot's answers tell which. The size of a row is q = Σⱼ θⱼ·qⱼ, a mixture of densities, and θ minimizes what
-the pilot says the variance of the second draw will be,
+No single rule for the sizes of the second draw is good everywhere. Distances help if outlying rows have large values,
+cluster levels if values are similar within clusters, and a cheap model's loss if that model knows what is hard. The
+pilot's answers show which of them helps. The size of a row is q = Σⱼ θⱼ·qⱼ, a mixture of densities, and θ minimizes the
+pilot's estimate of the variance of the second draw,
 
     Σ_{S₁} (1 − α)·r²/(π₁·q),
 
-r being the residual of an out-of-fold prediction. This is convex in θ (He and Owen 2014). A weak prior keeps θ near a
-mixture that does well without any evidence, and a uniform floor keeps every row within reach.
+where r is the residual of an out-of-fold prediction. This is convex in θ (He and Owen 2014). A weak prior keeps θ near
+a mixture that does well without any evidence, and a uniform floor keeps every row's probability above 0.
 
-What is fixed when: clustering, signals, components, π₁ and α before the pilot; predictions, θ, sizes and the order from
-the pilot's answers, before the second draw.
+What is fixed when: clustering, signals, components, π₁ and α are fixed before the pilot; predictions, θ, sizes and the
+order come from the pilot's answers, and are fixed before the second draw.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from coresift.prediction import feature_columns, predict
 from coresift.signal_table import signal_table
 from coresift.types import Bools, Clustering, Evidence, Floats, Ints, SignalTable, Singles, Value
 
-# The mixture that the prior pulls to, before it is scaled to sum 1.
+# The mixture that the prior favors, before it is scaled to sum to 1.
 PRIOR = {
     "uniform": 0.27,
     "distance": 0.27,
@@ -44,29 +44,30 @@ PRIOR = {
     "fit": 0.6,
     "spread": 0.3,
 }
-# What all signals together have in it: little, so that many useless ones cost little; a good one rises all the same.
+# The prior share of all signals together: small, so that many useless ones cost little; a good one still gains weight.
 SIGNALS = 0.1
-# How many pilot rows' worth of the overall mean a cluster's level starts with.
+# A cluster's level is shrunk toward the overall mean, with a prior worth this many pilot rows.
 LEVEL_ROWS = 0.5
-# No pilot row counts more than this many average ones in the choice of θ: one large answer must not decide it alone.
+# A pilot row counts at most as much as this many average ones in the choice of θ, so that one large answer cannot
+# decide it alone.
 MOST_ROWS = 10.0
-# Added to values before their logarithm, and to predictions before they become sizes, as parts of the mean.
+# Added to values before their logarithm, and to predictions before they become sizes, as fractions of the mean.
 LOG_OFFSET, SIZE_OFFSET = 0.1, 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Density(Value):
-    """One candidate: its value for every row, with mean 1 over the open ones, and for the pilot's rows out of fold."""
+    """One candidate: its values for all rows, with mean 1 over open rows, and out-of-fold values for pilot rows."""
 
     everywhere: Floats
     at_pilot: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Mixed(Value):
-    """The outcome: a size for every row, the densities' names and parts θ, the order of the draw, and predictions.
+class MixedSizes(Value):
+    """The mixture: a size for every row, the densities' names and shares θ, the order of the draw, and predictions.
 
-    `predictions` has one per row, and `unseen` one per pilot row that was made without its answer.
+    `predictions` has one number per row; `unseen` has the out-of-fold prediction of each pilot row.
     """
 
     sizes: Floats
@@ -78,12 +79,12 @@ class Mixed(Value):
 
 
 @dataclass(frozen=True, eq=False)
-class Known(Value):
-    """What is known when the second draw is planned, as arrays.
+class PilotFacts(Value):
+    """What is known when the second draw is planned.
 
-    For every row: `share`, α; `open_rows`, whether it is left to chance; `features`, for predictions; `fixed`, by name,
-    the densities that no answer changes, with mean 1 over the open rows. For the pilot's rows: `ids`, `inclusion` (π₁)
-    and `losses`.
+    For every row: `share` is α; `open_rows` says whether it can be drawn; `features` are for predictions; `fixed` has
+    the densities that do not depend on answers, by name, with mean 1 over the open rows. For the pilot's rows: `ids`,
+    `inclusion` (π₁) and `losses`.
     """
 
     clustering: Clustering
@@ -96,16 +97,16 @@ class Known(Value):
     losses: Floats
 
 
-def known(evidence: Evidence, signals: Any = None, components: Singles | None = None) -> Known:
-    """Return what the evidence, the signals and the rows' components say, as arrays."""
+def pilot_facts(evidence: Evidence, signals: Any = None, components: Singles | None = None) -> PilotFacts:
+    """Collect what the evidence, the signals and the rows' components say."""
     clustering, pilot = evidence.clustering, evidence.pilot
     if evidence.losses.size != pilot.ids.size or not pilot.ids.size:
-        raise InputError("A portfolio needs the losses of a pilot; give losses, or take another score.")
+        raise InputError("A portfolio needs the losses of a pilot; give losses, or use another score.")
     table = signal_table(signals, clustering.n)
     if components is not None and len(components) != clustering.n:
         refuse("components", f"one line for each of {clustering.n} rows", f"{len(components)} lines")
     open_rows = evidence.frame.open()
-    return Known(
+    return PilotFacts(
         clustering=clustering,
         open_rows=open_rows,
         share=pilot.plan.share,
@@ -117,23 +118,23 @@ def known(evidence: Evidence, signals: Any = None, components: Singles | None = 
     )
 
 
-def mix(facts: Known, *, floor: float = 0.1, prior: float = 4.0) -> Mixed:
-    """Return the sizes that the pilot's answers ask for.
+def mix(facts: PilotFacts, *, floor: float = 0.1, prior: float = 4.0) -> MixedSizes:
+    """Return the sizes that minimize the variance, as estimated from the pilot's answers.
 
     Args:
         facts: What is known.
-        floor: The part of the sizes that is uniform in any case.
+        floor: The uniform share of the sizes.
         prior: How many pilot rows the prior on θ is worth.
 
     Returns:
-        The mixture. If no answer differs from 0, distances above a uniform floor.
+        The mixture. If all answers are 0, it is distances above a uniform floor.
     """
     clustering = facts.clustering
     if not facts.losses.any():
         sizes = spread(clustering.powers, facts.open_rows, FLAT)
-        nothing = np.zeros(clustering.n), np.zeros(facts.ids.size)
-        return Mixed(sizes, (), np.zeros(0), serpentine(clustering, clustering.powers), *nothing)
-    # A power of two changes no digit, and keeps squares of very large and small losses finite.
+        no_predictions = np.zeros(clustering.n), np.zeros(facts.ids.size)
+        return MixedSizes(sizes, (), np.zeros(0), serpentine(clustering, clustering.powers), *no_predictions)
+    # Scaling by a power of two is exact, and keeps the squares of very large and very small losses finite.
     unit = math.ldexp(1.0, min(max(math.frexp(float(facts.losses.max()))[1], -1000), 1023))
     facts = replace(facts, losses=facts.losses / unit)
     expansion = 1 / facts.inclusion
@@ -145,18 +146,18 @@ def mix(facts: Known, *, floor: float = 0.1, prior: float = 4.0) -> Mixed:
     stakes = (1 - facts.share[facts.ids]) * expansion * residuals**2
     stakes = np.minimum(stakes, MOST_ROWS * stakes.mean())
     at_pilot = np.stack([(1 - floor) * density.at_pilot + floor for density in densities.values()], axis=1)
-    theta = least_variance(at_pilot, stakes, _pull(tuple(densities)), prior)
+    theta = least_variance(at_pilot, stakes, _prior_mixture(tuple(densities)), prior)
     sizes = np.full(clustering.n, floor)
-    for part, density in zip(theta, densities.values(), strict=True):
-        sizes += (1 - floor) * part * density.everywhere
+    for share, density in zip(theta, densities.values(), strict=True):
+        sizes += (1 - floor) * share * density.everywhere
     order = serpentine(clustering, sizes)
-    return Mixed(sizes, tuple(densities), theta, order, predictions * unit, prediction.out_of_fold * unit)
+    return MixedSizes(sizes, tuple(densities), theta, order, predictions * unit, prediction.out_of_fold * unit)
 
 
 def fixed_densities(clustering: Clustering, open_rows: Bools, table: SignalTable) -> dict[str, Floats]:
-    """Return the densities that are known before any answer: uniform, distances, signals and their roots."""
+    """Return the densities that do not depend on answers: uniform, distances, signals and their roots."""
     powers = clustering.powers
-    found = {
+    densities = {
         "uniform": np.ones(clustering.n),
         "distance": powers,
         "squared distance": powers**2,
@@ -164,14 +165,14 @@ def fixed_densities(clustering: Clustering, open_rows: Bools, table: SignalTable
     }
     for name, column, size in zip(table.names, table.columns.T, table.sizes, strict=True):
         if size:
-            found[f"signal {name}"] = column
-            found[f"root of signal {name}"] = np.sqrt(column)
-    means = {name: _mean(values, open_rows) for name, values in found.items()}
-    return {name: found[name] / mean for name, mean in means.items() if np.isfinite(mean) and mean > 0}
+            densities[f"signal {name}"] = column
+            densities[f"root of signal {name}"] = np.sqrt(column)
+    means = {name: _mean(values, open_rows) for name, values in densities.items()}
+    return {name: densities[name] / mean for name, mean in means.items() if np.isfinite(mean) and mean > 0}
 
 
-def candidates(facts: Known, predictions: Floats, out_of_fold: Floats) -> dict[str, Density]:
-    """Return the densities by name: the fixed ones, and those that the answers make of clusters and features."""
+def candidates(facts: PilotFacts, predictions: Floats, out_of_fold: Floats) -> dict[str, Density]:
+    """Return the densities by name: the fixed ones, and those learned from answers, clusters and features."""
     clustering, ids = facts.clustering, facts.ids
     powers = clustering.powers
     level, others = _levels(facts)
@@ -195,8 +196,8 @@ def candidates(facts: Known, predictions: Floats, out_of_fold: Floats) -> dict[s
     return densities
 
 
-def _levels(facts: Known) -> tuple[Floats, Floats]:
-    """Return the mean answer of every row's cluster, and for the pilot's rows that of the others in theirs."""
+def _levels(facts: PilotFacts) -> tuple[Floats, Floats]:
+    """Return the mean answer of every row's cluster, and its leave-one-out mean for the pilot's rows."""
     labels, expansion = facts.clustering.labels[facts.ids], 1 / facts.inclusion
     overall = float(expansion @ facts.losses / expansion.sum())
     sums = np.bincount(labels, facts.losses, facts.clustering.k) + LEVEL_ROWS * overall
@@ -205,40 +206,42 @@ def _levels(facts: Known) -> tuple[Floats, Floats]:
     return (sums / counts)[facts.clustering.labels], others
 
 
-def _fit(facts: Known, level: Floats, others: Floats) -> tuple[Floats, Floats]:
-    """Return a nonnegative least squares fit of the answers by a constant, the cluster's level and the distance."""
+def _fit(facts: PilotFacts, level: Floats, others: Floats) -> tuple[Floats, Floats]:
+    """Return a nonnegative least squares fit of the answers to a constant, the cluster's level and the distance."""
     from scipy.optimize import nnls
 
     expansion, powers = 1 / facts.inclusion, facts.clustering.powers
     overall = float(expansion @ facts.losses / expansion.sum())
-    far = powers * (overall / max(_mean(powers, facts.open_rows), 1e-300))
-    columns = np.stack([np.full(facts.ids.size, overall), others, far[facts.ids]], axis=1)
+    scaled_powers = powers * (overall / max(_mean(powers, facts.open_rows), 1e-300))
+    columns = np.stack([np.full(facts.ids.size, overall), others, scaled_powers[facts.ids]], axis=1)
     root = np.sqrt(expansion)
-    parts, _ = nnls(columns * root[:, None], facts.losses * root)
-    everywhere: Floats = parts[0] * overall + parts[1] * level + parts[2] * far
-    return everywhere, columns @ parts
+    coefficients, _ = nnls(columns * root[:, None], facts.losses * root)
+    everywhere: Floats = coefficients[0] * overall + coefficients[1] * level + coefficients[2] * scaled_powers
+    return everywhere, columns @ coefficients
 
 
-def _exponential(facts: Known) -> tuple[Floats, Floats]:
-    """Return exp of a ridge regression of the answers' logarithms: for values that features multiply."""
+def _exponential(facts: PilotFacts) -> tuple[Floats, Floats]:
+    """Return exp of a ridge regression of log answers, for answers that depend multiplicatively on features."""
     expansion = 1 / facts.inclusion
     weights = expansion / expansion.mean()
     mean = float(weights @ facts.losses / weights.sum())
     logarithms = np.log(facts.losses + LOG_OFFSET * mean)
-    own = facts.features[facts.ids]
-    single = np.zeros(facts.ids.size, np.int64)
-    fit = predict(own, single, 1, logarithms, expansion)
-    middle = float(weights @ logarithms / weights.sum())
+    pilot_features = facts.features[facts.ids]
+    one_cluster = np.zeros(facts.ids.size, np.int64)
+    fit = predict(pilot_features, one_cluster, 1, logarithms, expansion)
+    log_mean = float(weights @ logarithms / weights.sum())
     everywhere = fit.at(facts.features, np.zeros(len(facts.features), np.int64))
-    growth, own_growth = (np.exp(np.clip(part - middle, -4.0, 4.0)) for part in (everywhere, fit.out_of_fold))
-    return growth, own_growth
+    growth, pilot_growth = (
+        np.exp(np.clip(log_values - log_mean, -4.0, 4.0)) for log_values in (everywhere, fit.out_of_fold)
+    )
+    return growth, pilot_growth
 
 
-def _spread(facts: Known, out_of_fold: Floats) -> tuple[Floats, Floats]:
-    """Return the root of a prediction of squared residuals: where answers differ most from what is predicted.
+def _spread(facts: PilotFacts, out_of_fold: Floats) -> tuple[Floats, Floats]:
+    """Return the root of predicted squared residuals, which is large where predictions are likely to be off.
 
     The best density is √E[r²|x]. Signals often say more about that than about the answers themselves: an overconfident
-    model is not often wrong where it is sure, but then very wrong. Without signals it gains nothing.
+    model is rarely wrong where it is sure, but when it is, it is very wrong. Without signals this gains nothing.
     """
     expansion = 1 / facts.inclusion
     squares = (facts.losses - out_of_fold) ** 2
@@ -254,7 +257,7 @@ def _mean(values: Floats, open_rows: Bools) -> float:
     return float(values @ open_rows) / max(int(np.count_nonzero(open_rows)), 1)
 
 
-def _pull(names: tuple[str, ...]) -> Floats:
+def _prior_mixture(names: tuple[str, ...]) -> Floats:
     signals = sum(name not in PRIOR for name in names)
-    parts: Floats = np.array([PRIOR.get(name, SIGNALS / max(signals, 1)) for name in names])
-    return np.asarray(parts / parts.sum())
+    shares: Floats = np.array([PRIOR.get(name, SIGNALS / max(signals, 1)) for name in names])
+    return np.asarray(shares / shares.sum())

@@ -1,4 +1,4 @@
-"""Least squares from few labels: which rows of A to ask, with which weights, and the fit on them (Algorithm 2)."""
+"""Least squares from few labels: which rows of A to label, their weights, and the fit (the paper's Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Fit", "RegressionOptions", "RegressionSelection", "select"]
 
 
 class RegressionOptions(Options, total=False):
-    """What `cs.regression.select` takes besides A, b, budget and seed: the options of `select`, and an intercept."""
+    """Options of `cs.regression.select` besides A, b, budget and seed: those of `select`, and an intercept."""
 
     intercept: bool
 
@@ -38,14 +38,14 @@ class RegressionSelection(Value):
     """Weighted rows whose squared residuals stand for those of all rows: E Σ_S w(⟨a,x⟩ − b)² = ‖Ax − b‖² at any x.
 
     Attributes:
-        selection: The rows and weights. Its losses are the squared residuals at `x0`, so `estimate` of them is an
+        selection: The rows and weights. Its losses are the squared residuals at `x0`, so their `estimate` is an
             estimate of ‖Ax₀ − b‖². Its ledger counts the labels that were asked.
         features: The selected rows of A.
         asked: All rows whose label was asked, in the order of their numbers.
         labels: The labels of the rows in `asked`.
         x0: The first fit, or None without labels (b=None).
         intercept: Whether fits have a constant in addition to A's columns.
-        scaling: If A was standardized: the mean of each column and what it was divided by.
+        scaling: If A was standardized: the mean of each column, and its divisor.
     """
 
     selection: WeightedSelection
@@ -66,13 +66,13 @@ class RegressionSelection(Value):
     def fit(self, ridge: float = 0.0, *, labels: Any = None) -> Fit:
         """Return the x that minimizes Σ w(⟨a,x⟩ + c − b)² + ridge·‖x‖² over the selection.
 
-        If there are several solutions (fewer rows than columns, columns that repeat others), it is the shortest in
-        units of the columns' lengths, with a warning; a constant column beside an intercept has coefficient 0.
+        If there are several solutions (fewer rows than columns, or dependent columns), it returns the minimum-norm one
+        in units of the columns' lengths, with a warning; next to an intercept, a constant column gets coefficient 0.
 
         Args:
-            ridge: A number of at least 0. It leaves the intercept alone, and since the weights sum to about n, it has
-                the strength that it would have on all rows.
-            labels: The labels of `selection.ids`, in that order, if they come from elsewhere.
+            ridge: A number of at least 0. The intercept is not penalized. Since the weights sum to about n, the penalty
+                is as strong as it would be on all rows.
+            labels: The labels of `selection.ids`, in that order, if you have your own.
 
         Returns:
             The fit.
@@ -81,30 +81,30 @@ class RegressionSelection(Value):
         weights = self.selection.weights
         if not len(self.selection):
             raise InputError("A fit needs a selection with at least one row.")
-        found = least_squares(self.features, self._labels(labels), weights, ridge, self.intercept)
-        found = replace(found, columns=self._columns(), scaling=self.scaling)
-        if found.rank < self.features.shape[1]:
+        fit = least_squares(self.features, self._labels(labels), weights, ridge, self.intercept)
+        fit = replace(fit, columns=self._columns(), scaling=self.scaling)
+        if fit.rank < self.features.shape[1]:
             message = (
-                f"The {len(self.selection)} selected rows determine {found.rank} of {self.features.shape[1]} "
-                "coefficients; of all best fits this is the shortest. More rows or a ridge would settle it, "
-                "and so would leaving out columns that are constant or made of others."
+                f"The {len(self.selection)} selected rows determine {fit.rank} of {self.features.shape[1]} "
+                "coefficients; this is the minimum-norm fit. For a unique fit, use more rows or a ridge, "
+                "or leave out columns that are constant or combinations of others."
             )
             warn(message)
-        return found
+        return fit
 
     def determination(self, fit: Fit) -> float:
-        """Return R² of a fit over the selected rows, weighted: an estimate of R² over all rows, and a kind one.
+        """Return the weighted R² of a fit on the selected rows: an optimistic estimate of R² on all rows.
 
-        The same labels that made the fit judge it; hold out others to judge it strictly.
+        It is optimistic because it uses the labels that the fit was made from; hold out other labels for a fair one.
         """
         weights, labels = np.asarray(self.selection.weights), self._labels(None)
         spread = float(weights @ (labels - np.average(labels, weights=weights)) ** 2)
-        left = float(weights @ (fit.predict(self.features) - labels) ** 2)
-        return 1 - left / spread if spread > 0 else float("nan")
+        unexplained = float(weights @ (fit.predict(self.features) - labels) ** 2)
+        return 1 - unexplained / spread if spread > 0 else float("nan")
 
     def _columns(self) -> tuple[str, ...] | None:
-        used = self.selection.provenance.columns
-        return used if used is not None and len(used) == self.features.shape[1] else None
+        columns = self.selection.provenance.columns
+        return columns if columns is not None and len(columns) == self.features.shape[1] else None
 
     def _labels(self, labels: Any) -> Floats:
         if labels is not None:
@@ -114,9 +114,9 @@ class RegressionSelection(Value):
         return self.labels[np.searchsorted(self.asked, self.selection.ids)]
 
     def __repr__(self) -> str:
-        picked, asked = self.selection, self.asked.size
-        used = picked.provenance.brief()
-        return f"RegressionSelection({len(picked)} of {picked.n} rows, {asked} labels asked, seed={picked.seed}{used})"
+        selection = self.selection
+        size, source = f"{len(selection)} of {selection.n} rows", selection.provenance.brief()
+        return f"RegressionSelection({size}, {self.asked.size} labels asked, seed={selection.seed}{source})"
 
     def _repr_html_(self) -> str:
         lines = [("labels asked", f"{self.asked.size:,}")]
@@ -137,15 +137,14 @@ def select(
 ) -> RegressionSelection:
     """Select `budget` weighted rows of A and ask for their labels b, ready to fit: the paper's Algorithm 2.
 
-    The paper's own run, to the letter (it warns how many rows, the medoids, it can never draw):
-    `clusters=n // 10, pilot=Centers(keep=False), score=Sensitivity(holder=inf), design=Independent(),
-    intercept=False`.
+    To run the paper's algorithm exactly, use `clusters=n // 10, pilot=Centers(keep=False),
+    score=Sensitivity(holder=inf), design=Independent(), intercept=False`; it warns that medoids can never be drawn.
 
     Args:
-        A: A matrix in any form that `open_rows` takes. Its numbers are read as float32, so subtract the mean from a
-            column whose mean is a million times its spread.
-        b: The labels: a callable of row numbers, an array of n, a file with a column `label`, or an `Oracle`. None
-            takes the target column that A was opened with; if there is none, no label is asked.
+        A: A matrix in any form that `open_rows` takes. Its numbers are read as float32, so center a column whose mean
+            is a million times its spread.
+        b: The labels: a callable of row numbers, an array of n labels, a file with a column `label`, or an `Oracle`.
+            None means the target column that A was opened with; if there is none, no label is asked.
         budget: How many rows to select, medoids and draws together; each costs one label. If the medoids are not kept
             (as in the paper), their labels are asked in addition.
         seed: The seed.
@@ -154,10 +153,10 @@ def select(
         options: The options of `cs.select`, with other defaults, and `intercept` (whether x₀, leverage scores and fits
             have a constant term, by default True). `clusters` is the number of medoids or a `Clustering`
             with z=1: by default a tenth of the budget (a third with `LeverageMixture`, a tenth of the rows if medoids
-            are not kept), and at most a tenth of the rows. `pilot` is `Centers(keep=True)`: medoids come out with
-            certainty and weight 1, and the draw is among the others; with `LeverageMixture` no label is asked first,
-            and x₀ is the fit on what was drawn. `score` is `Distance(floor=0.3, power=2)`, since the loss is a square;
-            `LeverageMixture()` uses leverage scores as well; `Sensitivity(holder)` is the paper's
+            are not kept), and at most a tenth of the rows. `pilot` is `Centers(keep=True)`: medoids are always
+            selected, with weight 1, and the rest are drawn from the other rows; with `LeverageMixture` no label is
+            asked first, and x₀ is the fit on the drawn rows. `score` is `Distance(floor=0.3, power=2)`, since the loss
+            is a square; `LeverageMixture()` uses leverage scores as well; `Sensitivity(holder)` is the paper's
             (⟨â,x₀⟩ − b̂)² + Λ‖a − â‖. `design` is `Pivotal()`.
 
     Returns:
@@ -165,10 +164,10 @@ def select(
 
     Examples:
         >>> A = np.random.default_rng(0).normal(size=(1000, 3))
-        >>> found = select(A, lambda ids: A[ids] @ [1.0, 2.0, 3.0] + 4.0, budget=50)
-        >>> found
+        >>> selection = select(A, lambda ids: A[ids] @ [1.0, 2.0, 3.0] + 4.0, budget=50)
+        >>> selection
         RegressionSelection(50 of 1000 rows, 50 labels asked, seed=0)
-        >>> fit = found.fit()
+        >>> fit = selection.fit()
         >>> fit.coefficients.round(4), round(fit.intercept, 4)
         (array([1., 2., 3.]), 4.0)
     """
@@ -183,14 +182,14 @@ def select(
 def begin(
     A: Any, budget: int | None, seed: int, *, engine: Engine | None, progress: Progress, **options: Any
 ) -> Prepared[RegressionSelection]:
-    """Return `select` up to its first question, with labels to come."""
+    """Prepare `select` up to its first question; labels come later."""
     task = _begin(open_rows(A), budget, seed, engine, progress, options, asking=True)  # type: ignore[arg-type]
     return task.prepared(asking=True)
 
 
 @dataclass(frozen=True)
 class _RegressionJob:
-    """A regression up to its first label: the flow's own preparation, and what is particular to A."""
+    """A regression up to its first label: the draft of `select`, with the leverage scores and the intercept."""
 
     rows: Rows
     draft: Draft
@@ -202,7 +201,7 @@ class _RegressionJob:
         """The most labels that may be asked."""
         job, pilot = self.draft.job, self.draft.pilot
         if not job.design.fixed_size:
-            return self.rows.n  # it may draw more than the budget
+            return self.rows.n  # such a design may draw more rows than the budget
         return job.budget + (0 if pilot.plan.keep else pilot.ids.size)
 
     @property
@@ -222,9 +221,9 @@ class _RegressionJob:
         )
 
     def steps(self, *, asking: bool) -> Generator[Request, Floats, RegressionSelection]:
-        """Ask the medoids, draw by their residuals, ask the rows that were drawn, and bring everything together.
+        """Ask for the medoids' labels, draw by their residuals, ask for the drawn rows' labels, and combine them.
 
-        Where residuals do not decide about the draw, all labels are asked at once.
+        If the draw does not depend on residuals, all labels are asked at once.
         """
         pilot, requests, x0, residuals = self.draft.pilot.ids, [], None, np.zeros(0)
         if pilot.size and asking and self.draft.job.score.needs.answers:
@@ -242,7 +241,7 @@ class _RegressionJob:
         labels = answers[np.searchsorted(asked, selection.ids)]
         if x0 is None and pilot.size:
             x0, _ = self.first_fit(answers[np.searchsorted(asked, pilot)])
-        elif x0 is None and len(selection):  # without medoids, the selection itself is what there is to fit
+        elif x0 is None and len(selection):  # without medoids, fit the selection itself
             x0 = least_squares(features, labels, selection.weights, 0.0, self.intercept)
         losses = np.full(len(selection), np.nan) if x0 is None else (x0.predict(features) - labels) ** 2
         selection = replace(selection, losses=losses, ledger=Ledger.of(requests))
@@ -255,14 +254,14 @@ class _RegressionJob:
         fit = least_squares(features, labels, self._sizes(pilot), 0.0, self.intercept)
         if self.draft.job.score.needs.answers and fit.rank + self.intercept >= pilot.size:
             message = (
-                f"x0 fits the labels of the medoids ({pilot.size}) exactly, as they are too few for {self.rows.d} "
-                "columns: residuals say nothing about where to draw."
+                f"x0 fits the labels of the medoids ({pilot.size}) exactly, since they are too few for {self.rows.d} "
+                "columns, so the residuals say nothing about where to draw."
             )
             warn(message)
         return fit, (fit.predict(features) - labels) ** 2
 
     def _sizes(self, pilot: Ints) -> Floats:
-        """How many rows each asked row stands for: those of its cluster, shared with the others asked there."""
+        """Return how many rows each asked row represents: its cluster's rows, divided by the asked rows there."""
         labels = self.draft.clustering.labels
         members = np.bincount(labels, minlength=self.draft.clustering.k).astype(np.float64)
         members -= np.bincount(labels[self.draft.job.frame.excluded], minlength=members.size)
@@ -283,24 +282,26 @@ def _begin(
 ) -> _RegressionJob:
     """Check the arguments, cluster, draw the medoids, and compute leverage scores if the score needs them."""
     check_options("regression", options, ("A", "b", "budget", "seed", "engine", "progress"), RegressionOptions)
-    given: dict[str, Any] = dict(options)
-    intercept = given.pop("intercept", True)
+    arguments: dict[str, Any] = dict(options)
+    intercept = arguments.pop("intercept", True)
     if not isinstance(intercept, bool):
         refuse("intercept", "True or False", repr(intercept))
-    recipe = merged(given.pop("recipe", None), {name: given.pop(name, None) for name in ("score", "pilot", "design")})
+    recipe = merged(
+        arguments.pop("recipe", None), {name: arguments.pop(name, None) for name in ("score", "pilot", "design")}
+    )
     score, pilot, design = regression_parts(recipe.score, recipe.pilot, recipe.design)
     if score.needs.probes:
-        refuse("holder", "a number or one per cluster in a regression, which makes no estimate of it", repr(score))
+        refuse("holder", "a number or one per cluster, since a regression does not estimate it", repr(score))
     if not asking and score.needs.answers:
         raise InputError(f"score={score!r} asks for labels, and there are none; give b, or use another score.")
-    kept = pilot is None or pilot.keep
-    clusters = given.pop("clusters", None) or recipe.clusters
+    keeps_medoids = pilot is None or pilot.keep
+    clusters = arguments.pop("clusters", None) or recipe.clusters
     if clusters is None:
-        clusters = _medoids(rows.n, budget if kept else None, pilot is None)
+        clusters = _default_medoids(rows.n, budget if keeps_medoids else None, pilot is None)
     recipe = merged(recipe, {"score": score, "pilot": pilot, "design": design, "z": 1.0})
-    job = settle(rows, budget, seed, asking=True, clusters=clusters, recipe=recipe, **given)
-    # The paper asks a tenth of the rows, however few are drawn afterwards.
-    draft = prepare(job, engine, progress, most=job.budget if kept else rows.n)
+    job = settle(rows, budget, seed, asking=True, clusters=clusters, recipe=recipe, **arguments)
+    # The paper asks for a tenth of the rows, even if fewer are drawn afterward.
+    draft = prepare(job, engine, progress, most=job.budget if keeps_medoids else rows.n)
     draft = replace(draft, name="regression", options={"intercept": repr(intercept)})
     ridge, leverage = job.score.needs.leverage, None
     if ridge is not None:
@@ -308,8 +309,8 @@ def _begin(
     return _RegressionJob(rows, draft, leverage, intercept)
 
 
-def _medoids(n: int, budget: Any, free: bool) -> int:
-    """Return how many medoids there are by default; more of them where they cost no labels."""
+def _default_medoids(n: int, budget: Any, free: bool) -> int:
+    """Return the default number of medoids; there are more if they cost no labels."""
     most = n // 10
     if isinstance(budget, (int, np.integer)):
         most = min(most, int(budget) // (3 if free else 10))

@@ -1,4 +1,4 @@
-"""What a row is worth drawing, from all that is known before the draw. One class per rule; each is a pure function."""
+"""Scores: how much a row is worth drawing, given what is known before the draw. One class per rule; all are pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from coresift.checks import InputError, loss_vector, positive, refuse, share, whole
 from coresift.inclusion import FLAT, parts, spread
 from coresift.order import outward, snake
-from coresift.portfolio import known, mix
+from coresift.portfolio import mix, pilot_facts
 from coresift.types import ESTIMATES, Evidence, Floats, Needs, Score, Scores, freeze
 
 __all__ = ["Distance", "Learned", "LeverageMixture", "Mixture", "Portfolio", "Proxy", "Score", "Sensitivity"]
 
-# How many rows' worth of the overall mean a cluster's mean has from the start.
+# A cluster's mean is shrunk toward the overall mean, with a prior worth this many rows.
 PRIOR = 0.5
-# Losses above this are scaled before squares of them are taken.
+# Losses above this are scaled before they are squared.
 LARGEST = 1e100
 NO_PILOT = Needs(pilot=False, answers=False)
 
@@ -29,8 +29,8 @@ class Sensitivity(Score):
     holder=inf is the limit Λ → ∞: distances alone, and probability 0 for the centers.
 
     Args:
-        holder: Λ: a number, one number per cluster, or a word to estimate it: "free" from the losses that are asked
-            anyway, "robust" or "estimate" (the paper's lemma) from additional losses, which `plan` counts.
+        holder: Λ: a number, one number per cluster, or the name of an estimate: "free" uses the losses that are asked
+            anyway; "robust" and "estimate" (the paper's lemma) ask for more, which `plan` counts.
 
     Examples:
         >>> Sensitivity(holder=0.1), Sensitivity(holder="free")
@@ -56,7 +56,7 @@ class Sensitivity(Score):
 
     @property
     def needs(self) -> Needs:
-        """A pilot, and probes if Λ is to be estimated; without losses in the rule (Λ → ∞) the answers do not matter."""
+        """A pilot, and probes if Λ is estimated; in the limit Λ → ∞ the answers do not matter."""
         if isinstance(self.holder, str):
             return Needs(probes=self.holder)
         return Needs(answers=not np.isinf(self.holder).all())
@@ -68,7 +68,7 @@ class Sensitivity(Score):
             refuse("holder", f"one number, or one for each of {count} clusters", f"{size} numbers")
 
     def for_centers(self, count: int) -> Sensitivity:
-        """Return the rule with the Λ of the first `count` centers."""
+        """Return this score with the Λ of the first `count` centers."""
         return self if np.size(self.holder) == 1 else Sensitivity(holder=self.holder[:count])
 
     def scores(self, evidence: Evidence) -> Scores:
@@ -76,7 +76,7 @@ class Sensitivity(Score):
         clustering = evidence.clustering
         if isinstance(self.holder, str) and not evidence.holder.size:
             raise InputError(
-                f"score={self!r} estimates Λ from a pilot, and there is none; use a larger budget or a number."
+                f"score={self!r} estimates Λ from a pilot, and there is none; use a larger budget, or a number for Λ."
             )
         self.check_clusters(clustering.k)
         holder = evidence.holder if isinstance(self.holder, str) else np.atleast_1d(np.asarray(self.holder, float))
@@ -90,11 +90,12 @@ class Sensitivity(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mixture(Score):
-    """The loss of the cluster, the distance and a uniform floor, in fixed parts; needs no Λ.
+    """A fixed mixture of the cluster's loss, the distance and a uniform floor; needs no Λ.
 
     Args:
-        loss: The part that follows the loss of the row's cluster.
-        distance: The part that follows the distance to the center. The rest, which must be above 0, is uniform.
+        loss: The share that is proportional to the loss of the row's cluster.
+        distance: The share that is proportional to the distance from the center. The rest, which must be above 0, is
+            uniform.
 
     Examples:
         >>> Mixture()
@@ -106,7 +107,7 @@ class Mixture(Score):
 
     def __post_init__(self) -> None:
         if share("loss", self.loss, ends=True) + share("distance", self.distance, ends=True) >= 1:
-            raise InputError("loss and distance must leave something for the uniform floor: their sum is at least 1.")
+            raise InputError("loss and distance must sum to less than 1, to leave room for the uniform floor.")
 
     def scores(self, evidence: Evidence) -> Scores:
         """Return loss·ℓ̂/Σℓ̂ + distance·v/Φ + the rest/n."""
@@ -121,9 +122,9 @@ class Distance(Score):
     """Distances alone (Λ → ∞ in the paper), above a uniform floor; asks for no losses.
 
     Args:
-        floor: The uniform part, from 0 to 1; 0 is the paper's bare formula.
-        power: An exponent on the distance's power v: 2 gives squared distances on a clustering with z=1.
-        holder: One Λ per cluster, or None. Distances then count as Λv, as the difference estimator's bound needs.
+        floor: The uniform share, from 0 to 1; 0 is the paper's formula.
+        power: An exponent for v = distance^z: 2 gives squared distances on a clustering with z=1.
+        holder: One Λ per cluster, or None. With Λ, distances count as Λv, as the difference estimator's bound requires.
 
     Examples:
         >>> Distance(floor=0.3, power=2.0).floor
@@ -163,13 +164,13 @@ class Distance(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LeverageMixture(Score):
-    """Leverage scores, distances and a uniform floor, in fixed parts, for regressions.
+    """A fixed mixture of leverage scores, distances and a uniform floor, for regressions.
 
-    A row that is far from its medoid or has much influence on the fit is more likely to be drawn.
+    A row that is far from its medoid or has high leverage is more likely to be drawn.
 
     Args:
-        leverage: The part that follows the leverage scores.
-        floor: The uniform part. The rest goes by distance.
+        leverage: The share that is proportional to the leverage scores.
+        floor: The uniform share. The rest is proportional to the distance.
         ridge: The ridge of the leverage scores.
 
     Examples:
@@ -195,7 +196,7 @@ class LeverageMixture(Score):
         """Return leverage·h/Σh + (1 − leverage − floor)·v/Φ + floor/n."""
         clustering = evidence.clustering
         if not evidence.leverage.size:
-            raise InputError(f"score={self!r} needs leverage scores, which only a regression has; use another here.")
+            raise InputError(f"score={self!r} needs leverage scores, which only a regression has; use another score.")
         distance = max(1 - self.leverage - self.floor, 0.0)
         sizes = self.leverage * parts(evidence.leverage) + distance * parts(clustering.powers)
         return Scores(sizes + self.floor / clustering.n, snake(clustering))
@@ -207,7 +208,7 @@ class Proxy(Score):
 
     Args:
         losses: One cheap loss per row, at least 0.
-        floor: The uniform part.
+        floor: The uniform share.
 
     Examples:
         >>> Proxy([1.0, 2.0, 3.0]).floor
@@ -239,15 +240,15 @@ class Proxy(Score):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Learned(Score):
-    """The loss of every row, learned from the pilot by cluster and distance, above a floor.
+    """Each row's loss, predicted from its cluster and distance by a fit to the pilot, above a floor.
 
-    The prediction is a nonnegative least squares fit of the pilot's losses, weighted 1/π₁, on three numbers: 1,
-    the mean loss of the row's cluster (without the row itself, and with half a row's worth of the overall mean),
-    and the distance's power v.
+    The prediction is a nonnegative least squares fit of the pilot's losses, weighted by 1/π₁, on three features: 1, the
+    mean loss of the row's cluster (leave-one-out, and shrunk toward the overall mean with a prior of half a row), and
+    v = distance^z.
 
     Args:
-        floor: The part of the size that does not depend on the fit, 40% of it by distance and 60% uniform, so that
-            every row can be drawn however wrong the fit is.
+        floor: The share of the size that does not depend on the fit, 40% of it by distance and 60% uniform, so that
+            every row can be drawn no matter how wrong the fit is.
 
     Examples:
         >>> Learned()
@@ -260,10 +261,10 @@ class Learned(Score):
         share("floor", self.floor)
 
     def scores(self, evidence: Evidence) -> Scores:
-        """Return (1 − floor)·prediction + floor·(0.4·v/Φ + 0.6/n), the prediction as parts of its total."""
+        """Return (1 − floor)·prediction/Σprediction + floor·(0.4·v/Φ + 0.6/n)."""
         clustering, plan = evidence.clustering, evidence.pilot.plan
-        everywhere = spread(clustering.powers, np.ones(clustering.n, np.bool_), FLAT)
-        sizes = (1 - self.floor) * parts(_predict(evidence)) + self.floor * everywhere
+        floor_sizes = spread(clustering.powers, np.ones(clustering.n, np.bool_), FLAT)
+        sizes = (1 - self.floor) * parts(_predict(evidence)) + self.floor * floor_sizes
         return Scores(sizes, plan.order if plan.tour else snake(clustering))
 
 
@@ -271,13 +272,13 @@ class Learned(Score):
 class Portfolio(Score):
     """A portfolio of densities that the pilot mixes: uniform, distances, cluster levels, predictions and signals.
 
-    The mixture minimizes what the pilot's answers say the variance of the second draw will be; `coresift.portfolio`
-    has the details. The default where losses are asked. It hands its predictions on, and `estimate` uses them.
+    The mixture minimizes the variance of the second draw as predicted from the pilot's answers; see
+    `coresift.portfolio`. This is the default with losses. It passes on its predictions, and `estimate` uses them.
 
     Attributes:
-        floor: The part of the sizes that is uniform in any case.
+        floor: The uniform share of the sizes.
         prior: How many pilot rows the prior on the mixture is worth.
-        components: How many leading components of the rows predictions are made from.
+        components: How many leading components of the rows the predictions use.
     """
 
     floor: float = 0.1
@@ -291,37 +292,37 @@ class Portfolio(Score):
 
     @property
     def needs(self) -> Needs:
-        """A pilot with its answers, and components of the rows; signals are used where there are any."""
+        """A pilot with its answers, and components of the rows; signals are used if there are any."""
         return Needs(components=self.components, signals=True)
 
     def scores(self, evidence: Evidence) -> Scores:
-        """Return the mixture's sizes and the order along clusters and sizes."""
+        """Return the mixture's sizes, and the order by cluster and size."""
         if not evidence.pilot.ids.size:
             sizes = spread(evidence.clustering.powers, evidence.frame.open(), FLAT)
             return Scores(sizes, snake(evidence.clustering))
         components = evidence.components if evidence.components.size else None
-        mixed = mix(known(evidence, evidence.frame.signals, components), floor=self.floor, prior=self.prior)
-        return Scores(mixed.sizes, mixed.order, predictions=mixed.predictions, unseen=mixed.unseen)
+        mixture = mix(pilot_facts(evidence, evidence.frame.signals, components), floor=self.floor, prior=self.prior)
+        return Scores(mixture.sizes, mixture.order, predictions=mixture.predictions, unseen=mixture.unseen)
 
 
 def _predict(evidence: Evidence) -> Floats:
-    """Return the predicted loss of every row, or zeros where nothing was learned."""
+    """Return the predicted loss of every row, or zeros if all answers are 0."""
     from scipy.optimize import nnls
 
     clustering, pilot, losses = evidence.clustering, evidence.pilot, evidence.losses
     if not losses.any():
         return np.zeros(clustering.n)
     if losses.max() > LARGEST:
-        losses = losses / losses.max()  # only parts of the total matter, and squares must remain finite
+        losses = losses / losses.max()  # only ratios matter, and squares must stay finite
     labels, expansion = clustering.labels[pilot.ids], 1 / pilot.inclusion
     overall = float(expansion @ losses / expansion.sum())
     sums = np.bincount(labels, losses, clustering.k) + PRIOR * overall
     counts = np.bincount(labels, minlength=clustering.k) + PRIOR
-    # A row's own loss in its cluster's mean would make noise look like signal.
+    # Leave each row out of its cluster's mean, because its own loss would make noise look like signal.
     others = (sums[labels] - losses) / (counts[labels] - 1)
-    far = overall * clustering.n * parts(clustering.powers)
-    columns = np.stack([np.full(losses.size, overall), others, far[pilot.ids]], axis=1)
+    scaled_powers = overall * clustering.n * parts(clustering.powers)
+    columns = np.stack([np.full(losses.size, overall), others, scaled_powers[pilot.ids]], axis=1)
     root = np.sqrt(expansion)
     (level, cluster, distance), _ = nnls(columns * root[:, None], losses * root)
-    predicted: Floats = level * overall + cluster * (sums / counts)[clustering.labels] + distance * far
+    predicted: Floats = level * overall + cluster * (sums / counts)[clustering.labels] + distance * scaled_powers
     return predicted

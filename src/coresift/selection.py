@@ -77,28 +77,29 @@ def select(
     Args:
         rows: One row of numbers per item, such as its embedding: anything that `open_rows` takes (arrays, tensors,
             frames, sparse matrices, files). You can leave it out if you give `signals`.
-        losses: A callable of row numbers, an array of n, a file of (id, loss), an `Oracle` for more options, or None:
-            then nothing is asked and distances decide. Only the pilot's losses are asked, never more than `budget`.
+        losses: A callable of row numbers, an array of n losses, a file with columns id and loss, an `Oracle` for more
+            options, or None: then nothing is asked, and distances decide. Only the pilot's losses are asked, never more
+            than `budget`.
         budget: How many rows to select (`Poisson`: on average; `Independent`: draws).
         seed: The same seed gives the same bytes.
         recipe: How to select, such as `cs.recipes.paper(holder=0.1)`; the options below override its parts.
-        clusters: How many (by default budget/10; with `strata`, budget/20 and at least one per class), or a
-            `Clustering` made before.
+        clusters: How many clusters (by default budget/10; with `strata`, budget/20 and at least one per class), or an
+            existing `Clustering`.
         z: The power of the distances: 2 (k-means) by default, or that of the `Clustering`.
         normalize: Scale rows to length 1 first, for embeddings that are compared by cosine.
         pilot, score, design: The parts of the flow; by default `Representatives` (with `signals`, `Informed`),
             `Portfolio` and `Systematic`; without losses no pilot, `Distance` and `Pivotal`.
-        given: Rows that come out in any case, with weight 1, counted in the budget: row numbers, or ids as texts.
-        exclude: Rows that never come out and are never asked, in the same form; totals are then about the other rows.
-        strata: A class for every row, or the name of a column of the rows' table that has it: no cluster crosses a
-            class. This helps much where the loss depends on the class, as a classifier's does.
+        given: Rows that are always selected, with weight 1; they count toward the budget. Row numbers, or ids as text.
+        exclude: Rows that are never selected or asked, in the same form; totals then cover only the other rows.
+        strata: A class for every row, or the name of a column of the rows' table; clusters never mix classes. This
+            helps a lot if the loss depends on the class, as a classifier's does.
         signals: Anything known for every row at no cost, such as a cheap model's loss, a model's own confidence
             (`cs.signals.from_probabilities`), a length or a class: an array, a mapping of names to arrays, names of
-            columns of the rows' table, or a file. Numbers and names; missing values are allowed. The pilot's answers
-            decide how far they count, so useless ones cost little.
-        epsilon: In paper mode, instead of a budget: as many draws as the theorem takes for an error of at most
-            ε(Σℓ + 2Φ^Λ).
-        delta: With `epsilon`: how probable a larger error may be.
+            columns of the rows' table, or a file. Numbers and text both work; missing values are allowed. The pilot's
+            answers decide how much each signal counts, so useless ones cost little.
+        epsilon: In paper mode, instead of a budget: the number of draws is what the theorem requires for an error of at
+            most ε(Σℓ + 2Φ^Λ).
+        delta: With `epsilon`: the probability with which the error may be larger.
         engine: What runs the row blocks: `cs.engines.Local()` or `cs.engines.Ray()`.
         progress: Whether to show a progress bar; by default on a terminal.
 
@@ -134,18 +135,18 @@ def select(
     if oracle is not None:
         oracle.verify(job.rows.n, names=job.rows.names, skip=job.frame.excluded)
     progress = choose(progress)
-    return _prepared(job, engine, progress).complete(oracle, progress)
+    return _prepare_run(job, engine, progress).complete(oracle, progress)
 
 
 def begin(
     rows: Any, budget: int | None, seed: int, *, engine: Engine | None, progress: Progress, **options: Any
 ) -> Prepared[WeightedSelection]:
-    """Return `select` up to its first question, with losses to come."""
+    """Prepare `select` up to its first question; losses come later."""
     check_options("select", options, ("rows", "budget", "seed", "engine", "progress"), Options)
-    return _prepared(settle(rows, budget, seed, asking=True, **options), engine, progress)
+    return _prepare_run(settle(rows, budget, seed, asking=True, **options), engine, progress)
 
 
-def _prepared(job: Job, engine: Engine | None, progress: Progress) -> Prepared[WeightedSelection]:
+def _prepare_run(job: Job, engine: Engine | None, progress: Progress) -> Prepared[WeightedSelection]:
     draft = prepare(job, engine, progress)
     limit = job.budget + draft.probed.size
     return Prepared(lambda: steps(draft), job.rows, draft.fingerprint, limit, never=job.frame.excluded)
@@ -153,10 +154,10 @@ def _prepared(job: Job, engine: Engine | None, progress: Progress) -> Prepared[W
 
 @dataclass(frozen=True)
 class Draft:
-    """Everything up to the first loss: the clusters, and which rows will be asked.
+    """Everything before the first loss: the clusters, and the rows to ask.
 
-    `probes` are the rows that an estimate of Λ needs, where the score asks for one; `stream` tells the draw from
-    others with the same seed; `name` and `options` say which job this is.
+    `probes` are the rows that an estimate of Λ needs, if the score uses one; `stream` distinguishes the draw from
+    others with the same seed; `name` and `options` describe the job.
     """
 
     job: Job
@@ -171,28 +172,28 @@ class Draft:
 
     @property
     def probed(self) -> Ints:
-        """The rows that are asked for the sake of Λ."""
+        """The rows that are asked to estimate Λ."""
         return NO_ROWS if self.probes is None else self.probes.ids
 
     def provenance(self) -> Provenance:
-        """Return what the selection will say about how it was made."""
+        """Return the provenance of the selection to come."""
         return self.job.provenance(self.name, self.clustering, self.options)
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what this run's answers depend on, by part."""
-        known = {"rows": self.job.rows.fingerprint(), "clustering": self.clustering.digest()}
-        return known | self.provenance().lines() | {"seed": str(self.job.seed)}
+        """Return what this run's answers depend on, by name."""
+        data = {"rows": self.job.rows.fingerprint(), "clustering": self.clustering.digest()}
+        return data | self.provenance().lines() | {"seed": str(self.job.seed)}
 
 
 def prepare(job: Job, engine: Engine | None, progress: Progress, *, most: int | None = None) -> Draft:
-    """Cluster, unless that was done before, and draw the pilot; it asks at most the budget, unless `most` is given."""
+    """Cluster, unless the job has a clustering, and draw the pilot; it may ask `most` rows (default: the budget)."""
     draft = draft_of(job, job.clustering or make_clustering(job, engine, progress), engine)
     _check_room(job, draft.pilot, job.budget if most is None else most)
     return draft
 
 
 def make_clustering(job: Job, engine: Engine | None, progress: Progress, folder: Any = None) -> Clustering:
-    """Cluster as the job says, or take what an earlier call with the same rows and arguments left in the folder."""
+    """Cluster as the job says, or reuse the cached clustering of the same rows and arguments in the folder."""
     strata = job.frame.strata if job.frame.strata.size else None
     options: dict[str, Any] = {"z": job.z, "seed": job.seed, "normalize": job.normalize, "strata": strata}
     folder = folder or (None if engine is None else engine.keep)
@@ -216,9 +217,9 @@ def _components(job: Job, engine: Engine | None) -> Singles:
     if not count:
         return np.zeros((0, 0), np.float32)
     rows = job.rows.normalized() if job.normalize else job.rows
-    found = leading_components(rows, min(count, rows.d), seed=job.seed, engine=engine, progress=False)
-    found.setflags(write=False)  # so that it need not be copied on the way
-    return found
+    components = leading_components(rows, min(count, rows.d), seed=job.seed, engine=engine, progress=False)
+    components.setflags(write=False)  # read-only arrays are passed on without a copy
+    return components
 
 
 def _draw_pilot(job: Job, clustering: Clustering) -> PilotSample:
@@ -232,9 +233,9 @@ def _draw_pilot(job: Job, clustering: Clustering) -> PilotSample:
 
 
 def no_pilot(frame: Frame) -> PilotPlan:
-    """Return the plan that asks nothing."""
-    nothing = np.zeros(frame.n)
-    return PilotPlan(nothing, nothing, np.arange(frame.n), keep=False, origin="pilot")
+    """Return a plan that asks nothing."""
+    zeros = np.zeros(frame.n)
+    return PilotPlan(zeros, zeros, np.arange(frame.n), keep=False, origin="pilot")
 
 
 def _check_room(job: Job, pilot: PilotSample, most: int) -> None:
@@ -248,15 +249,15 @@ def _check_room(job: Job, pilot: PilotSample, most: int) -> None:
 
 
 def steps(draft: Draft) -> Steps:
-    """Ask for the losses that the draft needs, then score, draw and weigh."""
-    asked, probed, requests = np.zeros(0), np.zeros(0), []
+    """Ask for the losses that the draft needs, then score, draw and weight."""
+    answers, probed, requests = np.zeros(0), np.zeros(0), []
     if draft.pilot.ids.size:
         requests.append(Request(draft.pilot.ids, "pilot"))
-        asked = yield requests[-1]
+        answers = yield requests[-1]
     if draft.probed.size:
         requests.append(Request(draft.probed, "holder"))
         probed = yield requests[-1]
-    return finish(draft, asked, Ledger.of(requests), probed=probed)
+    return finish(draft, answers, Ledger.of(requests), probed=probed)
 
 
 def finish(
@@ -267,25 +268,25 @@ def finish(
     probed: Floats | None = None,
     leverage: Floats | None = None,
 ) -> WeightedSelection:
-    """Score the rows by the losses of the pilot (and of the probes, and leverage scores), draw, and weigh."""
+    """Score the rows from the losses of the pilot and of the probes and from leverage scores, draw, and weight."""
     job, frame, pilot = draft.job, draft.job.frame, draft.pilot
     evidence = Evidence(draft.clustering, frame, pilot, answers, np.zeros(0) if leverage is None else leverage)
     evidence = replace(evidence, components=draft.components)
     if draft.probes is not None and pilot.ids.size:
-        estimated = _estimate_holder(draft, draft.probes, evidence, np.zeros(0) if probed is None else probed)
-        evidence = replace(evidence, holder=estimated.for_drawing())
-        draft = replace(draft, options={**draft.options, "holder": str(estimated)})
+        holder_estimate = _estimate_holder(draft, draft.probes, evidence, np.zeros(0) if probed is None else probed)
+        evidence = replace(evidence, holder=holder_estimate.for_drawing())
+        draft = replace(draft, options={**draft.options, "holder": str(holder_estimate)})
     scores = job.score.scores(evidence)
     kept = np.setdiff1d(pilot.ids, frame.given, assume_unique=True) if pilot.plan.keep else NO_ROWS
-    left = frame.open()
-    left[kept] = False
+    undrawn = frame.open()
+    undrawn[kept] = False
     first = PhaseDraw(kept, pilot.plan.inclusion[kept], np.ones(kept.size, np.int64), job.pilot, pilot.plan.origin)
-    second, least = _draw(draft, scores, left, job.room - kept.size)
+    second, least = _draw(draft, scores, undrawn, job.room - kept.size)
     losses = np.full(frame.n, np.nan)
     if answers.size:
         losses[pilot.ids] = answers
-    # Predictions are from the pilot's answers alone, so they were fixed before the second draw.
-    carried = np.where(left, 1 - pilot.plan.share, 0.0)
+    # Predictions use only the pilot's answers, so they are fixed before the second draw.
+    carried = np.where(undrawn, 1 - pilot.plan.share, 0.0)
     predicted = PhasePredictions.of(scores, pilot.ids, carried) if pilot.plan.keep else None
     return assemble(
         job.rows,
@@ -308,12 +309,12 @@ def _estimate_holder(draft: Draft, probes: Probes, evidence: Evidence, probed: F
     return probes.infer(evidence.cluster_losses(), probed, points, draft.engine)
 
 
-def _draw(draft: Draft, scores: Scores, left: Bools, count: int) -> tuple[PhaseDraw, float]:
+def _draw(draft: Draft, scores: Scores, undrawn: Bools, count: int) -> tuple[PhaseDraw, float]:
     """Draw the second phase; return it and the smallest inclusion probability of any row in it."""
-    order = scores.order[left[scores.order]]
+    order = scores.order[undrawn[scores.order]]
     if count == 0 or order.size == 0:
         return PhaseDraw(NO_ROWS, np.zeros(0), NO_ROWS, draft.job.design), 0.0
-    # The second draw estimates what the pilot leaves of each total.
+    # The second draw estimates the share 1 − α of each total, which the pilot does not cover.
     sizes = parts(scores.sizes[order] * (1 - draft.pilot.plan.share[order]))
     warn_unreachable(sizes, repr(draft.job.score), stacklevel=6)
     inclusion = draft.job.design.inclusion(sizes, count)
