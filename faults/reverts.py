@@ -68,7 +68,7 @@ REVERTS = {
     "M3": Revert("types", (("tables/values.py", '    if hasattr(kind, "storage_type"):\n', "    if not kind:\n"),)),
     "M4": Revert("calls", (("estimation/intervals.py", "    largest = float(np.abs(values).max(initial=0.0))\n",
                             "    return 1.0\n"),)),
-    "M5": Revert("flips", (("oracle/lines.py", "found is None or found[1].decode() != expected or not",
+    "M5": Revert("flips", (("oracle/lines.py", "ending is None or ending[1].decode() != expected or not",
                             "found is None or not"),)),
     "M6": Revert(
         "races",
@@ -123,7 +123,7 @@ REVERTS = {
                                "zlib.crc32(np.ascontiguousarray(block[:1024], "),)),
     "L14": Revert("results", (("tables/parts.py", "pa.OSFile(os.fsencode(path))",
                                "pa.OSFile(str(path).encode('utf-8', 'replace').decode())"),)),
-    "L15": Revert("results", (("oracle/__init__.py", "                self._forget()\n", ""),)),
+    "L15": Revert("results", (("oracle/__init__.py", "                self._drop_unused()\n", ""),)),
     "L16": Revert("results", (("tables/writing.py", "    return pc.replace_substring_regex(array, FORMULA, ",
                                "    return array if True else pc.replace_substring_regex(array, FORMULA, "),)),
 }  # fmt: skip

@@ -104,7 +104,7 @@ def test_skips_corrections_and_classes(command):
     command("tell", "run.state", "b.csv", "--cannot-tell", "?")
     assert command("status", "run.state", "--json")["round"] == 2
     Path("c.csv").write_text(f"row,label\n{rows[0]},blue\n")
-    with pytest.raises(InputError, match="has the answer 'red' already; with --correct it gets 'blue' instead"):
+    with pytest.raises(InputError, match="already has the answer 'red'; to replace it by 'blue', use --correct"):
         command("tell", "run.state", "c.csv")
     before = command("ask", "run.state", "--out", "d.csv", "--json")["pending"]
     facts = command("tell", "run.state", "c.csv", "--correct", "--json")

@@ -275,7 +275,7 @@ def test_what_cannot_be_told_is_one_sentence_each():
     run.tell(ids[:1], ["a"])
     with pytest.raises(cs.InputError) as error:
         run.tell(ids[:1], ["b"])
-    assert str(error.value) == f"Row {ids[0]} has the answer 'a' already; with correct=True it gets 'b' instead."
+    assert str(error.value) == f"Row {ids[0]} already has the answer 'a'; to replace it by 'b', use correct=True."
     run.tell(ids[:1], ["b"], correct=True)
     assert run.labels == {int(ids[0]): "b"}
     with pytest.raises(AnswerError, match=r"^The run has no result yet: 3 answers must come first\.$"):

@@ -65,7 +65,7 @@ def test_a_run_is_told_by_number_or_by_id():
     assert other.result == run.result
     with pytest.raises(InputError, match=r"ids must be rows that were asked; got 'nobody'"):
         run.tell(["nobody"], ["left"])
-    with pytest.raises(InputError, match="ids must be row numbers, since the rows have no ids of their own"):
+    with pytest.raises(InputError, match="ids must be row numbers, because the rows have no ids"):
         cs.active_learning(X, 10).tell(["q1"], ["left"])
 
 

@@ -115,7 +115,7 @@ def test_more_rows_than_the_limit_is_an_error_before_anything_is_asked():
     with opened(model, limit=8) as session:
         session.ask(ROWS, round=1, reason="pilot")
         session.ask(ROWS[::-1], round=2, reason="again")
-        with pytest.raises(AnswerError, match=r"^The losses of 9 rows were asked, and the limit is 8; .* report it\.$"):
+        with pytest.raises(AnswerError, match=r"^The losses of 9 rows were asked, but the limit is 8; .* report it\.$"):
             session.ask(np.array([0, 1]), round=2, reason="more")
     assert len(model.asked) == 7
 
@@ -182,7 +182,7 @@ class Stubborn:
         (["a", "b", "c", "d"], r"losses must be numbers, one per row; got list."),
         (
             Stubborn(),
-            "losses must be numbers, one per row; got Stubborn, which gave RuntimeError: it requires grad.",
+            "losses must be numbers, one per row; got Stubborn, which raised RuntimeError: it requires grad.",
         ),
     ],
 )
@@ -518,7 +518,7 @@ def test_a_journal_of_another_run_is_refused_and_left_alone(tmp_path, change, to
     with path.open("ab") as file:
         file.write(b'{"ids": [')
     content = path.read_bytes()
-    sentence = rf"belongs to another run \({told}\); use another file, or the arguments that it was started with\.$"
+    sentence = rf"belongs to another run \({told}\); use another file, or the arguments of that run\.$"
     with pytest.raises(InputError, match=sentence):
         ask(model, journal=path, **change)
     assert (path.read_bytes(), model.batches) == (content, [])
@@ -547,7 +547,7 @@ def test_a_file_that_is_no_journal_is_refused_and_left_alone(tmp_path, content):
 @pytest.mark.parametrize("other", [1, 3])
 def test_a_journal_of_another_format_is_refused(tmp_path, other):
     (tmp_path / "journal").write_text(f'{{"format": {other}, "name": "loss", "fingerprint": {{}}}}\n')
-    with pytest.raises(InputError, match=f"has format {other}, and this version of coresift reads 2; use another file"):
+    with pytest.raises(InputError, match=f"has format {other}, but this version of coresift reads 2; use another file"):
         ask(Model(), journal=tmp_path / "journal")
 
 

@@ -90,7 +90,7 @@ def test_a_row_that_stays_bad_is_named_and_the_others_are_safe(tmp_path, bad, sh
         assert calls == [list(range(50)), [17]]
         return
     assert str(error.value) == (
-        f"losses must be finite and at least 0; row 17 has {shown} (1 of 1 rows are like that, also when asked 3 "
+        f"losses must be finite and at least 0; row 17 has {shown} (1 of 1 rows are like that, even when asked 3 "
         f"times). 49 answers are safe in the state file {journal}; the same call continues from there."
     )
     assert calls == [list(range(50)), [17], [17]]
@@ -128,7 +128,7 @@ def test_masked_losses_are_missing_and_complex_ones_refused():
         Oracle(masked)
     with pytest.raises(AnswerError, match="row 7 has nan"):
         ask(Oracle(lambda rows: masked[rows], retries=0), [6, 7])
-    with pytest.raises(AnswerError, match="got complex ones"):
+    with pytest.raises(AnswerError, match="got complex numbers"):
         ask(Oracle(lambda rows: rows * 1j), [6])
 
 

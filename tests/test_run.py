@@ -213,7 +213,7 @@ def test_rows_by_the_ids_of_the_table():
         run.tell(["q99"], [0.5], as_ids=True)
     with pytest.raises(AnswerError, match=r"answers must be finite and at least 0; row q.* has nan"):
         run.tell(run.ask(as_ids=True)[:1], [np.nan], as_ids=True)
-    with pytest.raises(InputError, match="row numbers, since the rows have no ids of their own"):
+    with pytest.raises(InputError, match="row numbers, because the rows have no ids"):
         Run(job, N).ask(as_ids=True)
     with pytest.raises(InputError, match="The id x belongs to several rows"):
         Run(job, N, names=lambda rows: ["x" for _ in rows]).tell(["x"], [0.5], as_ids=True)
@@ -264,7 +264,7 @@ def test_a_job_that_fails_loses_nothing_and_is_run_again():
 
 
 def test_a_job_that_asks_too_much_or_outside_is_a_defect_in_one_sentence():
-    with pytest.raises(AnswerError, match="asks for more than 3 rows"):
+    with pytest.raises(AnswerError, match="asks for more rows than its limit of 3"):
         Run(job, N, limit=3).ask()
     with pytest.raises(InputError, match="row numbers from 0 to 1"):
         Run(job, 2).ask()
@@ -328,7 +328,9 @@ def test_max_cost_gives_the_result_so_far_and_more_money_goes_on(tmp_path):
 
 def test_a_job_without_a_result_so_far_is_one_sentence_and_can_go_on():
     run = Run(job, N, oracle=Oracle(loss, cost=1, max_cost=2))
-    sentence = r"^The next answer would cost more than max_cost=2; 2 is spent\. The same call continues with a larger"
+    sentence = (
+        r"^The next answer would cost more than max_cost=2; 2 is spent\. To continue, repeat the call with a larger"
+    )
     with pytest.raises(MaxCostError, match=sentence):
         run.complete()
     with pytest.raises(MaxCostError, match=sentence):

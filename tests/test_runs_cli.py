@@ -117,7 +117,7 @@ def test_answers_come_in_parts_and_can_be_corrected(command, tmp_path):
     write(tmp_path / "rest.csv", {"row": [3, 7], "worth": [0.5, 0.25]})
     assert command("tell", "a.state", "rest.csv", "--column", "worth", "--json")["pending"] == 1
     write(tmp_path / "other.csv", {"row": [5], "loss": [0.125]})
-    with pytest.raises(InputError, match=r"Row 5 has the answer 3.0 already; with --correct"):
+    with pytest.raises(InputError, match=r"Row 5 already has the answer 3.0; .* use --correct"):
         command("tell", "a.state", "other.csv")
     facts = command("tell", "a.state", "other.csv", "--correct", "--json")
     assert (facts["asked"], facts["pending"]) == (5, 1)  # now around row 2, of which row 4 is new

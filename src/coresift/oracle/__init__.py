@@ -1,4 +1,4 @@
-"""The oracle gives the answers for rows; they are expensive, so they are counted, priced, kept and retried."""
+"""The oracle answers questions about rows. Answers are expensive, so it counts, prices, stores and retries them."""
 
 from __future__ import annotations
 
@@ -41,38 +41,38 @@ __all__ = [
 ]
 
 Source: TypeAlias = Callable[[Ints], Any] | ArrayLike | str | os.PathLike[str]
-# The answers of this many tables stay in memory, in addition to those in use.
+# Answers stay in memory for this many tables, in addition to those in use.
 TABLES = 4
 
 
 class Oracle:
-    """Answers what the loss (or the label) of a row is, and never asks its source for the same row twice.
+    """Returns the loss (or the label) of a row, and never asks its source for the same row twice.
 
-    Several threads may share an oracle: a row that one of them is asking for is waited for by the others.
+    Several threads may share an oracle. If two of them need the same row, one asks and the other waits.
 
     Args:
-        source: A callable, plain or async, that takes an int64 array of row numbers and returns one answer each; an
-            array with an answer for every row; or a Parquet, CSV or JSONL file with a column `loss` and a column `row`
-            (row numbers) or else `id` (the table's own ids, or row numbers if it has none). Where labels are asked, the
-            file's column is `label`. Arrays and files are checked in full before anything is computed, except for rows
-            that are excluded; a file need not have the rows that are not asked.
-        name: What the answers are called, such as the model and its version. A journal is good for one name only.
-        journal: A state file that keeps every answer, so that a run that was stopped can continue.
-        batch: How many rows a callable is asked for at once. An answer must depend on its row alone, not on its batch.
-        retries: How often a call is tried again that raised, took too long, or had answers that cannot be used; of a
-            reply with some bad answers the good ones are kept and only the bad ones are asked again.
-        pause: How many seconds to wait before that.
-        cost: The price per row. Every row that is sent counts, whether or not a usable answer comes back, since most
-            services bill those as well. Arrays and files cost nothing.
-        max_cost: The most that may be spent, in all runs of this oracle and of its journal together. When the next
-            row would cost more, the run stops with `MaxCostError` (or with the result so far, if its job has one), and
-            the same call with a larger `max_cost` continues.
-        concurrency: How many calls may be under way at the same time, each in its own thread.
+        source: A callable, plain or async, that takes an int64 array of row numbers and returns one answer per row; an
+            array with one answer per row; or a Parquet, CSV or JSONL file with a column `loss` and a column `row` (row
+            numbers) or `id` (the table's ids, or row numbers if it has none). For labels, the column is `label`. Arrays
+            and files are checked in full before anything is computed, except for excluded rows; a file does not need
+            the rows that are never asked.
+        name: A name for the answers, such as the model and its version. A journal belongs to one name.
+        journal: A state file that stores every answer, so that a stopped run can continue.
+        batch: The number of rows per call. An answer must depend on its row alone, not on its batch.
+        retries: How often to retry a call that raised, took too long, or returned unusable answers. If only some
+            answers of a reply are unusable, the others are kept, and only the bad ones are asked again.
+        pause: The number of seconds to wait before each retry.
+        cost: The price per row. Every row that is sent counts, even if no usable answer comes back, because most
+            services bill those too. Arrays and files cost nothing.
+        max_cost: The most to spend, over all runs of this oracle and its journal. When the next row would cost more,
+            the run stops with `MaxCostError` (or with a partial result, if its job has one); the same call with a
+            larger `max_cost` continues.
+        concurrency: The number of calls at a time, each in its own thread.
         per_minute: The most calls per minute, evenly spread.
-        timeout: How many seconds a call may take before it counts as failed.
+        timeout: The number of seconds after which a call counts as failed.
 
     Attributes:
-        calls: How often the source itself was called, retries included.
+        calls: How often the source was called, retries included.
         answered: How many usable answers it returned.
 
     Examples:
@@ -124,23 +124,23 @@ class Oracle:
         self.answered = 0
         self._lock = threading.RLock()
         self._caches: OrderedDict[tuple[int, str, bool], Cache] = OrderedDict()
-        self._open: dict[Path, _Shared] = {}
+        self._open: dict[Path, _OpenJournal] = {}
 
     @property
     def spent(self) -> float:
-        """What all rows that were sent have cost, also in earlier runs of the same journal."""
+        """The cost of all rows that were sent, including those of earlier runs with the same journal."""
         return self._meter.spent
 
     def verify(
         self, n: int, question: Question = LOSS, *, names: Names | None = None, skip: Ints | None = None
     ) -> None:
-        """Check all answers of an array or a file at once; a callable is not asked before its answers are needed.
+        """Check all answers of an array or a file; a callable is not called before its answers are needed.
 
         Args:
-            n: How many rows there are.
+            n: The number of rows.
             question: What is asked.
-            names: The table's own ids of the rows with these numbers, or None if it has none.
-            skip: Rows that are never asked, whatever their answers.
+            names: A function from row numbers to the table's ids, or None if it has none.
+            skip: Rows that are never asked, so their answers are not checked.
 
         Raises:
             InputError: The answers are not those of n rows.
@@ -164,15 +164,15 @@ class Oracle:
         names: Names | None = None,
         question: Question = LOSS,
     ) -> Iterator[Session]:
-        """Open the source and the journal for one run over n rows, and close them whatever happens.
+        """Open the source and the journal for one run over n rows, and close them in the end.
 
         Args:
-            n: How many rows there are.
-            fingerprint: What the run depends on, by part ("rows", "arguments"): a journal is good for one fingerprint,
-                and the oracle's own cache for one value of its part "rows".
+            n: The number of rows.
+            fingerprint: What the run depends on, by part ("rows", "arguments"). A journal belongs to one fingerprint,
+                and the oracle's cache to one value of the part "rows".
             limit: The most distinct rows that may be asked.
-            progress: Told how far the answers have come.
-            names: The table's own ids of the rows with these numbers, or None if it has none.
+            progress: Receives the number of answers so far.
+            names: A function from row numbers to the table's ids, or None if it has none.
             question: What is asked, losses or labels.
 
         Examples:
@@ -189,7 +189,7 @@ class Oracle:
 
     @contextmanager
     def answers(self, n: int, fingerprint: Mapping[str, str], question: Question) -> Iterator[Answers]:
-        """Open the answers of one run, those in the journal if there is one; threads with the same run share them."""
+        """Open the answers of one run, from the journal if there is one; threads of the same run share them."""
         if self.journal is None:
             yield Answers(question)
             return
@@ -199,7 +199,7 @@ class Oracle:
             if shared is None:
                 journal = Journal(path, self.name, fingerprint, n, question=question)
                 self.meet(journal)
-                shared = self._open[path] = _Shared(Answers(question, journal), (n, dict(fingerprint), question))
+                shared = self._open[path] = _OpenJournal(Answers(question, journal), (n, dict(fingerprint), question))
             elif shared.run != (n, dict(fingerprint), question):
                 raise InputError(
                     f"The state file {path} is in use by another run of the same oracle; "
@@ -225,9 +225,9 @@ class Oracle:
         answers: Answers,
         progress: Progress,
     ) -> Iterator[Fetcher]:
-        """Open the source for one run whose answers are kept in `answers`."""
+        """Open the source for one run, which stores its answers in `answers`."""
         reader = self._source.reader(n, names, question)
-        # Row numbers mean something within one table only; other arguments do not change what a row's answer is.
+        # A row number is meaningful within one table only; a row's answer does not depend on the other arguments.
         key = (n, fingerprint.get("rows", ""), question.numeric)
         with self._lock:
             cache = self._caches.setdefault(key, Cache())
@@ -241,14 +241,14 @@ class Oracle:
         finally:
             with self._lock:
                 cache.users -= 1
-                self._forget()
+                self._drop_unused()
 
     def meet(self, journal: Journal) -> None:
-        """Count what earlier processes have spent, as a state file says."""
+        """Count what earlier processes spent, according to a state file."""
         self._meter.meet(journal)
 
-    def _forget(self) -> None:
-        """Drop the answers of the tables that were used longest ago."""
+    def _drop_unused(self) -> None:
+        """Drop the answers of the least recently used tables."""
         unused = [key for key, cache in self._caches.items() if not cache.users]
         for key in unused[: max(len(unused) - TABLES, 0)]:
             del self._caches[key]
@@ -262,8 +262,8 @@ class Oracle:
         return f"Oracle({self._source}, name={self.name!r}, answered={self.answered})"
 
 
-class _Shared:
-    """The answers in an open journal, and how many sessions of which run use them."""
+class _OpenJournal:
+    """The answers in an open journal, the run they belong to, and how many sessions use them."""
 
     def __init__(self, answers: Answers, run: tuple[int, dict[str, str], Question]) -> None:
         self.answers, self.run, self.users = answers, run, 0
@@ -277,7 +277,7 @@ LossesLike: TypeAlias = Source | Oracle
 
 
 def as_oracle(answers: LossesLike | None, question: Question = LOSS) -> Oracle | None:
-    """Return an oracle for any form of losses or labels: None and an oracle stay what they are.
+    """Return an oracle for any form of losses or labels; None and an oracle are returned unchanged.
 
     Examples:
         >>> as_oracle([0.5, 2.0])
@@ -286,7 +286,7 @@ def as_oracle(answers: LossesLike | None, question: Question = LOSS) -> Oracle |
     if answers is None:
         return None
     if not isinstance(answers, Oracle):
-        source_of(answers, question)  # its sentence names the argument
+        source_of(answers, question)  # so that an error names the argument
         answers = Oracle(answers, name=question.column)
     answers._source.check(question)
     return answers

@@ -1,4 +1,4 @@
-"""Asking an expensive source: in batches, several at a time, at a pace, within a price, and again if it fails."""
+"""Ask an expensive source: in batches, concurrently, rate-limited, within a maximum cost, and with retries."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _TICK = 0.05
 class MaxCostError(AnswerError):
     """The next row would cost more than `max_cost` allows.
 
-    A job that can give a result so far catches it at its `yield` and returns that result.
+    A job that has a partial result catches the error at its `yield` and returns that result.
 
     Attributes:
-        ids: Those rows of the job's last request that have an answer.
+        ids: The rows of the job's last request that have an answer.
         answers: Their answers.
     """
 
@@ -38,15 +38,15 @@ class MaxCostError(AnswerError):
 
 
 class _NoAnswerError(Exception):
-    """A row that has no answer after the last try; its text is the first half of the sentence."""
+    """A row has no answer after the last retry; the text is the first half of the error message."""
 
 
 class Meter:
-    """What an oracle has spent: every row that is sent counts, since a bad reply or a late one is billed as well.
+    """Counts what an oracle has spent. Every row that is sent counts, because bad and late replies are billed too.
 
     Args:
         cost: The price per row, or None.
-        max_cost: The most that may be spent, or None.
+        max_cost: The most to spend, or None.
 
     Examples:
         >>> meter = Meter(0.1, 0.3)
@@ -56,34 +56,34 @@ class Meter:
 
     def __init__(self, cost: float | None, max_cost: float | None) -> None:
         self.cost, self.max_cost = cost, max_cost
-        self.sent = 0  # by this process
-        self._noted: dict[Path, int] = {}  # of those, by state file
-        self._before: dict[Path, int] = {}  # by earlier processes, as each state file says
+        self.sent = 0  # rows sent by this process
+        self._noted: dict[Path, int] = {}  # how many of them each state file has recorded
+        self._before: dict[Path, int] = {}  # rows sent by earlier processes, from each state file
         self._lock = threading.Lock()
-        # As decimal numbers, so that three rows of 0.1 cost no more than 0.3.
+        # In binary floating point, three rows of 0.1 would cost more than 0.3.
         allowed = None if not cost or max_cost is None else Fraction(repr(max_cost)) // Fraction(repr(cost))
         self._allowed: int | None = None if allowed is None else int(allowed)
 
     @property
     def spent(self) -> float:
-        """The price of all rows that were sent, also in earlier runs of the same state files."""
+        """The cost of all rows that were sent, including those of earlier runs with the same state files."""
         return float(Fraction(repr(self.cost or 0.0)) * self._total)
 
     def meet(self, journal: Journal) -> None:
-        """Count what earlier processes have spent on a state file."""
+        """Count what earlier processes spent, according to a state file."""
         with self._lock:
             before = journal.sent - self._noted.get(journal.path, 0)
             self._before[journal.path] = max(before, self._before.get(journal.path, 0))
 
     def take(self, count: int, journal: Journal | None) -> int:
-        """Return how many of so many rows may be sent, and count them as spent before they are."""
+        """Return how many of `count` rows may be sent, and count them as spent."""
         with self._lock:
             if self._allowed is not None:
                 count = min(count, self._allowed - self._total)
             if count <= 0:
                 raise MaxCostError(
                     f"The next answer would cost more than max_cost={self.max_cost:g}; {self.spent:g} is spent. "
-                    "The same call continues with a larger max_cost."
+                    "To continue, repeat the call with a larger max_cost."
                 )
             if self.cost and journal is not None:
                 journal.send(count)
@@ -97,10 +97,10 @@ class Meter:
 
 
 class Pace:
-    """At most so many calls per minute, evenly spread, so that a run that is begun again does not burst.
+    """Limits the number of calls per minute. Calls are evenly spread, so there is no burst after a restart.
 
     Args:
-        per_minute: How many, or None for any number.
+        per_minute: The most calls per minute, or None for no limit.
     """
 
     def __init__(self, per_minute: float | None) -> None:
@@ -109,7 +109,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait(self, stop: threading.Event) -> None:
-        """Wait for the next turn, or until someone says stop."""
+        """Wait for the next turn, or until `stop` is set."""
         if not self._gap:
             return
         with self._lock:
@@ -119,21 +119,21 @@ class Pace:
 
 
 class Asker:
-    """Asks one source for one run: `fetch` hands every good answer to `keep` as soon as it is there.
+    """Asks one source for one run: `fetch` passes every usable answer to `keep` as soon as it arrives.
 
     Args:
         reader: The source.
         question: What is asked.
-        batch: How many rows a call is for.
-        retries: How often what failed is tried again.
-        pause: How many seconds to wait before that.
-        timeout: How many seconds a call may take, or None.
-        concurrency: How many calls may be under way.
+        batch: The number of rows per call.
+        retries: How often to retry a failed call.
+        pause: The number of seconds to wait before each retry.
+        timeout: The number of seconds that a call may take, or None.
+        concurrency: The number of calls at a time.
         meter: Counts what is spent.
-        pace: Spreads the calls.
-        journal: Where spending is noted, if there is a state file.
+        pace: Limits the rate of calls.
+        journal: The state file that records spending, or None.
         count_call: Called before each call.
-        safe: Says what is safe, for sentences.
+        safe: Returns the sentence of an error message that says which answers are stored.
     """
 
     def __init__(
@@ -158,37 +158,37 @@ class Asker:
         self._count_call, self._safe = count_call, safe
 
     def fetch(self, ids: Ints, keep: Keep) -> None:
-        """Ask for these rows, in batches of their order; a failure comes after what is under way was kept."""
+        """Ask for these rows, in batches, in their order; raise a failure only after all replies under way are kept."""
         batches = [ids[start : start + self._batch] for start in range(0, ids.size, self._batch)]
         stop = threading.Event()
         try:
             if min(self._concurrency, len(batches)) > 1:
-                self._together(batches, keep, stop)
+                self._ask_in_threads(batches, keep, stop)
                 return
             for batch in batches:
                 self._ask(batch, keep, stop)
         except _NoAnswerError as failure:
-            error = AnswerError(f"{failure} {self._safe()}")  # only now, when everything that came is kept
+            error = AnswerError(f"{failure} {self._safe()}")  # the count of stored answers is final only now
             cause = failure.__cause__
         else:
             return
         raise error from cause
 
-    def _together(self, batches: list[Ints], keep: Keep, stop: threading.Event) -> None:
-        """Let several threads take one batch after the other."""
-        turns, turn = iter(enumerate(batches)), threading.Lock()
+    def _ask_in_threads(self, batches: list[Ints], keep: Keep, stop: threading.Event) -> None:
+        """Let several threads work through the batches."""
+        queue, queue_lock = iter(enumerate(batches)), threading.Lock()
         failures: dict[int, BaseException] = {}
 
         def work() -> None:
             while not stop.is_set():
-                with turn:
-                    place, batch = next(turns, (-1, None))
+                with queue_lock:
+                    index, batch = next(queue, (-1, None))
                 if batch is None:
                     return
                 try:
                     self._ask(batch, keep, stop)
                 except BaseException as error:
-                    failures[place] = error
+                    failures[index] = error
                     stop.set()
 
         threads = [threading.Thread(target=work, daemon=True) for _ in range(min(self._concurrency, len(batches)))]
@@ -196,7 +196,7 @@ class Asker:
             thread.start()
         try:
             for thread in threads:
-                while thread.is_alive():  # in ticks, so that an interrupt gets through
+                while thread.is_alive():  # join blocks interrupts, so it waits briefly each time
                     thread.join(_TICK)
         finally:
             stop.set()
@@ -204,46 +204,46 @@ class Asker:
             raise failures[min(failures)]
 
     def _ask(self, batch: Ints, keep: Keep, stop: threading.Event) -> None:
-        """Ask for a batch, and again for those of its rows that got no answer."""
-        left, failures = batch, 0
-        while left.size:
+        """Ask for a batch, and retry the rows that got no usable answer."""
+        remaining, failures = batch, 0
+        while remaining.size:
             if failures:
                 stop.wait(self._pause)
             self._pace.wait(stop)
             if stop.is_set():  # another batch has failed and raises its error
                 return
-            sending = left[: self._meter.take(left.size, self._journal)]
+            sending = remaining[: self._meter.take(remaining.size, self._journal)]
             self._count_call()
             bad, failure = self._try(sending, keep)
-            left = np.concatenate([bad, left[sending.size :]])
+            remaining = np.concatenate([bad, remaining[sending.size :]])
             failures += failure is not None
             if failure is not None and failures == self._tries:
                 raise failure
 
     def _try(self, sending: Ints, keep: Keep) -> tuple[Ints, _NoAnswerError | None]:
-        """Call the source once; return the rows that got no answer, and the sentence on them."""
+        """Call the source once; return the rows that got no usable answer, and the error about them."""
         try:
             values = self._reader(sending, self._timeout)
         except CallError as call:
-            return sending, self._raised(sending, call.__cause__)
+            return sending, self._call_error(sending, call.__cause__)
         answers, good = self._question.read(values, sending)
         if good.any():
             keep(sending[good], answers[good])
         if good.all():
             return sending[:0], None
         bad = np.flatnonzero(~good)
-        again = "" if self._tries == 1 else f", also when asked {_times(self._tries)}"
+        again = "" if self._tries == 1 else f", even when asked {_times(self._tries)}"
         answer = self._question.shown(answers[bad[0]])
         refusal = self._question.refusal(None, sending[bad[0]], answer)
         count = f"({bad.size} of {sending.size} rows are like that{again})"
         return sending[bad], _NoAnswerError(f"{refusal} {count}.")
 
-    def _raised(self, sending: Ints, cause: BaseException | None) -> _NoAnswerError:
-        tries = _times(self._tries)
+    def _call_error(self, sending: Ints, cause: BaseException | None) -> _NoAnswerError:
+        times = _times(self._tries)
         error = _NoAnswerError(
-            f"The callable for {self._question.plural} failed {tries} on {_rows(sending)}: {told(cause)}."
+            f"The callable for {self._question.plural} failed {times} on {_rows(sending)}: {told(cause)}."
         )
-        error.__cause__ = None if holds_secret(cause) else cause  # a traceback would show it
+        error.__cause__ = None if holds_secret(cause) else cause  # a traceback would show the secret
         return error
 
 

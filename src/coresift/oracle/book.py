@@ -1,4 +1,4 @@
-"""Where the answers of one run are kept."""
+"""Where the answers of one run are stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coresift.oracle.store import Answers
 
 
 class Book:
-    """The answers of a run, opened when its fingerprint is known: in a state file, an oracle's journal, or memory."""
+    """The answers of a run, in a state file, an oracle's journal or memory; opened once the fingerprint is known."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ class Book:
 
     @property
     def count(self) -> int:
-        """How many answers there are."""
+        """The number of answers."""
         return 0 if self._answers is None else len(self._answers.values)
 
     def open(self) -> Answers:
-        """Return the answers."""
+        """Open the answers, unless they are open, and return them."""
         if self._answers is None:
             self.fingerprint = dict((self._fingerprint() if callable(self._fingerprint) else self._fingerprint) or {})
-            self._answers = self._opened()
+            self._answers = self._open_answers()
         return self._answers
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class Book:
         self._answers = None
         self._stack.close()
 
-    def _opened(self) -> Answers:
+    def _open_answers(self) -> Answers:
         if self._state is None:
             if self._oracle is None:
                 return Answers(self._question)

@@ -1,4 +1,4 @@
-"""Drive a job to its end: a job yields requests for answers and returns its result."""
+"""Run a job to its end: a job yields requests for answers and returns its result."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Prepared(Generic[R]):
-    """A job up to its first question.
+    """A job that is ready to run.
 
     Attributes:
-        steps: Begins the job: a function that returns a generator of requests.
-        rows: The rows that the requests number.
+        steps: A function that starts the job and returns a generator of requests.
+        rows: The rows that the requests refer to by number.
         fingerprint: What the run depends on, by part; called only when something is asked.
         limit: The most distinct rows that may be asked.
         question: What is asked, losses or labels.
-        never: The rows that are never asked: those that are excluded.
+        never: The excluded rows, which are never asked.
     """
 
     steps: Callable[[], Job[R]]
@@ -46,7 +46,7 @@ class Prepared(Generic[R]):
         arguments: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> Run[R]:
-        """Return a run of the job, whose answers an oracle, a state file or its user has."""
+        """Return a run of the job, with answers from an oracle, a state file or the user."""
         return Run(
             self.steps,
             self.rows.n,
@@ -62,11 +62,11 @@ class Prepared(Generic[R]):
         )
 
     def complete(self, oracle: Oracle | None, progress: Progress) -> R:
-        """Have every request answered by the oracle, and return the job's result.
+        """Let the oracle answer every request, and return the job's result.
 
-        If the oracle's `max_cost` is reached, this is the result so far of a job that can give one.
+        If the oracle's `max_cost` is reached, this is a partial result, if the job has one.
         """
         with self.run(oracle=oracle, progress=progress) as run:
             if oracle is None and (pending := run.ask().size):
-                raise InputError(f"{self.question.argument} must be given: {pending} rows are to be asked.")
+                raise InputError(f"{self.question.argument} must be given: {pending} rows need an answer.")
             return run.complete()

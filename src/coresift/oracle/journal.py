@@ -1,4 +1,4 @@
-"""The state file of a run: its answers, and what they cost, in checksummed lines."""
+"""The state file of a run: its answers and the number of rows sent, in checksummed lines."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ __all__ = ["Journal", "Lines", "read_header"]
 
 
 class Journal(Lines):
-    """The answers of a run, one line for each reply, and how many rows were sent to a source that has a price.
+    """The answers of a run, one line per reply, and how many rows were sent to a source that has a price.
 
     Args:
         path: The file.
-        name: What the answers are called, such as the model that gives them.
+        name: A name for the answers, such as the model that gives them.
         fingerprint: What the run depends on, by part.
-        n: How many rows there are.
+        n: The number of rows.
         question: What is asked.
-        arguments: What the run can be begun again with.
+        arguments: The arguments with which the run can be started again.
 
     Attributes:
-        values: The answer of each row that has one.
+        values: The answers by row.
         sent: How many rows were sent to a source that has a price, whether or not an answer came back.
-        corrections: What was replaced, in order: how many rows had an answer then, the row, and its answer before.
+        corrections: The replaced answers, in order: how many rows had an answer then, the row, and its old answer.
 
     Examples:
         >>> import tempfile
@@ -68,11 +68,11 @@ class Journal(Lines):
     def append(
         self, ids: Sequence[int] | Ints, answers: Sequence[Any] | NDArray[Any], *, correct: bool = False
     ) -> None:
-        """Keep answers; when this returns, no kill can lose them, and if it fails none of them is kept.
+        """Store answers durably: all of them are on disk when this returns, and none of them if it fails.
 
         Args:
             ids: The rows.
-            answers: One answer for each of them.
+            answers: One answer per row.
             correct: Whether they replace earlier answers.
         """
         with self._writing:
@@ -87,7 +87,7 @@ class Journal(Lines):
             self.values.update(zip(rows, answers, strict=True))
             self.count = len(self.values)
             self.corrections += [(count, row, answer) for row, answer in before.items()]
-        except BaseException:  # also when someone interrupts it between the file and the memory
+        except BaseException:  # also an interrupt after the file was written and before memory was updated
             if self._end != end:
                 self._restore(end)
             for row in rows:
@@ -98,7 +98,7 @@ class Journal(Lines):
             raise
 
     def send(self, count: int) -> None:
-        """Note that so many rows are about to be sent to a source that has a price."""
+        """Record that `count` rows are about to be sent to a source that has a price."""
         with self._writing:
             self._write({"sent": count})
             self.sent += count
@@ -116,11 +116,11 @@ class Journal(Lines):
             why = str(error) if isinstance(error, CoresiftError) else "it is not a batch of answers."
             self._refuse_line(number, why)
         for row, answer in zip(ids.tolist(), answers, strict=True):
-            known = self.values.setdefault(row, answer)
-            if not correct and not self._question.same(known, answer):
-                self._refuse_line(number, f"row {row} has {show(answer)}, and an earlier line has {show(known)}.")
-            if not self._question.same(known, answer):
-                self.corrections.append((count, row, known))
+            earlier = self.values.setdefault(row, answer)
+            if not correct and not self._question.same(earlier, answer):
+                self._refuse_line(number, f"row {row} has {show(answer)}, and an earlier line has {show(earlier)}.")
+            if not self._question.same(earlier, answer):
+                self.corrections.append((count, row, earlier))
             self.values[row] = answer
         self.count = len(self.values)
         return None

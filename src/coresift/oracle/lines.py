@@ -1,4 +1,4 @@
-"""The state file: append-only, checksummed lines, so that a killed run can continue and damage is never misread."""
+"""The state file: append-only, checksummed lines, so that a killed run can continue and damage is detected."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _ENDING = len(b', "sum": ""}') + _DIGITS
 
 
 class Lines:
-    """One JSON object per line: a header that says which run it belongs to, then one line for each entry.
+    """A file of JSON lines: a header that identifies the run, then one line per entry.
 
     Each line ends with a checksum of itself and of the line before it, so a changed, removed, repeated or moved line
-    is refused by its number (lines removed at the very end cannot be told from a run that was stopped there). A line
-    is on the disk before its entry counts, so a kill at any moment costs the entry in flight and leaves at most a torn
-    last line, which the next run cuts off. The file is locked while it is open.
+    is refused, by its number. (Lines that were removed at the end look like a run that was stopped there.) A line is on
+    disk before its entry counts, so a kill loses only the entry in flight and leaves at most a torn last line, which
+    the next run cuts off. The file is locked while it is open.
 
     Args:
-        path: The file, which is made unless it is there.
-        name: What the entries are called.
-        fingerprint: What the run depends on, by part; a file is good for one name and one fingerprint.
-        arguments: What the run can be begun again with, kept in the header of a new file.
+        path: The file, which is created if it does not exist.
+        name: A name for the entries.
+        fingerprint: What the run depends on, by part; a file belongs to one name and one fingerprint.
+        arguments: The arguments with which the run can be started again, stored in the header of a new file.
 
     Attributes:
-        entries: What the file held when it was opened.
-        count: How many entries are safe in it now.
-        arguments: Those in the header.
+        entries: The entries that the file had when it was opened.
+        count: How many entries it has now.
+        arguments: The arguments in the header.
 
     Examples:
         >>> import tempfile
@@ -66,7 +66,7 @@ class Lines:
         self.count = 0
         self.arguments: dict[str, Any] | None = None if arguments is None else dict(arguments)
         self._writing = threading.RLock()
-        self._end = (0, "")  # the length of the whole lines, and the checksum of the last of them
+        self._end = (0, "")  # the length of all complete lines, and the checksum of the last one
         header: dict[str, Any] = {"format": FORMAT, "name": redact(name), "fingerprint": dict(fingerprint)}
         if arguments is not None:
             header["arguments"] = self.arguments
@@ -84,18 +84,18 @@ class Lines:
             raise
 
     def write(self, entry: dict[str, Any]) -> None:
-        """Keep an entry; when this returns, no kill can lose it."""
+        """Store an entry durably: it is on disk when this returns."""
         with self._writing:
             self._write(entry)
             self.count += 1
 
     def close(self) -> None:
-        """Close the file, which ends its lock."""
+        """Close the file, which releases its lock."""
         with self._writing:
             self._file.close()
 
     def _entry(self, entry: dict[str, Any], number: int) -> Any:
-        """Return what a line after the header holds, and count it."""
+        """Return the entry of a line after the header, and count it."""
         self.count += 1
         return entry
 
@@ -107,42 +107,42 @@ class Lines:
             self._refuse_other_file(torn)
             self._file.truncate(0)
             self._write(header)
-            self._keep_name()
+            self._sync_folder()
             return []
-        whole = _SUM.search(torn)
-        if whole:  # only the end of the line is missing, or something else is in its place
-            lines, torn = [*lines, torn[: whole.end()]], torn[whole.end() :]
+        complete = _SUM.search(torn)
+        if complete:  # only the line break is missing, or something else is in its place
+            lines, torn = [*lines, torn[: complete.end()]], torn[complete.end() :]
         self._check_header(lines[0], header)
         checksum = self._checked(lines[0], "", 1)
         entries = []
         for number, line in enumerate(lines[1:], start=2):
             checksum = self._checked(line, checksum, number)
             entries.append(self._entry(_parse(line[:-_ENDING] + b"}"), number))
-        if whole and torn:
-            self._refuse_line(len(lines), "something else stands in place of its end.")
-        # Only now, when the file has proved to be this run's own and whole, is anything of it changed.
-        if whole:
+        if complete and torn:
+            self._refuse_line(len(lines), "it is followed by something other than a line break.")
+        # Nothing is changed before this point, because only now is it certain that the file belongs to this run.
+        if complete:
             self._file.write(b"\n")
         end = sum(map(len, lines)) + len(lines)
         self._file.truncate(end)
         self._end = (end, checksum)
         return entries
 
-    def _keep_name(self) -> None:
-        """Make the name of a new file as safe as its content, where folders can be synchronized."""
+    def _sync_folder(self) -> None:
+        """Make a new file's directory entry durable, on systems that can sync a folder."""
         try:
             folder = os.open(self.path.parent, os.O_RDONLY)
-        except OSError:  # Windows opens no folders
+        except OSError:  # Windows cannot open folders
             return
         try:
             os.fsync(folder)
-        except OSError:  # some file systems synchronize files only
+        except OSError:  # some file systems can sync files only
             pass
         finally:
             os.close(folder)
 
     def _refuse_other_file(self, torn: bytes) -> None:
-        """A torn header makes a new file; a file that never was one of ours is left alone."""
+        """Refuse a file that is not a state file; one with a torn header is started anew."""
         if torn.rstrip()[: len(_OPENING)] != _OPENING[: len(torn.rstrip())]:
             self._refuse_header()
 
@@ -156,12 +156,12 @@ class Lines:
         )
 
     def _checked(self, line: bytes, before: str, number: int) -> str:
-        """Return the checksum of a line if it fits its content and the line before."""
+        """Return the checksum of a line; refuse a line whose checksum does not match."""
         body = line[:-_ENDING]
-        found = _SUM.fullmatch(line[-_ENDING:])
+        ending = _SUM.fullmatch(line[-_ENDING:])
         expected = _checksum(body, before)
-        if found is None or found[1].decode() != expected or not isinstance(_parse(body + b"}"), dict):
-            self._refuse_line(number, "it is damaged, or a line before it is missing (its checksum does not fit).")
+        if ending is None or ending[1].decode() != expected or not isinstance(_parse(body + b"}"), dict):
+            self._refuse_line(number, "it is damaged, or a line before it is missing (its checksum does not match).")
         return expected
 
     def _check_header(self, line: bytes, now: dict[str, Any]) -> None:
@@ -170,7 +170,7 @@ class Lines:
             self._refuse_header()
         if isinstance(then, dict) and then.get("format") != FORMAT:
             raise InputError(
-                f"The state file {self.path} has format {show(then.get('format'))}, and this version of coresift "
+                f"The state file {self.path} has format {show(then.get('format'))}, but this version of coresift "
                 f"reads {FORMAT}; use another file."
             )
         self._checked(line, "", 1)
@@ -184,17 +184,17 @@ class Lines:
             changes = "; ".join(f"{part}: {show(before.get(part))} then, {show(after.get(part))} now" for part in parts)
             raise InputError(
                 f"The state file {self.path} belongs to another run ({changes}); "
-                "use another file, or the arguments that it was started with."
+                "use another file, or the arguments of that run."
             )
 
     def _write(self, entry: dict[str, Any]) -> None:
-        """Write a line and wait until it is on the disk; whatever goes wrong, nothing of it stays."""
+        """Write a line and wait until it is on disk; if anything goes wrong, remove it again."""
         size, before = end = self._end
         body = json.dumps(entry).encode()[:-1]
         checksum = _checksum(body, before)
         line = rest = body + f', "sum": "{checksum}"}}\n'.encode()
         try:
-            while rest:  # one call, unless the system takes only a part of it
+            while rest:  # a single write may take only a part of the line
                 rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
             self._end = (size + len(line), checksum)
@@ -209,24 +209,24 @@ class Lines:
             raise
 
     def _restore(self, end: tuple[int, str]) -> None:
-        """Take back the last line, whose entry has not been counted."""
+        """Remove the last line, whose entry has not been counted."""
         self._end = end
         if self._file.closed:
             return
         try:
             self._file.truncate(end[0])
-        except OSError:  # a later line must not follow half of this one; the next opening cuts it off
+        except OSError:  # no line may follow half a line; the next open cuts it off
             self._file.close()
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
-    """Return what the header of a state file says, without opening the run.
+    """Return the header of a state file, without opening the run.
 
     Args:
         path: The file.
 
     Returns:
-        The header: `format`, `name`, `fingerprint`, and `arguments` where the run was begun with any.
+        The header: `format`, `name`, `fingerprint`, and `arguments` if the run has any.
 
     Raises:
         InputError: There is no such file, or it is not a state file of this format.
@@ -241,10 +241,10 @@ def read_header(path: str | Path) -> dict[str, Any]:
         raise InputError(f"The file {path} is not a state file of coresift.")
     if header["format"] != FORMAT:
         raise InputError(
-            f"The state file {path} has format {show(header['format'])}, and this version of coresift reads {FORMAT}."
+            f"The state file {path} has format {show(header['format'])}, but this version of coresift reads {FORMAT}."
         )
     if header.pop("sum", None) != _checksum(line.rstrip(b"\n")[:-_ENDING], ""):
-        raise InputError(f"Line 1 of the state file {path} is damaged: its checksum does not fit.")
+        raise InputError(f"Line 1 of the state file {path} is damaged: its checksum does not match.")
     return header
 
 
@@ -260,5 +260,5 @@ def _parse(line: bytes) -> Any:
 
 
 def show(part: object) -> str:
-    """Return a part of a header or an entry for a sentence."""
+    """Return a part of a header or an entry for an error message."""
     return "nothing" if part is None else reprlib.repr(part)

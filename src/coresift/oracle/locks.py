@@ -1,4 +1,4 @@
-"""A lock on an open file against a second process, on every system."""
+"""Lock an open file against other processes, on every system."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 
 from coresift.checks import CoresiftWarning, InputError
 
-# Windows locks bytes of the file, and no other process may read a locked byte: this one lies behind any content.
-_BEYOND = 2**31 - 2
+# Windows locks bytes of a file, and no other process can read a locked byte, so this one is beyond any content.
+_LOCK_OFFSET = 2**31 - 2
 
 
 def lock(file: FileIO, path: Path) -> None:
-    """Lock an open file until it is closed, or say which process has it.
+    """Lock an open file until it is closed.
 
     Args:
         file: The open file.
-        path: Its path, for sentences.
+        path: Its path, for error messages.
 
     Raises:
-        InputError: Another process, or another part of this one, has it locked.
+        InputError: The file is already locked, by this process or another.
     """
     try:
         _lock(file)
@@ -43,17 +43,17 @@ if sys.platform == "win32":
         import errno
         import msvcrt
 
-        place = file.tell()
-        file.seek(_BEYOND)
+        position = file.tell()
+        file.seek(_LOCK_OFFSET)
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError as error:
-            # The C library reports a lock that another holds as EACCES or EDEADLOCK.
+            # If another process holds the lock, the C library reports EACCES or EDEADLOCK.
             if error.errno in (errno.EACCES, errno.EDEADLK, getattr(errno, "EDEADLOCK", errno.EDEADLK)):
                 raise PermissionError(error.errno, "it is locked") from None
             raise
         finally:
-            file.seek(place)
+            file.seek(position)
 
 else:
 

@@ -1,4 +1,4 @@
-"""What is asked about a row, and which answers to it can be used."""
+"""What is asked about a row, and which answers are usable."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from coresift.checks import AnswerError
 from coresift.redaction import holds_secret, redact
 from coresift.types import Bools, Ints
 
-MISSING = ("nan", "<NA>", "NaT")  # what pandas has where a cell is empty
-LARGEST = 1e100  # of answers that are squared: the sum of as many squares as there can be rows is a number still
+MISSING = ("nan", "<NA>", "NaT")  # how pandas shows an empty cell
+LARGEST = 1e100  # the largest answer that is squared; sums of its squares over all rows stay finite
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class Question:
     """What is asked about a row.
 
     Attributes:
-        argument: The argument that sentences name.
-        plural: What the answers are called.
+        argument: The name of the argument, for error messages.
+        plural: The plural noun for the answers.
         column: The name of their column in files.
         signed: Whether a number may be negative.
-        squared: Whether answers are squared, so that very large ones cannot be used.
-        numeric: Whether answers are finite numbers (the job gets a float array). Otherwise they are labels: texts,
+        squared: Whether answers are squared, so that very large ones are unusable.
+        numeric: Whether answers are finite numbers (the job gets a float array). Otherwise they are labels: strings,
             numbers, or None for "cannot tell" (the job gets an object array). NaN is never an answer.
 
     Examples:
@@ -47,26 +47,26 @@ class Question:
 
     @property
     def allowed(self) -> str:
-        """What can answer it."""
+        """The sources that can answer the question, for error messages."""
         return (
             f"a callable of row numbers, an array of {self.plural}, or a .parquet, .csv or .jsonl file of {self.plural}"
         )
 
     def of_column(self, name: object) -> str:
-        """Say how a column of the rows' own table answers it."""
+        """Return the advice for a user who names a column of the rows' table as the source of answers."""
         if self.column == "label" and self.numeric:
             return f"open the table with it and leave out b: cs.open_rows(table, target={str(name)!r})"
         return "give its values, and leave it out of the rows: cs.open_rows(table, exclude_columns=[...])"
 
     def read(self, values: Any, ids: Ints) -> tuple[NDArray[Any], Bools]:
-        """Return one answer per row, and which of them can be used.
+        """Return one answer per row, and which of them are usable.
 
         Args:
-            values: A reply, one answer for each of `ids`.
+            values: A reply, with one answer per row.
             ids: The rows that were asked.
 
         Returns:
-            The answers, and a mask of those that can be used.
+            The answers, and a mask of the usable ones.
 
         Raises:
             AnswerError: The reply is not one answer per row.
@@ -75,10 +75,10 @@ class Question:
             answers = self._numbers(values, ids) if self.numeric else self._labels(values)
         except AnswerError:
             raise
-        except Exception as error:  # whatever the conversion of a foreign object may raise
+        except Exception as error:  # converting a foreign object can raise anything
             raise AnswerError(
                 f"{self.argument} must be {self._kind}, one per row; "
-                f"got {type(values).__name__}, which gave {told(error)}."
+                f"got {type(values).__name__}, which raised {told(error)}."
             ) from (None if holds_secret(error) else error)
         if answers.shape != ids.shape:
             raise AnswerError(
@@ -90,22 +90,22 @@ class Question:
         return answers, usable & (np.abs(answers) <= LARGEST) if self.squared else usable
 
     def check(self, values: Any, ids: Ints, *, source: str | None = None, names: Sequence[Any] | None = None) -> Any:
-        """Return one usable answer per row, or name the first row without.
+        """Return one usable answer per row; refuse the first row without.
 
         Args:
-            values: One answer for each of `ids`.
+            values: One answer per row.
             ids: The rows.
-            source: What the sentence calls the answers.
-            names: The table's own ids of the rows, for the sentence.
+            source: The name of the answers in an error message.
+            names: The table's ids of the rows, for the error message.
 
         Returns:
             The answers as an array.
 
         Raises:
-            AnswerError: Some answer cannot be used.
+            AnswerError: An answer is unusable.
         """
-        answers, good = self.read(values, ids)
-        bad = np.flatnonzero(~good)
+        answers, usable = self.read(values, ids)
+        bad = np.flatnonzero(~usable)
         if bad.size:
             row = ids[bad[0]] if names is None else names[bad[0]]
             came = answers[bad[0]]
@@ -116,21 +116,21 @@ class Question:
         return answers
 
     def refusal(self, source: str | None, row: Any, came: Any) -> str:
-        """Return the sentence on an answer that cannot be used, without its end."""
+        """Return the error message about an unusable answer, without its final period."""
         sizes = f"finite{'' if self.signed else ' and at least 0'}{too_large(came)}"
         allowed = sizes if self.numeric else "texts, numbers or None"
         return f"{source or self.argument} must be {allowed}; row {row} has {came}"
 
     def shown(self, answer: Any) -> Any:
-        """Return an answer that cannot be used as a sentence names it; of a foreign object nothing is shown."""
+        """Return an unusable answer for an error message; a foreign object is not shown."""
         return answer if self.numeric else "something else"
 
     def same(self, one: Any, other: Any) -> bool:
-        """Say whether two answers are the same."""
+        """Return whether two answers are the same."""
         return bool(one == other) if self.numeric else type(one) is type(other) and bool(one == other)
 
     def array(self, answers: Sequence[Any]) -> NDArray[Any]:
-        """Return answers in the form that jobs get them."""
+        """Return answers as the array that jobs get."""
         if self.numeric:
             return np.array(answers, np.float64)
         return _objects(answers)
@@ -141,7 +141,7 @@ class Question:
 
     @property
     def singular(self) -> str:
-        """What one answer is."""
+        """The singular noun for an answer."""
         return "number" if self.numeric else "label"
 
     def _numbers(self, values: Any, ids: Ints) -> NDArray[np.float64]:
@@ -149,14 +149,14 @@ class Question:
             values = np.ma.filled(values.astype(np.float64), np.nan)
         raw = values if isinstance(values, np.ndarray) else None
         if raw is not None and np.iscomplexobj(raw):
-            raise AnswerError(f"{self.argument} must be numbers, one per row; got complex ones.")
+            raise AnswerError(f"{self.argument} must be numbers, one per row; got complex numbers.")
         try:
             return np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
-            found = _each_number(values)
-        if found is None or not np.isfinite(found).any():
+            numbers = _parse_each(values)
+        if numbers is None or not np.isfinite(numbers).any():
             raise AnswerError(f"{self.argument} must be numbers, one per row; got {type(values).__name__}.")
-        return found
+        return numbers
 
     def _labels(self, values: Any) -> NDArray[Any]:
         if isinstance(values, str) or not hasattr(values, "__iter__"):
@@ -172,38 +172,38 @@ _BAD: Any = object()
 
 
 def too_large(came: Any) -> str:
-    """Return how large a number may be that is squared, for the sentence on one that is larger."""
+    """Return the limit for a number that is squared, for the error message about a larger one."""
     size = abs(float(came)) if isinstance(came, (float, np.floating)) else 0.0
     return f" and at most {LARGEST:g} in size" if LARGEST < size < math.inf else ""
 
 
 def told(error: BaseException | None) -> str:
-    """Return an exception as part of a sentence, without secrets."""
+    """Return an exception for an error message, without secrets."""
     return redact(f"{type(error).__name__}: {' '.join(str(error).split())}").rstrip(".: ")
 
 
-def _each_number(values: Any) -> NDArray[np.float64] | None:
-    """Return what numbers a list has, with NaN in the other places; None if it is not a list."""
+def _parse_each(values: Any) -> NDArray[np.float64] | None:
+    """Return the numbers in a list, with NaN for items that are not numbers; None if it is not a list."""
     if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
         return None
-    found = np.full(len(values), np.nan)
-    for place, value in enumerate(values):
+    numbers = np.full(len(values), np.nan)
+    for position, value in enumerate(values):
         try:
-            found[place] = float(value)
+            numbers[position] = float(value)
         except (TypeError, ValueError, OverflowError):
             continue
-    return found
+    return numbers
 
 
 def _label(value: Any) -> Any:
-    """Return a label that JSON keeps as it is, None for "cannot tell", or _BAD."""
+    """Return a label that JSON can store unchanged, None for "cannot tell", or _BAD."""
     value = value.as_py() if hasattr(value, "as_py") else value
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else _BAD
-    return _BAD  # also the missing value of pandas, which may mean "not yet" as well as "cannot tell"
+    return _BAD  # also a missing value of pandas, which may mean "not yet" or "cannot tell"
 
 
 def _objects(values: Sequence[Any]) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""What a job is, and the count of what it asks."""
+"""What a job is, and a count of the rows it asks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from coresift.types import Ints, Ledger, Request
 R = TypeVar("R")
 
 
-# A job yields requests, gets the answers in the order of their ids, and returns its result. It depends on its
-# arguments, its seed and the answers alone, so that it can be run again up to where it stopped.
+# A job yields requests, gets the answers in the order of their ids, and returns its result. It must depend on its
+# arguments, its seed and the answers alone; otherwise it could not be replayed up to where it stopped.
 Job: TypeAlias = Generator[Request, Any, R]
 
 
@@ -38,7 +38,7 @@ class Tally:
 
     @property
     def rows(self) -> Ints:
-        """The rows that were asked, in the order in which they first were."""
+        """The rows that were asked, in the order in which they were first asked."""
         return np.array(list(self._asked), np.int64)
 
     def new(self, ids: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""A resumable run of any job: what it asks is answered by people, files or an oracle, now or days later."""
+"""A resumable run of any job: people, files or an oracle answer its questions, now or days later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Status:
-    """How far a run has come.
+    """The progress of a run.
 
     Attributes:
         asked: How many distinct rows the job has asked for so far.
@@ -38,7 +38,7 @@ class Status:
         pending: How many do not.
         round: The round of the last request.
         reason: Why its rows were asked.
-        cost: What the oracle has spent, 0 without a price.
+        cost: What the oracle has spent; 0 if it has no price.
         finished: Whether there is a result.
     """
 
@@ -54,25 +54,25 @@ class Status:
 class Run(Generic[R]):
     """A job that stops at each question and continues when it is answered, in this process or a later one.
 
-    Nothing but the answers is kept: a run that is opened again runs its job again with the answers so far, up to
-    the first row that has none. The state file is locked until `close`, or the end of the `with` block.
+    Only the answers are stored. A run that is opened again replays its job with the answers so far, up to the first
+    row that has none. The state file is locked until `close`, or the end of the `with` block.
 
     Args:
-        job: Begins the job: a function without arguments that returns a generator of requests. What it does must depend
+        job: A function without arguments that starts the job and returns a generator of requests. The job must depend
             on the answers alone.
-        n: How many rows there are.
+        n: The number of rows.
         question: What is asked about them.
-        fingerprint: What the run depends on, by part, such as the digests of the rows and of the arguments; a state
-            file is good for one fingerprint. A function is called when the job has asked for the first time, and only
-            then is the state file opened.
-        name: What the answers are called, by default as the oracle says.
-        names: The table's own ids of the rows with these numbers, or None if it has none.
-        oracle: What `complete` asks, in any form that an `Oracle` takes.
-        state: The state file, which is made unless it is there; without it answers live in this process only.
-        arguments: What the run can be begun again with (JSON), kept in a new state file.
+        fingerprint: What the run depends on, by part, such as digests of the rows and of the arguments. A state file
+            belongs to one fingerprint. If this is a function, it is called, and the state file opened, only when the
+            job asks for the first time.
+        name: A name for the answers; by default the oracle's.
+        names: A function from row numbers to the table's ids, or None if it has none.
+        oracle: The source that `complete` asks, in any form that `Oracle` accepts.
+        state: The state file, which is created if it does not exist; without one, answers stay in this process.
+        arguments: The arguments with which the run can be started again (JSON), stored in a new state file.
         limit: The most distinct rows that the job may ask.
-        never: Rows that it never asks, whatever an array or a file has for them.
-        progress: Told how far the answers have come.
+        never: Rows that the job never asks, so their answers in an array or a file are not checked.
+        progress: Receives the number of answers so far.
 
     Examples:
         >>> from coresift.oracle import Request
@@ -112,14 +112,12 @@ class Run(Generic[R]):
         self._lock = threading.RLock()
         self._book = Book(self._n, question, fingerprint, self._oracle, state, name, arguments)
         self._driver = Driver(job, self._book.open, self._n, self._n if limit is None else limit)
-        self._stopped: tuple[R] | tuple[()] = ()  # the result so far of a run that max_cost has stopped
+        self._stopped: tuple[R] | tuple[()] = ()  # the partial result of a run that max_cost stopped
         weakref.finalize(self, self._book.close)  # for a run that is never closed
-
-    # What a user does
 
     @property
     def n(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self._n
 
     @property
@@ -128,10 +126,10 @@ class Run(Generic[R]):
         return self._question
 
     def ask(self, *, as_ids: bool = False) -> Any:
-        """Return the rows that are to be answered next; none when the run has finished.
+        """Return the rows to answer next; none when the run has finished.
 
         Args:
-            as_ids: Return the table's own ids instead of row numbers.
+            as_ids: Return the table's ids instead of row numbers.
 
         Returns:
             An array of row numbers, or a list of ids.
@@ -141,44 +139,44 @@ class Run(Generic[R]):
             return self._names_of(pending) if as_ids else pending
 
     def tell(self, ids: Any, answers: Any, *, correct: bool = False, as_ids: bool = False) -> None:
-        """Give answers to rows that `ask` returned: some or all of them, in any order, in one call or several.
+        """Give answers for rows that `ask` returned: some or all of them, in any order, in one call or several.
 
-        Either all answers of a call are kept or, if one of them cannot be used, none.
+        Either all answers of a call are stored or, if one of them is unusable, none.
 
         Args:
-            ids: Row numbers as whole numbers, or the table's own ids as texts.
-            answers: One for each of them. Where labels are asked, None means "cannot tell"; NaN is not an answer.
-            correct: Whether a row that has another answer already gets this one; the job then runs again, and what it
-                asks differently is asked again.
-            as_ids: Whether whole numbers are the table's own ids too.
+            ids: Row numbers as integers, or the table's ids as strings.
+            answers: One answer per row. For labels, None means "cannot tell"; NaN is not an answer.
+            correct: Whether to replace the answer of a row that has one. The job then runs again, and may ask for
+                other rows.
+            as_ids: Whether integers are the table's ids too.
 
         Raises:
-            InputError: A row was not asked, or has another answer already.
-            AnswerError: An answer cannot be used.
+            InputError: A row was not asked, or already has another answer.
+            AnswerError: An answer is unusable.
         """
         with self._lock:
             pending = set(self._driver.pending().tolist())
             as_ids = as_ids or ids_in(ids) is not None
             rows = self._rows_of(ids) if as_ids else self._numbers(ids)
-            told = self._question.check(answers, rows, source="answers", names=list(ids) if as_ids else None).tolist()
-            fresh, changed = self._sort(rows.tolist(), told, pending, correct)
-            both = changed | fresh
-            self._book.open().keep(list(both), list(both.values()), correct=bool(changed))
+            usable = self._question.check(answers, rows, source="answers", names=list(ids) if as_ids else None).tolist()
+            fresh, changed = self._sort(rows.tolist(), usable, pending, correct)
+            updates = changed | fresh
+            self._book.open().keep(list(updates), list(updates.values()), correct=bool(changed))
             if changed:
                 self._correct()
             self._advance()
 
     def complete(self, source: LossesLike | None = None) -> R:
-        """Have everything that is asked answered, and return the result.
+        """Let a source answer all remaining questions, and return the result.
 
         Args:
-            source: Where answers come from, in any form that an `Oracle` takes; by default the run's own oracle.
+            source: The source of answers, in any form that `Oracle` accepts; by default the run's own oracle.
 
         Returns:
-            The result; if the oracle's `max_cost` is reached, the job's result so far, if it can give one.
+            The result; if the oracle's `max_cost` is reached, the job's partial result, if it has one.
 
         Raises:
-            MaxCostError: The oracle's `max_cost` is reached, and the job has no result so far.
+            MaxCostError: The oracle's `max_cost` is reached, and the job has no partial result.
         """
         with self._lock:
             if not self._driver.pending().size:
@@ -203,7 +201,7 @@ class Run(Generic[R]):
 
     @property
     def result(self) -> R:
-        """What the job returned; an error in one sentence if it has not finished."""
+        """The job's result; an error if it has not finished."""
         with self._lock:
             if self._stopped and not self._driver.returned:
                 return self._stopped[0]
@@ -228,18 +226,18 @@ class Run(Generic[R]):
 
     @property
     def asked(self) -> Ints:
-        """The rows that were asked, in the order in which they first were."""
+        """The rows that were asked, in the order in which they were first asked."""
         with self._lock:
             self._driver.pending()
             return self._driver.tally.rows
 
     def names(self, ids: Ints) -> list[Any] | None:
-        """Return the table's own ids of these rows, or None if it has none."""
-        found = None if self._names is None else self._names(ids)
-        return None if found is None else list(found)
+        """Return the table's ids of these rows, or None if it has none."""
+        names = None if self._names is None else self._names(ids)
+        return None if names is None else list(names)
 
     def status(self) -> Status:
-        """Return how far the run has come."""
+        """Return the run's progress."""
         with self._lock:
             pending = self._driver.pending().size
             last = self._driver.tally.last
@@ -254,7 +252,7 @@ class Run(Generic[R]):
             )
 
     def close(self) -> None:
-        """Close the state file, which ends its lock; everything told is in it."""
+        """Close the state file, which has all answers, and release its lock."""
         with self._lock:
             self._driver.close()
             self._book.close()
@@ -270,14 +268,12 @@ class Run(Generic[R]):
     def __repr__(self) -> str:
         return f"Run({self._book.count} answers{', finished' if self._driver.returned else ''})"
 
-    # What is told
-
     def _advance(self) -> None:
-        """Let the job continue with what it was told."""
+        """Let the job continue with the new answers."""
         self._driver.pending()
 
     def _correct(self) -> None:
-        """Run the job again, because one of its answers was corrected."""
+        """Make the job run again from the start, because one of its answers was corrected."""
         self._driver.close()
         self._stopped = ()
 
@@ -291,28 +287,28 @@ class Run(Generic[R]):
         return rows.astype(np.int64).ravel()
 
     def _rows_of(self, ids: Any) -> Ints:
-        """Return the numbers of the asked rows that have these ids; 7, "7" and 7.0 are one id."""
+        """Return the numbers of the asked rows that have these ids; 7, "7" and 7.0 are the same id."""
         rows = self._driver.tally.rows
-        known: dict[str, int] = {}
+        row_of: dict[str, int] = {}
         for row, name in zip(rows.tolist(), self._names_of(rows), strict=True):
-            if known.setdefault(_key(name), row) != row:
+            if row_of.setdefault(_key(name), row) != row:
                 raise InputError(f"The id {name} belongs to several rows that were asked; use row numbers instead.")
-        unknown = [name for name in ids if _key(name) not in known]
+        unknown = [name for name in ids if _key(name) not in row_of]
         if unknown:
             more = f" and {counted(len(unknown) - 1, 'other')}" if len(unknown) > 1 else ""
             raise InputError(f"ids must be rows that were asked; got {unknown[0]!r}{more}.")
-        return np.array([known[_key(name)] for name in ids], np.int64)
+        return np.array([row_of[_key(name)] for name in ids], np.int64)
 
     def _names_of(self, rows: Ints) -> list[Any]:
         names = self.names(rows)
         if names is None:
-            raise InputError("ids must be row numbers, since the rows have no ids of their own; got ids.")
+            raise InputError("ids must be row numbers, because the rows have no ids; got ids.")
         return names
 
     def _sort(
         self, rows: Sequence[int], answers: Sequence[Any], pending: set[int], correct: bool
     ) -> tuple[dict[int, Any], dict[int, Any]]:
-        """Return the answers that are new and those that replace others, or refuse all of them."""
+        """Return the answers that are new and those that replace others; refuse all of them if one is not allowed."""
         fresh: dict[int, Any] = {}
         changed: dict[int, Any] = {}
         known = self._book.open().values
@@ -321,7 +317,7 @@ class Run(Generic[R]):
                 raise InputError(f"ids must be rows that were asked and are not answered yet; row {row} is not.")
             if row in known and not correct and not self._question.same(known[row], answer):
                 raise InputError(
-                    f"Row {row} has the answer {known[row]!r} already; with correct=True it gets {answer!r} instead."
+                    f"Row {row} already has the answer {known[row]!r}; to replace it by {answer!r}, use correct=True."
                 )
             target = changed if row in known else fresh
             if row in target and not self._question.same(target[row], answer):

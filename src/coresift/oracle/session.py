@@ -1,4 +1,4 @@
-"""One run's way to an oracle: has its rows answered, and counts what it asked."""
+"""One run's access to an oracle, which answers its questions and counts them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Fetcher:
-    """Has the answers of rows put into the answers of one run, by an oracle."""
+    """Asks an oracle for rows, and stores the answers for one run."""
 
     def __init__(
         self,
@@ -35,27 +35,27 @@ class Fetcher:
     ) -> None:
         self._oracle, self._cache, self._answers, self._progress = oracle, cache, answers, progress
         self.question = question
-        self._dear = oracle._source.batched
-        self._telling = threading.Lock()
+        self._expensive = oracle._source.batched
+        self._progress_lock = threading.Lock()
         self._asker = Asker(
             reader,
             question,
-            batch=oracle.batch if self._dear else 2**62,
-            retries=oracle.retries if self._dear else 0,
+            batch=oracle.batch if self._expensive else 2**62,
+            retries=oracle.retries if self._expensive else 0,
             pause=oracle.pause,
-            timeout=oracle.timeout if self._dear else None,
-            concurrency=oracle.concurrency if self._dear else 1,
-            meter=oracle._meter if self._dear else Meter(None, None),
-            pace=oracle._pace if self._dear else Pace(None),
+            timeout=oracle.timeout if self._expensive else None,
+            concurrency=oracle.concurrency if self._expensive else 1,
+            meter=oracle._meter if self._expensive else Meter(None, None),
+            pace=oracle._pace if self._expensive else Pace(None),
             journal=answers.journal,
             count_call=lambda: oracle._count(calls=1),
             safe=self._safe,
         )
 
     def fetch(self, ids: Ints) -> None:
-        """Return when every one of these rows has an answer."""
-        # The journal holds whole batches in the order asked, so what is left after a stop splits into the same
-        # batches as in a run that was never stopped.
+        """Ask for these rows; when this returns, each of them has an answer."""
+        # The journal has complete batches in the order in which they were asked, so the rows that remain after a stop
+        # are split into the same batches as in a run that was never stopped.
         pending = self._answers.missing(ids)
         with stage(self._progress, f"asking for {self.question.plural}", pending.size):
             while pending.size:
@@ -76,21 +76,21 @@ class Fetcher:
         self._answers.keep(ids, answers)
         self._cache.put(ids, answers)
         self._oracle._count(answered=ids.size)
-        with self._telling:
+        with self._progress_lock:
             self._progress.advance(ids.size)
 
     def _safe(self) -> str:
         journal = self._answers.journal
         if journal is None:
-            return "Its earlier answers live in this process only; with a journal, a later run continues from there."
+            return "Earlier answers are in this process only; with a journal, a later run could continue from there."
         return f"{journal.count} answers are safe in the state file {journal.path}; the same call continues from there."
 
 
 class Session:
-    """One run's questions to an oracle: which distinct rows it asked, when and why is in its `ledger`.
+    """One run's questions to an oracle; the `ledger` counts the distinct rows that it asked, by round and reason.
 
-    The ledger counts what the run asked, from any source (the callable, a file, the cache or the journal), so
-    that a result that is saved does not depend on it.
+    The ledger counts rows wherever their answers came from (the callable, a file, the cache or the journal), so saved
+    results do not depend on the source.
 
     Examples:
         >>> import numpy as np
@@ -113,13 +113,13 @@ class Session:
         return self._tally.ledger
 
     def ask(self, ids: Ints, *, round: int, reason: str) -> Any:
-        """Return the answers of the rows with these numbers, in their order; a row may come more than once."""
+        """Return the answers for these rows, in the order of `ids`, which may repeat."""
         request = Request(np.asarray(ids, np.int64), reason, round)
         row_numbers("ids", np.unique(request.ids), self._n)
         total = self.ledger.asked + self._tally.new(request.ids).size
         if total > self._limit:
             raise AnswerError(
-                f"The {self._fetcher.question.plural} of {total} rows were asked, and the limit is {self._limit}; "
+                f"The {self._fetcher.question.plural} of {total} rows were asked, but the limit is {self._limit}; "
                 "this is a bug in coresift, please report it."
             )
         self._tally.note(request)

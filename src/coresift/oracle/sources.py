@@ -1,4 +1,4 @@
-"""Where answers come from: a callable, an array, or a file; each opens into a function of row numbers."""
+"""The sources of answers: a callable, an array, or a file. Each provides a function of row numbers."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ Names: TypeAlias = Callable[[Ints], Sequence[Any] | None]
 
 
 class Reader(Protocol):
-    """Takes row numbers, and how many seconds there are for a reply; gives one answer each."""
+    """A function of row numbers and a timeout in seconds that returns one answer per row."""
 
     def __call__(self, ids: Ints, timeout: float | None = None, /) -> Any:
         """Return the reply."""
 
 
 class CallError(Exception):
-    """The user's callable raised, or was too slow; the cause is what it raised."""
+    """The user's callable raised or was too slow; `__cause__` is its exception."""
 
 
 class Opening(Protocol):
-    """What a source can do: check that it fits n rows, and return the function that answers.
+    """A source of answers: it checks that it fits n rows, and returns the function that answers.
 
     Attributes:
-        batched: Whether it is expensive, so that it is asked for a few rows at a time and each reply is kept.
+        batched: Whether it is expensive, so it is asked for a few rows at a time and each reply is stored.
     """
 
     batched: ClassVar[bool]
 
     def check(self, question: Question) -> None:
-        """Refuse a question that it cannot answer, if that is known right away."""
+        """Refuse a question that the source cannot answer, if that is known right away."""
 
     def verify(self, n: int, names: Names | None, question: Question, skip: Ints) -> None:
-        """Check all answers that are known already, but for those of rows that are never asked."""
+        """Check all answers that are already known, except those of rows that are never asked."""
 
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
-        """Return a function of row numbers that gives one answer each."""
+        """Return a function of row numbers that returns one answer per row."""
 
 
 def source_of(source: Any, question: Question = LOSS) -> Opening:
-    """Return the source that this is, or say what would be one.
+    """Return `source` as a source of answers; refuse anything that is not one.
 
     Args:
         source: A callable, plain or async; an array; or the path of a file.
@@ -77,7 +77,7 @@ def source_of(source: Any, question: Question = LOSS) -> Opening:
         refuse(question.argument, question.allowed, unusable(source))
     try:
         array = np.asarray(source)
-    except Exception:  # lists of unequal length, or an object that refuses to become an array
+    except Exception:  # lists of unequal length, or an object that cannot become an array
         refuse(question.argument, question.allowed, type(source).__name__)
     if array.ndim != 1:
         came = f"{type(source).__name__} with shape {array.shape}" if array.ndim else repr(source)
@@ -95,17 +95,17 @@ class Called:
     batched: ClassVar[bool] = True
 
     def check(self, question: Question) -> None:
-        """Wait and see."""
+        """Do nothing: the answers are not known yet."""
 
     def verify(self, n: int, names: Names | None, question: Question, skip: Ints) -> None:
-        """Wait and see."""
+        """Do nothing: the answers are not known yet."""
 
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
-        """Return the callable, with what it raises marked as its own."""
+        """Return the callable, whose exceptions become a `CallError`."""
 
         def call(ids: Ints, timeout: float | None = None) -> Any:
             try:
-                return self._reply(ids.copy(), timeout)  # its own copy: a callable may change what it is given
+                return self._reply(ids.copy(), timeout)  # a copy, because the callable may change it
             except Exception as error:
                 raise CallError from error
 
@@ -113,9 +113,9 @@ class Called:
 
     def _reply(self, ids: Ints, timeout: float | None) -> Any:
         if self._is_async:
-            return _awaited(self.function(ids), timeout)
-        reply = self.function(ids) if timeout is None else _within(timeout, self.function, ids)
-        return _awaited(reply, timeout) if inspect.isawaitable(reply) else reply
+            return _await_reply(self.function(ids), timeout)
+        reply = self.function(ids) if timeout is None else _call_with_timeout(timeout, self.function, ids)
+        return _await_reply(reply, timeout) if inspect.isawaitable(reply) else reply
 
     @property
     def _is_async(self) -> bool:
@@ -128,22 +128,22 @@ class Called:
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """An array with an entry for every row."""
+    """An array with one answer per row."""
 
     array: NDArray[Any]
     batched: ClassVar[bool] = False
 
     def check(self, question: Question) -> None:
-        """Wait for the number of rows."""
+        """Do nothing: the number of rows is not known yet."""
 
     def verify(self, n: int, names: Names | None, question: Question, skip: Ints) -> None:
-        """Refuse an array of another length, or with an answer that cannot be used."""
+        """Refuse an array of another length, or with an unusable answer."""
         self._check_length(n, question)
         rows = np.delete(np.arange(n), skip)
         question.check(self.array[rows] if skip.size else self.array, rows)
 
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
-        """Return a look-up in the array, once its length is right."""
+        """Return a look-up in the array; refuse an array of another length."""
         self._check_length(n, question)
         return lambda ids, timeout=None: self.array.take(ids)
 
@@ -161,7 +161,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Filed:
-    """A Parquet, CSV or JSONL file with an answer for each of some rows."""
+    """A Parquet, CSV or JSONL file with answers for some rows."""
 
     path: Path
     batched: ClassVar[bool] = False
@@ -170,43 +170,43 @@ class Filed:
         AnswerFile(self.path)
 
     def check(self, question: Question) -> None:
-        """Refuse a file without the column that is asked."""
+        """Refuse a file without the column of the answers."""
         AnswerFile(self.path).require(question.column)
 
     def verify(self, n: int, names: Names | None, question: Question, skip: Ints) -> None:
-        """Refuse a file that is about other rows, or has an answer that cannot be used; it need not have all rows."""
+        """Refuse a file about other rows, or with an unusable answer; it does not need all rows."""
         answers = AnswerFile(self.path)
         keys, values = answers.answered(question.column, numeric=question.numeric)
-        named = None if names is None or answers.key == "row" else names(skip)
+        skipped_ids = None if names is None or answers.key == "row" else names(skip)
         source = f"{question.plural} in {self.path}"
-        stray = [] if named is not None else [key for key in keys if not key.isdecimal() or int(key) >= n]
-        if stray:
-            refuse(source, f"about rows from 0 to {n - 1}", f"row {stray[0]}")
-        never = set(map(str, skip.tolist() if named is None else named))
-        asked = np.array([place for place, key in enumerate(keys) if key not in never], np.int64)
-        question.check(values[asked], asked, source=source, names=[keys[place] for place in asked])
+        unknown = [] if skipped_ids is not None else [key for key in keys if not key.isdecimal() or int(key) >= n]
+        if unknown:
+            refuse(source, f"about rows from 0 to {n - 1}", f"row {unknown[0]}")
+        skipped = set(map(str, skip.tolist() if skipped_ids is None else skipped_ids))
+        asked = np.array([position for position, key in enumerate(keys) if key not in skipped], np.int64)
+        question.check(values[asked], asked, source=source, names=[keys[position] for position in asked])
 
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
-        """Read the file, and return a look-up by row number or by the table's own ids."""
+        """Read the file, and return a look-up by row number or by the table's ids."""
         answers = AnswerFile(self.path)
         look_up = answers.numbers(question.column) if question.numeric else answers.labels(question.column)
         source = f"{question.plural} in {self.path}"
 
-        def look(rows: Ints, timeout: float | None = None) -> Any:
-            named = names(rows) if names and "id" in answers.columns else None
-            values: Any = look_up(rows, named)
+        def answers_for(rows: Ints, timeout: float | None = None) -> Any:
+            row_ids = names(rows) if names and "id" in answers.columns else None
+            values: Any = look_up(rows, row_ids)
             if not question.numeric:  # an empty cell is not a label
                 values = [value or None for value in values.tolist()]
-            return question.check(values, rows, source=source, names=named if answers.key == "id" else None)
+            return question.check(values, rows, source=source, names=row_ids if answers.key == "id" else None)
 
-        return look
+        return answers_for
 
     def __str__(self) -> str:
         return f"file {str(self.path)!r}"
 
 
-def _within(timeout: float, function: Callable[[Ints], Any], ids: Ints) -> Any:
-    """Return the reply of a call, or stop waiting for it; nothing can stop the call itself."""
+def _call_with_timeout(timeout: float, function: Callable[[Ints], Any], ids: Ints) -> Any:
+    """Return the reply of a call, or stop waiting for it; the call itself cannot be stopped."""
     outcome: list[tuple[bool, Any]] = []
 
     def call() -> None:
@@ -227,7 +227,7 @@ def _within(timeout: float, function: Callable[[Ints], Any], ids: Ints) -> Any:
 
 
 class _Loop:
-    """One event loop in its own thread, because clients of an async API belong to the loop they first met."""
+    """One event loop in its own thread, because clients of an async API are bound to the first loop they use."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -247,8 +247,8 @@ class _Loop:
 _LOOP = _Loop()
 
 
-def _awaited(reply: Awaitable[Any], timeout: float | None) -> Any:
-    """Return what an async callable replies, from any thread, also where another event loop runs."""
+def _await_reply(reply: Awaitable[Any], timeout: float | None) -> Any:
+    """Return the reply of an async callable; this works in any thread, even if another event loop is running."""
 
     async def limited() -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Drives a job from request to request with the answers so far."""
+"""Drive a job from request to request with the answers so far."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ R = TypeVar("R")
 
 
 class Driver(Generic[R]):
-    """Runs a job up to the first row that has no answer, and from the start again where that is needed.
+    """Runs a job up to the first row that has no answer, and again from the start if that is needed.
 
     Args:
-        job: Begins the job.
-        open: Opens the answers so far when the job asks for the first time; the job continues when more arrive.
-        n: How many rows there are.
+        job: A function that starts the job.
+        open: A function that opens the answers so far, called when the job asks for the first time.
+        n: The number of rows.
         limit: The most distinct rows that the job may ask.
 
     Attributes:
-        tally: What the job has asked so far.
-        returned: The job's result, in a tuple; empty before its end.
+        tally: Counts what the job has asked so far.
+        returned: The job's result, in a tuple, which is empty before the job ends.
 
     Examples:
         >>> from coresift.oracle.questions import LOSS
@@ -47,14 +47,14 @@ class Driver(Generic[R]):
         self.restart()
 
     def restart(self) -> None:
-        """Forget how far the job has come; it runs again when it is needed, with the answers so far."""
+        """Discard the job's progress; it is replayed with the answers so far when it is needed."""
         self._generator: Job[R] | None = None
         self._request: Request | None = None
         self.tally = Tally()
         self.returned: tuple[R] | tuple[()] = ()
 
     def pending(self) -> Ints:
-        """Run the job as far as it can go, and return the rows that it waits for; none at its end."""
+        """Run the job as far as possible, and return the rows that it waits for; none when it has finished."""
         if not self.returned and self._generator is None:
             self.restart()
             self._generator = self._job()
@@ -68,7 +68,7 @@ class Driver(Generic[R]):
         return np.zeros(0, np.int64)
 
     def stop(self, error: MaxCostError) -> R:
-        """Let the job give the result so far; if it cannot, raise the error. The job can be run again."""
+        """Return the job's partial result; raise the error if it has none. The job can be run again."""
         request, generator = self._request, self._generator
         if request is None or generator is None:
             raise error
@@ -85,7 +85,7 @@ class Driver(Generic[R]):
         raise error
 
     def close(self) -> None:
-        """End the job where it is."""
+        """Stop the job."""
         if self._generator is not None:
             self._generator.close()
         self.restart()
@@ -99,14 +99,14 @@ class Driver(Generic[R]):
         assert generator is not None
         try:
             request = step(generator)
-        except StopIteration as end:
-            self.returned = (end.value,)
+        except StopIteration as stop:
+            self.returned = (stop.value,)
             return
         request = Request(np.asarray(request.ids, np.int64), request.reason, request.round)
         row_numbers("ids", np.unique(request.ids), self._n)
         if self.tally.ledger.asked + self.tally.new(request.ids).size > self._limit:
             raise AnswerError(
-                f"The job asks for more than {self._limit} rows, which was to be the most; "
+                f"The job asks for more rows than its limit of {self._limit}; "
                 "this is a bug in coresift, please report it."
             )
         self._generator, self._request = generator, self.tally.note(request)

@@ -15,15 +15,15 @@ from coresift.types import Ints
 
 
 class Answers:
-    """The answers of one run, each of which is safe in the run's state file, if it has one, before it counts.
+    """The answers of one run; if the run has a state file, an answer is stored there before it counts.
 
     Args:
         question: What was asked.
         journal: The state file.
 
     Attributes:
-        values: The answer of each row that has one.
-        corrections: What was replaced, in order: how many rows had an answer then, the row, and its answer before.
+        values: The answers by row.
+        corrections: The replaced answers, in order: how many rows had an answer then, the row, and its old answer.
 
     Examples:
         >>> from coresift.oracle.questions import LOSS
@@ -40,7 +40,7 @@ class Answers:
         self._lock = threading.RLock()
 
     def keep(self, ids: Sequence[int] | Ints, answers: Sequence[Any] | NDArray[Any], *, correct: bool = False) -> None:
-        """Keep answers; those of rows that have one stay what they are, unless `correct` replaces them."""
+        """Store answers; rows that have one keep it, unless `correct` is set."""
         with self._lock:
             pairs = zip(_list(ids), _list(answers), strict=True)
             new = {row: answer for row, answer in pairs if correct or row not in self.values}
@@ -61,9 +61,9 @@ class Answers:
 
 
 class Cache:
-    """The answers about one table that an oracle has had, and the rows that are on their way to its source.
+    """The answers that an oracle has for one table, and the rows that are being asked.
 
-    A thread claims rows before it asks for them; a thread that needs a row that another one has claimed waits for it.
+    A thread claims rows before it asks for them; a thread that needs a row that another has claimed waits for it.
 
     Examples:
         >>> cache = Cache()
@@ -83,21 +83,21 @@ class Cache:
         self._changed = threading.Condition()
 
     def known(self, rows: Iterable[int] | None = None) -> dict[int, Any]:
-        """Return the answers so far, of all rows or of these."""
+        """Return the answers so far, for these rows or for all."""
         with self._changed:
             if rows is None:
                 return dict(self._values)
             return {row: self._values[row] for row in rows if row in self._values}
 
     def claim(self, rows: Iterable[int]) -> list[int]:
-        """Return those of the rows that were not asked for yet; they are now the caller's to ask."""
+        """Claim the rows that have no answer and that no other thread has claimed, and return them."""
         with self._changed:
             free = [row for row in dict.fromkeys(rows) if row not in self._values and row not in self._claimed]
             self._claimed.update(free)
             return free
 
     def put(self, rows: Sequence[int] | Ints, answers: Sequence[Any] | NDArray[Any]) -> None:
-        """Add answers; the first answer of a row stays."""
+        """Add answers; a row that has an answer keeps it."""
         with self._changed:
             for row, answer in zip(_list(rows), _list(answers), strict=True):
                 self._values.setdefault(row, answer)
@@ -105,13 +105,13 @@ class Cache:
             self._changed.notify_all()
 
     def release(self, rows: Iterable[int]) -> None:
-        """Give back rows that were claimed and may have no answer."""
+        """Release claimed rows, whether or not they have an answer."""
         with self._changed:
             self._claimed.difference_update(rows)
             self._changed.notify_all()
 
     def wait(self, rows: Sequence[int]) -> None:
-        """Wait until one of these rows, which others have claimed, has an answer or is free."""
+        """Wait until one of these rows, which other threads have claimed, is answered or released."""
         with self._changed:
             self._changed.wait_for(lambda: any(row not in self._claimed for row in rows))
 
