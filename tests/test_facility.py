@@ -239,7 +239,7 @@ class TestCover:
         loaded = cs.load(cs.save(selection, tmp_path / f"cover{suffix}"))
         assert loaded == selection
         np.testing.assert_array_equal(loaded.represents, selection.represents)
-        with pytest.raises(cs.InputError, match="A file does not keep which rows a row stands for; run cover again"):
+        with pytest.raises(cs.InputError, match="A file does not store which rows a row stands for; run cover again"):
             loaded.members(int(selection.ids[0]))
         with pytest.raises(cs.InputError, match=r"row must be one of the 8 selected rows; got -3\."):
             selection.members(-3)

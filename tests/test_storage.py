@@ -437,7 +437,7 @@ def test_a_table_with_the_manifest_of_another_is_refused(tmp_path, suffix):
         schema = pa.schema([("row", pa.int64()), ("weight", pa.float64())])
         schema = pa.schema([*schema, *[(name, pa.type_for_alias(kind)) for name, kind in PICKED.columns.values()]])
         write_table(read(schema), one, note=manifest)
-    assert refusal(one) == f"{one} does not fit its manifest: it has changed since coresift wrote it."
+    assert refusal(one) == f"{one} does not match its manifest: it has changed since coresift wrote it."
 
 
 def test_a_table_that_went_through_a_spreadsheet_still_loads(tmp_path):

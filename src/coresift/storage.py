@@ -1,8 +1,9 @@
-"""A Selection or Clustering to and from files: nothing about the run in them, nothing half-written.
+"""Save selections and clusterings to files, and load them.
 
-A selection is a table (Parquet, CSV or JSON lines) that any tool reads, one line per row. What holds for the whole
-selection is its manifest, which lies inside the file (`tables.writing` says where). The manifest has a digest of
-everything, so a changed table is detected. A clustering is `.npz`.
+Files are written atomically and do not depend on when or where the run took place. A selection is a table (Parquet, CSV
+or JSON lines) that any tool can read, with one line per row. Facts about the whole selection are in a manifest inside
+the file (`tables.writing` says where). The manifest has a digest of everything, so changes are detected. A clustering
+is an `.npz` file.
 """
 
 from __future__ import annotations
@@ -42,31 +43,30 @@ CLUSTERING_SUFFIX = ".npz"
 SCALARS = ("z", "free_cost", "snapped_cost", "seed", "normalized", "fingerprint", "search")
 PARTS = ("pilot", "score", "design")
 ARRAYS = ("centers", "labels", "distances", "free_centers")
-# Selections with columns of their own, by the kind that their manifest names.
+# The classes of selections without clusters, by the kind in their manifest.
 KINDS: dict[str, type[Selection]] = {"cover": CoverSelection, "active learning": LearningSelection}
-# Python's type of labels → that of their column.
+# Python type of labels → Arrow type of their column.
 LABEL_TYPES = {bool: "bool", int: "int64", float: "double", str: "string"}
 
 
 @named_options
 def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) -> Path:
-    """Write a selection to `.parquet`, `.csv` or `.jsonl`, or a clustering to `.npz`: the whole file or nothing.
+    """Write a selection to `.parquet`, `.csv` or `.jsonl`, or a clustering to `.npz`, atomically.
 
     Args:
         value: A `Selection` or a `Clustering`.
-        path: The file; its suffix decides the format.
-        table: Anything that `open_rows` takes, all n rows or only the selected ones, in their order. Where both the
-            selection and the table have ids, they find the rows, whatever the order; otherwise a table in another order
-            is refused if it has the columns that were used, one with other numbers in them gets a warning, and one
-            without them is taken by position as it is. The table's columns are written next to the selection's own, so
-            that the file is ready to train on. A column whose name is taken becomes `table_NAME`. `load` ignores these
-            columns.
+        path: The file; its suffix determines the format.
+        table: Anything that `open_rows` accepts, with all n rows or only the selected ones, in their order. Its columns
+            are written next to the selection's own, so that the file is ready to train on. If both the selection and
+            the table have ids, rows are looked up by id, in any order. Otherwise they are taken by position: if the
+            table has the columns that were used, another order is refused, and other numbers cause a warning. A column
+            whose name is taken becomes `table_NAME`. `load` ignores these columns.
 
     Returns:
         The path.
 
     Raises:
-        InputError: If the suffix does not fit, or the table does not have the selection's rows, or not where they were.
+        InputError: The suffix is not allowed, or the table does not have the selected rows, or has them elsewhere.
 
     Examples:
         >>> import numpy as np, tempfile, coresift as cs
@@ -87,13 +87,13 @@ def save(value: Selection | Clustering, path: str | Path, *, table: Any = None) 
     check_suffix(path, SELECTION_SUFFIXES, "a selection")
     manifest = _manifest(value)
     rows = None if table is None else _rows_of(value, table)
-    write_table(_beside(_table(value, manifest), rows), path, note=_json(manifest))
+    write_table(_with_columns(_table(value, manifest), rows), path, note=_json(manifest))
     return path
 
 
 def _rows_of(selection: Selection, table: Any) -> Any:
-    made = selection.provenance
-    return take(table, selection.ids, selection.n, selection.names, made.id_column, made)
+    provenance = selection.provenance
+    return take(table, selection.ids, selection.n, selection.names, provenance.id_column, provenance)
 
 
 @named_options
@@ -101,13 +101,13 @@ def load(path: str | Path) -> Selection | Clustering:
     """Read what `save` wrote.
 
     Args:
-        path: The file; its suffix says what it holds.
+        path: The file; its suffix determines the format.
 
     Returns:
         A `Selection`, a `WeightedSelection` or a `Clustering`, equal to what was saved.
 
     Raises:
-        InputError: If there is no such file, coresift did not write it, or it is damaged.
+        InputError: There is no such file, coresift did not write it, or it is damaged.
 
     Examples:
         >>> import numpy as np, tempfile, coresift as cs
@@ -124,7 +124,7 @@ def load(path: str | Path) -> Selection | Clustering:
         return _read_clustering(path) if path.suffix == CLUSTERING_SUFFIX else _read_selection(path)
     except InputError:
         raise
-    except Exception as error:  # whatever a damaged file makes a reader raise
+    except Exception as error:  # a damaged file can make a reader raise anything
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise InputError(f"{path} is not a file that coresift wrote, or it is damaged ({reason}).") from error
 
@@ -161,14 +161,19 @@ def _manifest(selection: Selection) -> dict[str, Any]:
     return {**facts, "digest": _digest(selection, facts)}
 
 
-def _provenance_record(made: Provenance) -> dict[str, Any]:
-    record = {"job": made.job, "budget": int(made.budget), "frame": dict(made.frame), "options": dict(made.options)}
-    if made.columns is not None:
-        record |= {"columns": list(made.columns), "id_column": made.id_column}
-    if made.content is not None:
-        record["content"] = made.content
-    record["clustering_seed"] = None if made.clustering_seed is None else int(made.clustering_seed)
-    record["recipe"] = None if made.recipe is None else _recipe_record(made.recipe)
+def _provenance_record(provenance: Provenance) -> dict[str, Any]:
+    record = {
+        "job": provenance.job,
+        "budget": int(provenance.budget),
+        "frame": dict(provenance.frame),
+        "options": dict(provenance.options),
+    }
+    if provenance.columns is not None:
+        record |= {"columns": list(provenance.columns), "id_column": provenance.id_column}
+    if provenance.content is not None:
+        record["content"] = provenance.content
+    record["clustering_seed"] = None if provenance.clustering_seed is None else int(provenance.clustering_seed)
+    record["recipe"] = None if provenance.recipe is None else _recipe_record(provenance.recipe)
     return record
 
 
@@ -203,9 +208,9 @@ def _phases(records: list[Any]) -> tuple[Strategy | Opaque | None, ...]:
 
 
 def _digest(selection: Selection, facts: dict[str, Any]) -> str:
-    """Return a fingerprint of all that a file holds, from what was or will be read back."""
+    """Return a digest of everything in the file, in the form in which it is read back."""
     weights = selection.weights if isinstance(selection, WeightedSelection) else np.zeros(0)
-    losses = np.where(np.isnan(selection.losses), np.nan, selection.losses)  # one NaN of the many that there are
+    losses = np.where(np.isnan(selection.losses), np.nan, selection.losses)  # all NaN get the same bits
     columns = [getattr(selection, name) for name in selection.columns if name != "losses"]
     texts: dict[str, Any] = {"names": _plain(selection.names, facts["ids"])}
     if isinstance(selection, LearningSelection):
@@ -222,7 +227,7 @@ def _plain(names: tuple[Any, ...] | None, kind: str | None) -> list[Any] | None:
 
 
 def _kind(names: tuple[Any, ...] | None) -> str | None:
-    """Return the type of the table's ids: whole numbers as such, everything else as text; None stays None."""
+    """Return the column type of the ids: an integer type, or else string; None if there are no ids."""
     if names is None:
         return None
     known = [name for name in names if name is not None]
@@ -234,7 +239,7 @@ def _kind(names: tuple[Any, ...] | None) -> str | None:
 def _label_type(labels: tuple[Any, ...]) -> str:
     kind = next((type(label) for label in labels if label is not None), str)
     if kind not in LABEL_TYPES:
-        refuse("labels", "texts, whole numbers, numbers or truth values", kind.__name__)
+        refuse("labels", "texts, numbers or booleans", kind.__name__)
     return LABEL_TYPES[kind]
 
 
@@ -271,13 +276,13 @@ def _table(selection: Selection, manifest: dict[str, Any]) -> Any:
         columns["label"] = list(selection.labels)
     columns["id"] = _plain(selection.names, manifest["ids"])
     columns["origin"] = [ORIGINS[code] for code in selection.origin]
-    columns["loss"] = pa.array(selection.losses, mask=np.isnan(selection.losses))  # used where the schema has it
+    columns["loss"] = pa.array(selection.losses, mask=np.isnan(selection.losses))  # left out if the schema lacks it
     schema = _schema(manifest)
     return pa.table([columns[field.name] for field in schema], schema=schema)
 
 
-def _beside(own: Any, table: Any) -> Any:
-    """Return the columns of a selection and those of its rows' own table side by side."""
+def _with_columns(own: Any, table: Any) -> Any:
+    """Return the columns of a selection, followed by those of its rows' table."""
     if table is None:
         return own
     for name in table.column_names:
@@ -297,7 +302,7 @@ def _read_selection(path: Path) -> Selection:
         _check_format(path, manifest)
         selection = _selection(read(_schema(manifest)), manifest)
     if _digest(selection, manifest) != manifest["digest"]:
-        raise InputError(f"{path} does not fit its manifest: it has changed since coresift wrote it.")
+        raise InputError(f"{path} does not match its manifest: it has changed since coresift wrote it.")
     return selection
 
 
@@ -312,13 +317,13 @@ def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
         "population": int(manifest["population"]),
         "seed": int(manifest["seed"]),
         "provenance": _provenance(manifest["provenance"]),
-        "ledger": Ledger(tuple((int(turn), str(why), int(rows)) for turn, why, rows in manifest["ledger"])),
+        "ledger": Ledger(tuple((int(turn), str(reason), int(rows)) for turn, reason, rows in manifest["ledger"])),
         "names": tuple(table["id"].to_pylist()) if manifest["ids"] else None,
     }
     if "labels" in manifest:
         shared["labels"] = tuple(table["label"].to_pylist())
     if "kind" in manifest:
-        return KINDS[manifest["kind"]](**_nothing(table.num_rows), **shared)
+        return KINDS[manifest["kind"]](**_without_clusters(table.num_rows), **shared)
     if not manifest["weighted"]:
         return Selection(**shared)
     return WeightedSelection(
@@ -333,8 +338,8 @@ def _selection(table: Any, manifest: dict[str, Any]) -> Selection:
     )
 
 
-def _nothing(count: int) -> dict[str, Any]:
-    """Return what rows have that were not drawn from clusters; files leave it out."""
+def _without_clusters(count: int) -> dict[str, Any]:
+    """Return the columns that files leave out for rows that were not drawn from clusters."""
     return {"clusters": np.full(count, -1), "distances": np.zeros(count), "losses": np.full(count, np.nan)}
 
 

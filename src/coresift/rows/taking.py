@@ -30,7 +30,7 @@ def take(
     n: int,
     names: Sequence[Any] | None = None,
     id_column: str | None = None,
-    made: Provenance | None = None,
+    provenance: Provenance | None = None,
 ) -> pa.Table:
     """Return the rows `ids` out of n rows, with all of their columns.
 
@@ -41,7 +41,7 @@ def take(
         n: The number of rows that were selected from.
         names: The ids of the selected rows, if they have any; they are looked up if the source has ids too.
         id_column: The column of ids, if the source has it.
-        made: How the selection was made; a table whose rows are in another order is refused.
+        provenance: How the selection was made; a table whose rows are in another order is refused.
 
     Returns:
         An Arrow table with one line per row number. A matrix becomes a column `features`, after the ids if its rows
@@ -60,8 +60,8 @@ def take(
     table = opened.table if isinstance(opened, Rows) else opened
     if table is None:
         return _features(opened, numbers)
-    if made is not None and not by_id:
-        check_order(made, table, numbers)
+    if provenance is not None and not by_id:
+        check_order(provenance, table, numbers)
     return table.take(numbers)
 
 

@@ -1,4 +1,4 @@
-"""What flows from step to step: small immutable values over read-only arrays, checked when made."""
+"""The types that flow from step to step: small immutable values over read-only arrays, checked when created."""
 
 from coresift.types.content import check_content, check_order, content_of, looked_at
 from coresift.types.estimates import Estimate, Interval

@@ -1,8 +1,8 @@
-"""A digest of the selected rows' own numbers, by which a table in another order is noticed.
+"""A digest of the selected rows' numbers, to detect a table in another order.
 
 Rows without ids are taken by position, so a table that was sorted or shuffled in the meantime would put other rows next
-to the weights. The digest is of the numbers as float32 before anyone scales them: the same for every type, file layout
-and engine. Some rows have a digest of their own, which tells another order from other numbers.
+to the weights. The digest is of the unscaled numbers as float32, so it is the same for every type, file layout and
+engine. Some rows have a digest of their own, to distinguish another order from other numbers.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from coresift.types.places import length_of, names_in, rows_at
 from coresift.types.provenance import MOST_IN_REPR, Provenance
 from coresift.types.values import Ints, Singles
 
-# Of more selected rows than this, some are looked at, in a few places, since a file may be read in large groups.
+# If more rows than this are selected, the digest is of a sample: runs of rows in a few places, because a file may have
+# to be read in large groups.
 MOST, PLACES = 1024, 16
-# Of those, so many have a digest of their own.
+# This many of them have a digest of their own.
 MARKED = 16
-AT_ONCE = 2**13  # rows of a table that are looked through at a time
+AT_ONCE = 2**13  # rows of a table to search at a time
 
 
 def looked_at(ids: Ints) -> Ints:
-    """Return which of the selected rows the digest is of: all of up to 1,024, otherwise 16 stretches of 64.
+    """Return the selected rows that the digest is of: all if there are up to 1,024, otherwise 16 runs of 64.
 
     >>> looked_at(np.array([3, 5])).tolist(), looked_at(np.arange(0, 10_000, 2)).size
     ([3, 5], 1024)
@@ -39,7 +40,9 @@ def looked_at(ids: Ints) -> Ints:
 
 
 def content_of(pieces: Iterable[Singles], count: int) -> str:
-    """Return the digest of `count` rows that come in pieces, however they are cut, and those of some single rows.
+    """Return the digest of `count` rows, followed by the digests of some single rows.
+
+    The rows come in pieces; the digest does not depend on where they are cut.
 
     >>> whole = np.array([[1, 2], [3, -0.0]], np.float32)
     >>> content_of([whole], 2) == content_of([whole[:1], np.abs(whole[1:])], 2)
@@ -50,47 +53,51 @@ def content_of(pieces: Iterable[Singles], count: int) -> str:
     for piece in pieces:
         values = np.ascontiguousarray(piece + np.float32(0))  # −0 becomes 0
         whole.update(values.data)
-        marks += [_row_digest(row) for place, row in enumerate(values, start=done) if place in marked]
+        marks += [_row_digest(row) for position, row in enumerate(values, start=done) if position in marked]
         done += len(values)
     return " ".join([whole.hexdigest(), *marks])
 
 
 def holds(pieces: Iterable[Singles], marks: Iterable[str]) -> bool:
-    """Say whether any row has one of these digests."""
-    wanted = frozenset(marks)
-    return any(_row_digest(row) in wanted for piece in pieces for row in np.ascontiguousarray(piece + np.float32(0)))
+    """Return whether any row has one of these digests."""
+    targets = frozenset(marks)
+    return any(_row_digest(row) in targets for piece in pieces for row in np.ascontiguousarray(piece + np.float32(0)))
 
 
-def check_order(made: Provenance, table: Any, places: Ints) -> None:
-    """Refuse a table that has selected rows in other places, and warn of one that has other numbers in them.
+def check_order(provenance: Provenance, table: Any, places: Ints) -> None:
+    """Refuse a table that has selected rows in other places; warn of a table that has other numbers there.
 
     Args:
-        made: What made the selection.
+        provenance: How the selection was made.
         table: A frame, an Arrow table or a dataset. If it lacks a column that was used, nothing is compared.
-        places: Where the selected rows are thought to be, in the order of the selection.
+        places: The expected positions of the selected rows, in the order of the selection.
 
     Raises:
         InputError: The table is in another order.
     """
-    if made.content is None or made.columns is None or not set(made.columns) <= set(map(str, names_in(table))):
+    if (
+        provenance.content is None
+        or provenance.columns is None
+        or not set(provenance.columns) <= set(map(str, names_in(table)))
+    ):
         return
-    values = _numbers(rows_at(table, looked_at(places)), made.columns)
+    values = _numbers(rows_at(table, looked_at(places)), provenance.columns)
     if values is not None:
-        check_content(made, content_of([values], len(values)), _blocks(table, made.columns))
+        check_content(provenance, content_of([values], len(values)), _blocks(table, provenance.columns))
 
 
-def check_content(made: Provenance, content: str | None, blocks: Iterable[Singles]) -> None:
-    """Do the same for the digest of the rows where the selected ones should be, and all rows."""
-    if made.content is None or content is None or content == made.content:
+def check_content(provenance: Provenance, content: str | None, blocks: Iterable[Singles]) -> None:
+    """Do the same with the digest of the rows in the expected positions, and with all rows as `blocks`."""
+    if provenance.content is None or content is None or content == provenance.content:
         return
-    used = f"the columns used ({made.used(MOST_IN_REPR)})"
-    pairs = zip(made.content.split()[1:], content.split()[1:], strict=False)
+    used = f"the columns used ({provenance.used(MOST_IN_REPR)})"
+    pairs = zip(provenance.content.split()[1:], content.split()[1:], strict=False)
     moved = {before for before, now in pairs if before != now}
     if moved and holds(blocks, moved):
         raise InputError(
-            f"table must be in the order of the rows that were selected from; by {used}, selected rows are elsewhere."
+            f"table must be in the order of the rows that were selected from; judging by {used}, they have moved."
         )
-    warn(f"In table, {used} have other numbers than the rows that were selected from; rows are taken by position.")
+    warn(f"In table, {used} differ from the rows that were selected from; rows are taken by position.")
 
 
 def _blocks(table: Any, columns: tuple[str, ...]) -> Iterator[Singles]:
@@ -106,8 +113,8 @@ def _row_digest(row: Singles) -> str:
 
 
 def _numbers(table: Any, columns: tuple[str, ...]) -> Singles | None:
-    """Return columns of numbers, or one of lists, as float32; None where a column has something else."""
-    names = {str(name): name for name in names_in(table)}  # pandas may have other names than texts
+    """Return numeric columns, or one column of lists, as float32; None if a column has something else."""
+    names = {str(name): name for name in names_in(table)}  # in pandas, names need not be strings
     try:
         cells = [_cells(table[names[name]]) for name in columns]
     except (TypeError, ValueError, OverflowError):
@@ -117,7 +124,7 @@ def _numbers(table: Any, columns: tuple[str, ...]) -> Singles | None:
 
 
 def _cells(column: Any) -> NDArray[np.float64]:
-    found = np.asarray(column.to_numpy()) if hasattr(column, "to_numpy") else np.zeros(0, object)
-    if found.dtype.kind in "iuf":
-        return found.astype(np.float64)
+    values = np.asarray(column.to_numpy()) if hasattr(column, "to_numpy") else np.zeros(0, object)
+    if values.dtype.kind in "iuf":
+        return values.astype(np.float64)
     return np.asarray(column.to_pylist() if hasattr(column, "to_pylist") else list(column), np.float64)

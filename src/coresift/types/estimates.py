@@ -1,4 +1,4 @@
-"""What estimates return: numbers with intervals, and what they rest on."""
+"""Estimates: numbers with intervals, and what they are based on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Interval:
 
 @dataclass(frozen=True, repr=False)
 class Estimate:
-    """A total and a mean over all rows, with intervals, how they were made and what they rest on."""
+    """A total and a mean over all rows, with intervals, the method, and what they are based on."""
 
     total: Interval
     mean: Interval
@@ -33,13 +33,13 @@ class Estimate:
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        told = f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
-        return f"Estimate(total={self.total}, mean={self.mean}, {100 * self.confidence:g}% intervals{told})"
+        warnings = f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
+        return f"Estimate(total={self.total}, mean={self.mean}, {100 * self.confidence:g}% intervals{warnings})"
 
     def _repr_html_(self) -> str:
-        def shown(found: Interval) -> str:
-            return f"{found.value:,.6g}, from {found.low:,.6g} to {found.high:,.6g}"
+        def text(interval: Interval) -> str:
+            return f"{interval.value:,.6g}, from {interval.low:,.6g} to {interval.high:,.6g}"
 
-        lines = [("total", shown(self.total)), ("mean", shown(self.mean))]
-        lines.append(("rests on", f"{self.effective_size:,.0f} rows of equal weight; {self.method}"))
+        lines = [("total", text(self.total)), ("mean", text(self.mean))]
+        lines.append(("based on", f"{self.effective_size:,.0f} rows of equal weight; {self.method}"))
         return card(f"Estimate with {100 * self.confidence:g}% intervals", lines, self.warnings)

@@ -1,4 +1,4 @@
-"""What flows from step to step: small immutable values over read-only arrays, checked when made."""
+"""The types that flow from step to step: small immutable values over read-only arrays, checked when created."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from coresift.types.values import (
     nonnegative,
 )
 
-# How a selected row came in; the codes are stored in files.
+# How a selected row got into the selection; the codes are stored in files.
 ORIGINS = ("given", "center", "pilot", "drawn")
 
 
 @dataclass(frozen=True, eq=False)
 class Recipe(Value):
-    """How a selection is made. None stands for what coresift chooses by itself.
+    """How a selection is made. None means that coresift chooses.
 
     Attributes:
-        clusters: How many clusters.
+        clusters: The number of clusters.
         z: The power of the distances.
-        normalize: Rows are scaled to length 1 first.
+        normalize: Whether rows are scaled to length 1 first.
         pilot: Which rows are asked first.
-        score: What a row is worth drawing.
+        score: How much each row is worth drawing.
         design: How rows are drawn.
     """
 
@@ -51,7 +51,7 @@ class Recipe(Value):
 
 @dataclass(frozen=True)
 class Request:
-    """Rows whose answers a job needs before it can go on: their numbers, why, and in which round."""
+    """Rows whose answers a job needs to continue: their numbers, the reason, and the round."""
 
     ids: Ints
     reason: str
@@ -60,7 +60,7 @@ class Request:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clustering(Value):
-    """k rows of the data as centers, and for every row its center and the distance to it.
+    """k rows of the data as centers, and each row's center and the distance to it.
 
     Attributes:
         centers: The row number of each cluster's center, which is a member of its cluster.
@@ -69,12 +69,12 @@ class Clustering(Value):
         free_centers: The points in space that the rows were assigned to, one per cluster.
         z: The power of the distances.
         free_cost: Φ_z, the sum of the z-th powers of the distances, to the free centers.
-        snapped_cost: The same to the centers, which are rows.
+        snapped_cost: The same sum for the distances to the centers, which are rows.
         seed: The seed.
         normalized: Whether rows were scaled to length 1 first.
         fingerprint: A digest of the rows.
-        search: How rows were assigned, and why so.
-        strata: The class of each cluster, where none crosses a class; else empty.
+        search: How rows were assigned, and why.
+        strata: The class of each cluster if each has rows of one class only; otherwise empty.
     """
 
     centers: Ints
@@ -110,30 +110,30 @@ class Clustering(Value):
 
     @property
     def k(self) -> int:
-        """How many clusters there are."""
+        """The number of clusters."""
         return self.centers.size
 
     @property
     def n(self) -> int:
-        """How many rows were clustered."""
+        """The number of rows."""
         return self.labels.size
 
     @property
     def sizes(self) -> Ints:
-        """How many rows each cluster has."""
+        """The number of rows in each cluster."""
         return np.bincount(self.labels, minlength=self.k)
 
     @property
     def powers(self) -> Floats:
-        """v(e) = ‖e − c(e)‖^z, one number per row."""
+        """v(e) = ‖e − c(e)‖^z for each row."""
         return self.distances.astype(np.float64) ** self.z
 
     def classes(self) -> NDArray[np.int32]:
-        """The class of every row by number; empty where rows were clustered without classes."""
+        """Return the class number of each row; empty if rows were clustered without classes."""
         return self.strata.astype(np.int32)[self.labels] if self.strata.size else np.zeros(0, np.int32)
 
     def digest(self) -> str:
-        """A short fingerprint of what later steps work with: centers, labels, distances and z."""
+        """Return a digest of what later steps use: centers, labels, distances and z."""
         return digest(self.centers, self.labels, self.distances, np.array([self.z]))
 
     def __repr__(self) -> str:
@@ -151,14 +151,14 @@ class Clustering(Value):
 
 @dataclass(frozen=True, eq=False)
 class Frame(Value):
-    """Of which rows a selection is made.
+    """The rows that a selection is made from.
 
     Attributes:
-        n: How many rows there are.
-        given: Rows that come out in any case, with weight 1.
-        excluded: Rows that never come out and are never asked.
-        strata: The class of every row by number; empty where there are no classes.
-        signals: What is known for every row at no cost, or None.
+        n: The number of rows.
+        given: Rows that are always selected, with weight 1.
+        excluded: Rows that are never selected and never asked.
+        strata: The class number of each row; empty if there are no classes.
+        signals: Values that are known for every row at no cost, or None.
     """
 
     n: int
@@ -172,9 +172,9 @@ class Frame(Value):
         for name, ids in (("given", self.given), ("excluded", self.excluded)):
             if not distinct_below(ids, self.n):
                 raise InputError(f"A frame's {name} rows must be distinct and from 0 to {self.n - 1}.")
-        both = np.intersect1d(self.given, self.excluded)
-        if both.size:
-            raise InputError(f"Row {both[0]} is both given and excluded; it can be only one of the two.")
+        overlap = np.intersect1d(self.given, self.excluded)
+        if overlap.size:
+            raise InputError(f"Row {overlap[0]} is both given and excluded; it can be only one of the two.")
         if self.strata.size not in (0, self.n):
             raise InputError("A frame needs one class per row, or none at all.")
         if self.signals is not None and len(self.signals) != self.n:
@@ -182,18 +182,18 @@ class Frame(Value):
 
     @property
     def population(self) -> int:
-        """How many rows the totals are about: all but the excluded ones."""
+        """The number of rows that totals are over: all but the excluded ones."""
         return self.n - self.excluded.size
 
     def open(self) -> Bools:
-        """True for the rows that are left to chance."""
+        """Return a mask of the rows that are drawn at random: neither given nor excluded."""
         mask = np.ones(self.n, np.bool_)
         mask[self.given] = False
         mask[self.excluded] = False
         return mask
 
     def record(self) -> dict[str, Any]:
-        """Return what identifies the frame, as JSON has it: counts and digests, no rows."""
+        """Return a JSON record that identifies the frame: counts and digests, no rows."""
         parts: dict[str, NDArray[Any]] = {"given": self.given, "exclude": self.excluded, "strata": self.strata}
         record: dict[str, Any] = {
             name: {"count": int(part.size), "digest": digest(part)} for name, part in parts.items() if part.size
@@ -207,11 +207,11 @@ class Frame(Value):
 
 @dataclass(frozen=True, eq=False)
 class PilotPlan(Value):
-    """How the rows that are asked first will be drawn; all of it fixed before any loss is seen.
+    """How the rows that are asked first will be drawn; everything is fixed before any loss is seen.
 
-    For every row: `inclusion`, π₁; `share`, α, the part of each total that pilot rows carry. `order` has all row
-    numbers as the draw walks them; `tour` says that it is the tour of the clusters that later draws walk too. `keep`:
-    the pilot's rows are part of the selection, as `origin`.
+    Each row has an `inclusion`, π₁, and a `share`, α, which is the part of its total that pilot rows carry. `order` has
+    all row numbers in the order of the draw; `tour` says whether it is the tour of the clusters that later draws follow
+    too. If `keep`, the pilot's rows are part of the selection, with origin `origin`.
     """
 
     inclusion: Floats
@@ -224,7 +224,7 @@ class PilotPlan(Value):
     def __post_init__(self) -> None:
         freeze(self, inclusion=np.float64, share=np.float64, order=np.int64)
         if not self.inclusion.shape == self.share.shape == self.order.shape:
-            raise InputError("A pilot plan needs an inclusion probability, a share and a place for every row.")
+            raise InputError("A pilot plan needs an inclusion probability, a share and a position for every row.")
         for part in (self.inclusion, self.share):
             if not (nonnegative(part) and np.all(part <= 1)):
                 raise InputError("A pilot plan's inclusion probabilities and shares must be from 0 to 1.")
@@ -236,7 +236,7 @@ class PilotPlan(Value):
 
 @dataclass(frozen=True, eq=False)
 class PilotSample(Value):
-    """The rows that are asked first, in the order they were drawn, and the plan that drew them."""
+    """The rows that are asked first, in the order of the draw, and the plan by which they were drawn."""
 
     ids: Ints
     plan: PilotPlan
@@ -254,11 +254,11 @@ class PilotSample(Value):
 
 @dataclass(frozen=True, eq=False)
 class Evidence(Value):
-    """All that is known when the rows are scored: clusters, pilot, and the pilot's losses (empty: none asked).
+    """Everything that is known when rows are scored: clusters, pilot, and pilot losses (empty if none were asked).
 
-    In a regression, a pilot row's loss is its squared residual, and there may be a `leverage` score for every row.
-    `holder` is the estimate of Λ, one number per cluster, and `components` are the leading components of every row,
-    where the score asked for them.
+    In a regression, a pilot row's loss is its squared residual, and there may be a `leverage` score per row. If the
+    score needs them, `holder` is the estimate of Λ, one number per cluster, and `components` are the leading components
+    of each row.
     """
 
     clustering: Clustering
@@ -274,10 +274,10 @@ class Evidence(Value):
         if self.leverage.size not in (0, self.clustering.n):
             raise InputError("Evidence needs one leverage score per row, or none at all.")
         if self.losses.size and self.losses.shape != self.pilot.ids.shape:
-            raise InputError("Evidence needs one loss for each row of the pilot, or none at all.")
+            raise InputError("Evidence needs one loss per pilot row, or none at all.")
 
     def cluster_losses(self) -> Floats:
-        """Return ℓ̂ of each cluster: the mean loss of its pilot rows, and the overall mean where it has none."""
+        """Return ℓ̂ of each cluster: the mean loss of its pilot rows, or the overall mean if it has none."""
         clustering, pilot = self.clustering, self.pilot
         if not pilot.ids.size:
             return np.zeros(clustering.k)
@@ -290,11 +290,11 @@ class Evidence(Value):
 
 @dataclass(frozen=True, eq=False)
 class Scores(Value):
-    """How much each row is worth drawing, and where it stands in the sorted order of the draw.
+    """How much each row is worth drawing, and the order of the draw.
 
-    `sizes` are proportional to the wished inclusion probabilities; `order` has all row numbers as
-    the draw walks them. `holder` is the Λ that was used, if any. A score that predicts losses may hand its predictions
-    on, so that estimates can use them: one per row, and in `unseen` one per pilot row that was made without its answer.
+    `sizes` are proportional to the target inclusion probabilities; `order` has all row numbers in the order of the
+    draw. `holder` is the Λ that was used, if any. A score that predicts losses may pass on its predictions for use in
+    estimates: one per row in `predictions`, and one per pilot row in `unseen`, made without that row's answer.
     """
 
     sizes: Floats
@@ -306,7 +306,7 @@ class Scores(Value):
     def __post_init__(self) -> None:
         freeze(self, sizes=np.float64, order=np.int64, holder=np.float64, predictions=np.float64, unseen=np.float64)
         if self.sizes.shape != self.order.shape:
-            raise InputError("Scores need one size and one place per row.")
+            raise InputError("Scores need one size and one position per row.")
         if not nonnegative(self.sizes):
             raise InputError("Scores must be finite and at least 0.")
         if not distinct_below(self.order, self.order.size):

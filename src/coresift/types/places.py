@@ -1,4 +1,4 @@
-"""Where rows with ids are in a table of any kind, which may have another order than the one they were chosen from."""
+"""Find rows by id in any kind of table, even if their order has changed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from coresift.types.values import Ints
 
 
 def rows_at(table: Any, places: Ints) -> Any:
-    """Return rows of a table, an array or a list by their places, as the same kind."""
-    if hasattr(table, "iloc"):  # pandas; its index is no row number
+    """Return rows of a table, an array or a list by position, as the same type."""
+    if hasattr(table, "iloc"):  # pandas, whose index is not a position
         return table.iloc[places]
     if hasattr(table, "select") and hasattr(table, "features"):  # datasets
         return table.select(places)
-    if hasattr(table, "num_columns") or hasattr(table, "id_name"):  # Arrow, and what was opened here
+    if hasattr(table, "num_columns") or hasattr(table, "id_name"):  # Arrow, and coresift's own rows and tables
         return table.take(places)
     if isinstance(table, dict):
         return {name: rows_at(column, places) for name, column in table.items()}
@@ -27,8 +27,8 @@ def rows_at(table: Any, places: Ints) -> Any:
 
 
 def length_of(table: Any) -> int:
-    """Return how many rows a table, an array or a list has."""
-    for name in ("n", "num_rows"):  # what was opened here, and Arrow; frames may have columns of these names
+    """Return the number of rows of a table, an array or a list."""
+    for name in ("n", "num_rows"):  # coresift's own, and Arrow; in a frame, these may be columns
         if isinstance(count := getattr(table, name, None), int):
             return count
     if isinstance(table, dict) and table:
@@ -40,14 +40,14 @@ def length_of(table: Any) -> int:
 
 
 def names_in(table: Any) -> list[Any]:
-    """Return the names of a table's columns; none of an array or a list, which has no names."""
+    """Return a table's column names; an empty list for an array or a list."""
     names = table if isinstance(table, dict) else getattr(table, "column_names", None)
     names = getattr(table, "columns", None) if names is None else names
     return [] if names is None else list(names)
 
 
 def column_of(table: Any, name: str) -> list[Any] | None:
-    """Return a column of a frame, an Arrow table, a dataset or a dict; None where there is no such column.
+    """Return a column of a frame, an Arrow table, a dataset or a dict; None if there is no such column.
 
     >>> column_of([1, 2], "id") is None
     True
@@ -63,31 +63,31 @@ def column_of(table: Any, name: str) -> list[Any] | None:
 
 
 def find_places(ids: Sequence[Any], rows: Ints, column: Sequence[Any]) -> Ints:
-    """Return the places of ids in a column; ids are compared as texts, so 7, "7" and 7.0 are one.
+    """Return the positions of ids in a column; ids are compared as strings, so 7, "7" and 7.0 are the same.
 
     Args:
-        ids: The ids of some rows.
-        rows: Where they were: nothing is looked up if they are still there.
+        ids: The ids to find.
+        rows: Their original positions; nothing is looked up if they are still there.
         column: The ids of a table.
 
     >>> find_places(["b", "a"], np.array([1, 0]), ["c", "a", "b"])
     array([2, 1])
     """
-    wanted = [_text(name) for name in ids]
-    if rows.size and rows.max() < len(column) and [_text(column[row]) for row in rows.tolist()] == wanted:
+    targets = [_text(name) for name in ids]
+    if rows.size and rows.max() < len(column) and [_text(column[row]) for row in rows.tolist()] == targets:
         return rows.copy()
-    places: dict[str | None, int] = {}
-    double = set()
-    for place, name in enumerate(column):
+    positions: dict[str | None, int] = {}
+    duplicates = set()
+    for position, name in enumerate(column):
         text = _text(name)
-        if places.setdefault(text, place) != place:
-            double.add(text)
-    for text in wanted:
-        if text not in places:
+        if positions.setdefault(text, position) != position:
+            duplicates.add(text)
+    for text in targets:
+        if text not in positions:
             raise InputError(f"table must have the selected rows; there is none with the id {text}.")
-        if text in double or text is None:
+        if text in duplicates or text is None:
             raise InputError(f"table must have one row for each id; several have the id {text}.")
-    return np.array([places[text] for text in wanted], np.int64)
+    return np.array([positions[text] for text in targets], np.int64)
 
 
 def _text(name: Any) -> str | None:

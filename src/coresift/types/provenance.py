@@ -1,4 +1,4 @@
-"""What a result was made of and by: the answers that were asked, and the recipe, rows and options."""
+"""How a result was made: the answers that were asked, and the recipe, rows and options."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from coresift.types.flow import Recipe, Request
 from coresift.types.values import Value
 
-# So many columns are named one by one.
+# How many columns are listed by name.
 MOST_NAMED = 12
 MOST_IN_REPR = 4
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """How many losses were asked: one entry (round, reason, rows) each, whoever answered them."""
+    """How many answers were asked, as entries (round, reason, rows), whatever source answered them."""
 
     entries: tuple[tuple[int, str, int], ...] = ()
 
@@ -34,26 +34,26 @@ class Ledger:
 
     @property
     def asked(self) -> int:
-        """How many losses were asked in all; a row whose loss has changed counts again."""
+        """The total number of answers asked; a row that is asked again because its loss changed counts twice."""
         return sum(rows for _, _, rows in self.entries)
 
 
 @dataclass(frozen=True, eq=False)
 class Provenance(Value):
-    """What a selection was made by, so that it can be checked, repeated and reported.
+    """How a selection was made, so that it can be checked, repeated and reported.
 
     Attributes:
         job: The function that made it: "select", "rounds", "regression", or the name of a baseline.
-        budget: How many rows were asked for.
-        recipe: How it was made, completed; None for baselines.
-        frame: Of which rows: counts and digests, as `Frame.record` gives them.
-        clustering_seed: The seed of the clustering, where there was one.
-        options: What the job has besides, as text.
-        columns: The columns of the rows' table that were used, where the rows come from one. Two selections that
-            differ in nothing but this and what follows are equal.
-        id_column: The column of that table that has its ids.
-        content: A digest of the selected rows' own numbers, by which a table in another order is noticed; None in older
-            files, and where the rows have no numbers of their own.
+        budget: The number of rows to select.
+        recipe: The recipe, with every choice filled in; None for baselines.
+        frame: The rows it was made from: counts and digests, as `Frame.record` returns them.
+        clustering_seed: The seed of the clustering, if there was one.
+        options: The job's other options, as strings.
+        columns: The columns of the rows' table that were used, if there was one. This and the attributes below do not
+            affect equality.
+        id_column: The column of that table with the ids.
+        content: A digest of the selected rows' numbers, to detect a table in another order; None in older files, and if
+            the rows have no numbers.
     """
 
     job: str
@@ -71,7 +71,7 @@ class Provenance(Value):
         object.__setattr__(self, "options", dict(self.options))
 
     def lines(self) -> dict[str, str]:
-        """Return everything as names and texts, for pages, and to tell one run from another."""
+        """Return everything as names and strings, for reports and for fingerprints."""
         lines = {"made by": self.job, "budget": str(self.budget)}
         if self.recipe is not None:
             lines["clusters"] = f"{self.recipe.clusters}, seed {self.clustering_seed}"
@@ -82,12 +82,12 @@ class Provenance(Value):
             classes = self.frame["strata"]
             lines["strata"] = f"{classes['classes']} classes, digest {classes['digest']}"
         if "signals" in self.frame:
-            known = self.frame["signals"]
-            lines["signals"] = f"{', '.join(known['names'])}, digest {known['digest']}"
+            signals = self.frame["signals"]
+            lines["signals"] = f"{', '.join(signals['names'])}, digest {signals['digest']}"
         return lines | dict(self.options)
 
     def used(self, most: int = MOST_NAMED) -> str | None:
-        """Return the columns that were used, for people: the first ones by name; None where there are none."""
+        """Return a list of the first columns that were used, as text; None if there are none."""
         if self.columns is None:
             return None
         more = len(self.columns) - most

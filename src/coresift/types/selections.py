@@ -1,4 +1,4 @@
-"""What comes out of the jobs that choose rows: selections, with weights, labels or representatives."""
+"""The results of the jobs that choose rows: selections with weights, labels or representatives."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from coresift.types.provenance import Ledger, Provenance
 from coresift.types.strategies import Design, Opaque, Pilot
 from coresift.types.values import Floats, Ints, Singles, Value, freeze
 
-# How many phases a selection has before it grows: a pilot and a draw.
+# The most phases of a selection before it grows: a pilot and a draw.
 MOST_PHASES = 2
-# Columns that rows have which were chosen, not drawn from clusters by their losses.
+# The columns of rows that were not drawn from clusters.
 CHOSEN = {"origin": ("origin", "string"), "order": ("order", "int64")}
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Selection(Value):
-    """Rows that were chosen from n, in the order of their numbers.
+    """Rows that were chosen from n rows, sorted by row number.
 
     Attributes:
         ids: The row numbers.
-        origin: How each row came in, a code into `ORIGINS`.
-        order: Each row's place in the draw, or in the order in which rows were chosen.
-        clusters: Each row's cluster, −1 where there are none.
-        distances: The distance to the cluster's center.
-        losses: Each row's loss where it was asked, else NaN.
-        n: How many rows there were.
+        origin: How each row got into the selection, as an index into `ORIGINS`.
+        order: Each row's position in the draw, or in the order in which rows were chosen.
+        clusters: Each row's cluster, −1 if there are none.
+        distances: Each row's distance to the center of its cluster.
+        losses: Each row's loss, NaN if it was not asked.
+        n: The number of rows that were chosen from.
         population: How many of them the selection stands for: all but the excluded ones.
         seed: The seed.
-        provenance: What made it.
+        provenance: How the selection was made.
         ledger: How many answers were asked, and why.
-        names: The table's own ids of the rows, or None.
+        names: The table's ids of the rows, or None.
     """
 
     # Field of a selection → its column and type in a file.
@@ -78,7 +78,7 @@ class Selection(Value):
         if {len(column) for column in columns} != {self.ids.size}:
             raise InputError("A selection needs one entry per row in each of its columns.")
         if self.origin.size and self.origin.max() >= len(ORIGINS):
-            raise InputError("A selection's origins must be known ones.")
+            raise InputError(f"A selection's origins must be indexes into {', '.join(ORIGINS)}.")
 
     @property
     def columns(self) -> dict[str, tuple[str, str]]:
@@ -87,24 +87,23 @@ class Selection(Value):
 
     @property
     def recipe(self) -> Recipe | None:
-        """How it was made, or None for a baseline."""
+        """The recipe, or None for a baseline."""
         return self.provenance.recipe
 
     def take(self, table: Any) -> Any:
-        """Return the selected rows of a table or an array, in the order of `ids`, as the same kind.
+        """Return the selected rows of a table or an array, in the order of `ids`, as the same type.
 
         Args:
             table: A pandas or polars frame, an Arrow table, a `datasets.Dataset`, a dict of columns, an array, a tensor
-                or a list. Rows that have ids are found by them, if the table has the same id column; otherwise the
-                table must have all n rows in their order. A table in another order is refused if it has the columns
-                that were used, and one with other numbers in them gets a warning; anything else is taken by position
-                as it is.
+                or a list. If the rows have ids and the table has the same id column, rows are looked up by id.
+                Otherwise the table must have all n rows in their order, and rows are taken by position: if it has the
+                columns that were used, another order is refused, and other numbers cause a warning.
 
         Returns:
-            The rows, one for each of `ids`; `take(frame).assign(weight=selection.weights)` is a weighted frame.
+            The rows, in the order of `ids`; `take(frame).assign(weight=selection.weights)` is a weighted frame.
 
         Raises:
-            InputError: The table does not have the selected rows, or not where they were.
+            InputError: The table does not have the selected rows, or has them elsewhere.
 
         Examples:
             >>> import coresift as cs
@@ -112,21 +111,21 @@ class Selection(Value):
             >>> len(picked.take(list("abcdefghijklmnopqrst")))
             3
         """
-        if hasattr(table, "block_rows"):  # what `open_rows` returns
+        if hasattr(table, "block_rows"):  # `Rows`, which cannot be imported here
             return rows_at(table, self._rows_in(table))
         length = length_of(table)
-        own = None if self.names is None else column_of(table, self.provenance.id_column or "id")
-        if self.names is not None and own is not None:
-            return rows_at(table, find_places(self.names, self.ids, own))
+        id_column = None if self.names is None else column_of(table, self.provenance.id_column or "id")
+        if self.names is not None and id_column is not None:
+            return rows_at(table, find_places(self.names, self.ids, id_column))
         self._check_length(length)
         check_order(self.provenance, table, self.ids)
         return rows_at(table, self.ids.copy())
 
     def _rows_in(self, rows: Any) -> Ints:
-        """Return where the selected rows are in opened rows: by their ids, or where they were."""
+        """Return the numbers of the selected rows in `Rows`: looked up by id, or unchanged."""
         if self.names is not None and rows.id_name is not None:
-            found: Ints = rows.numbers_of(list(self.names), "The ids of the selected rows")
-            return found
+            numbers: Ints = rows.numbers_of(list(self.names), "The ids of the selected rows")
+            return numbers
         self._check_length(rows.n)
         if rows.columns is not None and rows.columns == self.provenance.columns:
             check_content(self.provenance, rows.content(self.ids), rows.stored())
@@ -137,7 +136,7 @@ class Selection(Value):
             raise InputError(f"table must have all {self.n} rows that were selected from; got {length} rows.")
 
     def to_arrow(self) -> Any:
-        """Return the selection as an Arrow table: row, id if there are any, weight if there are any, and the rest."""
+        """Return the selection as an Arrow table: row, id and weight if there are any, and the other columns."""
         import pyarrow as pa
 
         columns: dict[str, Any] = {"row": self.ids}
@@ -178,13 +177,13 @@ class Selection(Value):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class CoverSelection(Selection):
-    """Rows that cover all rows, each of which stands for those that it is nearest to.
+    """Rows that cover all rows; each stands for the rows that it is nearest to.
 
     Attributes:
-        represents: How many rows each selected row stands for, itself included. It is no weight: totals that are
+        represents: How many rows each selected row stands for, itself included. Do not use it as a weight: totals
             weighted by it are biased.
         representative: For each of the n rows, the number of the selected row that stands for it; −1 for excluded
-            rows. Files do not keep it, so it is empty in a selection that was loaded.
+            rows. It is not stored in files, so it is empty in a selection that was loaded.
     """
 
     COLUMNS: ClassVar[dict[str, tuple[str, str]]] = CHOSEN | {"represents": ("represents", "int64")}
@@ -212,7 +211,7 @@ class CoverSelection(Selection):
             array([3, 4, 5])
         """
         if not self.representative.size:
-            raise InputError("A file does not keep which rows a row stands for; run cover again with the same seed.")
+            raise InputError("A file does not store which rows a row stands for; run cover again with the same seed.")
         if row not in self.ids:
             raise InputError(f"row must be one of the {len(self)} selected rows; got {row}.")
         return np.flatnonzero(self.representative == row)
@@ -220,11 +219,12 @@ class CoverSelection(Selection):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class LearningSelection(Selection):
-    """Rows that were labeled to teach a model.
+    """Rows that were labeled to train a model.
 
     Attributes:
-        rounds: In which round each row was asked; 0 for given rows. The ledger says why.
-        labels: Each row's label: a text, a number, or None where nobody could tell. Labels of several types are texts.
+        rounds: The round in which each row was asked; 0 for given rows. The ledger says why.
+        labels: Each row's label: a string, a number, or None if nobody could tell. Labels of several types become
+            strings.
     """
 
     COLUMNS: ClassVar[dict[str, tuple[str, str]]] = CHOSEN | {"rounds": ("round", "int64")}
@@ -238,8 +238,8 @@ class LearningSelection(Selection):
             raise InputError("A selection needs one label per row, None where there is none.")
         kinds = {type(label) for label in self.labels if label is not None}
         if len(kinds) > 1:
-            same = tuple(None if label is None else str(label) for label in self.labels)
-            object.__setattr__(self, "labels", same)
+            texts = tuple(None if label is None else str(label) for label in self.labels)
+            object.__setattr__(self, "labels", texts)
 
     def _weights(self) -> dict[str, Any]:
         return {"label": list(self.labels)}
@@ -261,27 +261,27 @@ class LearningSelection(Selection):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class WeightedSelection(Selection):
-    """Rows that stand for all rows, and the weights that keep totals unbiased: E[Σ_S w y] = Σ y for any fixed y.
+    """Rows that stand for all rows, with weights that make totals unbiased: E[Σ_S w y] = Σ y for any fixed y.
 
-    It has what a `Selection` has, and besides:
+    It has the attributes of a `Selection`, and these:
 
     Attributes:
         weights: How many rows each row stands for.
-        inclusion: The conditional probability with which its phase drew a row (expected count, where rows repeat).
+        inclusion: The conditional probability that a row's phase draws it (the expected count if rows can repeat).
         share: α, the part of a row's total that the pilot carries.
-        phase: 0 for given rows, 1 for the pilot's, 2 for those of the draw, and so on where the selection has grown.
+        phase: 0 for given rows, 1 for the pilot, 2 for the draw, and higher numbers for phases added by `grow`.
         multiplicity: How often a row was drawn.
         z: The power of the distances.
-        phases: The strategy that drew each phase from the first on; None for a phase that drew nothing.
+        phases: The strategy that drew each phase, starting with phase 1; None for a phase that drew nothing.
         holder: The Λ that was used, if any.
-        least_inclusion: The smallest inclusion of any row in the second draw (0: unknown, or no bound).
-        growth: The part of every total that the first two phases carry together, then that of each phase that was
-            added by `grow`; empty for a selection that has not grown.
-        predictions: What was predicted for each row without its own answer; 0 for given rows. Empty if the score
+        least_inclusion: The smallest inclusion of any row in the second draw (0 if it is unknown or has no bound).
+        growth: The part of every total that the first two phases carry together, followed by the part of each phase
+            that `grow` added; empty for a selection that has not grown.
+        predictions: The prediction for each row, made without its answer; 0 for given rows. Empty if the score
             predicts nothing.
         sizes: Each row's size when the last phase that could draw it was planned; empty without predictions.
-        predicted: For each phase from the second on, the sum of aₖ·prediction over the rows that it could draw, aₖ
-            being the phase's share before the selection grew; empty without predictions.
+        predicted: For each phase from the second on, the sum of aₖ·prediction over the rows that it could draw, where
+            aₖ is the phase's share before the selection grew; empty without predictions.
     """
 
     COLUMNS: ClassVar[dict[str, tuple[str, str]]] = {
@@ -295,7 +295,7 @@ class WeightedSelection(Selection):
         "multiplicity": ("multiplicity", "int64"),
         "losses": ("loss", "double"),
     }
-    # Columns that a selection has besides if its score predicts losses.
+    # Additional columns if the score predicts losses.
     PREDICTED: ClassVar[dict[str, tuple[str, str]]] = {
         "predictions": ("prediction", "double"),
         "sizes": ("size", "double"),
@@ -328,9 +328,11 @@ class WeightedSelection(Selection):
         if not (np.isfinite(self.least_inclusion) and self.least_inclusion >= 0):
             raise InputError("A selection's least inclusion must be a finite number of at least 0.")
 
-        whole = self.growth.shape == (len(self.phases) - 1,) and abs(float(self.growth.sum()) - 1) <= 1e-9
-        if self.growth.size and not whole:
-            raise InputError("A selection's growth must be one part per added phase, and one before; they sum to 1.")
+        valid = self.growth.shape == (len(self.phases) - 1,) and abs(float(self.growth.sum()) - 1) <= 1e-9
+        if self.growth.size and not valid:
+            raise InputError(
+                "A selection's growth must be one part for the first two phases and one per added phase, with sum 1."
+            )
         fits = self.predicted.ndim == 1 and self.predicted.size in (0, len(self.phases) - 1)
         if not fits or not np.all(np.isfinite(self.predicted)):
             raise InputError("A selection needs a predicted total for each phase from the second on, or none at all.")
@@ -344,15 +346,15 @@ class WeightedSelection(Selection):
         return {"weight": self.weights}
 
     def carried(self, phase: int) -> Floats:
-        """Return aₖ of every selected row: the part of its total that a phase carries."""
+        """Return aₖ of each selected row: the part of its total that phase k carries."""
         if phase > MOST_PHASES:
             return np.full(len(self), self.growth[phase - MOST_PHASES])
-        own = self.share if phase == 1 else 1 - self.share
-        return own * self.growth[0] if self.growth.size else own
+        share = self.share if phase == 1 else 1 - self.share
+        return share * self.growth[0] if self.growth.size else share
 
     @property
     def effective_size(self) -> float:
-        """How many rows of equal weight the selected ones are worth: (Σw)²/Σw² (Kish's effective sample size)."""
+        """Kish's effective sample size, (Σw)²/Σw²: how many rows of equal weight the selection is worth."""
         return float(self.weights.sum() ** 2 / (self.weights**2).sum()) if self.weights.size else 0.0
 
     def _lines(self) -> list[tuple[str, str]]:

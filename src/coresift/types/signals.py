@@ -1,4 +1,4 @@
-"""Signals as they flow from step to step."""
+"""The table of signals that flows from step to step."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from coresift.types.values import Bools, Floats, Value, digest
 
 @dataclass(frozen=True, eq=False)
 class SignalTable(Value):
-    """One line per row, one named column per signal; complete, finite and of float64.
+    """One line per row and one named column per signal: finite float64 numbers, without gaps.
 
-    `sizes` marks the columns that can be a size as they stand: numbers of at least 0, not all equal. The columns of a
-    class, and those that mark missing values, are 0 or 1; `sizes` is False for them. `scales` says how far each column
-    counts in a regression that penalizes slopes: 1 as a rule, less for weak factors.
+    `sizes` marks the columns that can be used as sizes directly: numbers of at least 0, not all equal. It is False for
+    indicator columns (0 or 1) of classes and of missing values. `scales` is the weight of each column in a regression
+    that penalizes slopes: usually 1, less for weak factors.
     """
 
     names: tuple[str, ...]
@@ -27,7 +27,7 @@ class SignalTable(Value):
     def __post_init__(self) -> None:
         columns, sizes = np.array(self.columns, np.float64), np.array(self.sizes, np.bool_)
         if columns.ndim != 2 or columns.shape[1] != len(self.names) or sizes.shape != (len(self.names),):
-            raise InputError("A signal table needs one name and one mark per column.")
+            raise InputError("A signal table needs one name and one entry of sizes per column.")
         scales = np.array(self.scales if self.scales.size else np.ones(len(self.names)), np.float64)
         if scales.shape != (len(self.names),):
             raise InputError("A signal table needs one scale per column, or none at all.")
@@ -41,5 +41,5 @@ class SignalTable(Value):
         return len(self.columns)
 
     def digest(self) -> str:
-        """A short fingerprint of the numbers."""
+        """Return a digest of the numbers."""
         return digest(self.columns)

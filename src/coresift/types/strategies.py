@@ -1,7 +1,7 @@
-"""The exchangeable parts of the flow. Whatever depends on a part is one of its methods or class attributes.
+"""The interchangeable strategies. Everything that depends on a strategy is one of its methods or class attributes.
 
-A part is a frozen dataclass that derives from `Pilot`, `Score` or `Design`; its fields are its options. Deriving is all
-it takes to register it: files, the command line and comparisons then know it by its class name.
+A strategy is a frozen dataclass that derives from `Pilot`, `Score` or `Design`; its fields are its options. Subclassing
+registers it, so files, the command line and comparisons know it by its class name.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from coresift.types.values import Bools, Floats, Ints, Value, digest
 if TYPE_CHECKING:
     from coresift.types.flow import Clustering, Evidence, Frame, PilotPlan, Scores
 
-# Ways to estimate Λ that a score can ask for by name.
+# The estimators of Λ that a score can name.
 ESTIMATES = ("estimate", "free", "robust")
-# kind → name → class, of every part that has been defined so far.
+# kind → name → class, for every strategy defined so far.
 REGISTERED: dict[str, dict[str, type[Strategy]]] = {}
 
 
 class Strategy(Value):
-    """A part of the flow: a frozen dataclass whose fields are its options.
+    """A frozen dataclass whose fields are its options.
 
-    Two strategies are equal if they have the same record, so one that was loaded from a file is equal to the one that
-    was saved, even where the file holds only the digest of a long array.
+    Two strategies are equal if they have the same record, so a strategy that was loaded from a file is equal to the one
+    that was saved, even if the file has only the digest of an array.
     """
 
     kind: ClassVar[str] = ""
@@ -39,7 +39,7 @@ class Strategy(Value):
             REGISTERED.setdefault(cls.kind, {})[cls.__name__] = cls
 
     def record(self) -> dict[str, Any]:
-        """Return the name and the options as JSON has them; an array is a record of its shape and digest."""
+        """Return the name and the options as JSON; an array becomes its shape and digest."""
         options = {f.name: recorded(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
         return {"name": type(self).__name__, "options": options}
 
@@ -53,7 +53,7 @@ class Strategy(Value):
 
 
 def recorded(value: Any) -> Any:
-    """Return an option as JSON has it."""
+    """Return an option as JSON."""
     if isinstance(value, np.ndarray):
         return {"shape": list(value.shape), "digest": digest(value)}
     if isinstance(value, (np.bool_, np.integer, np.floating)):
@@ -68,7 +68,7 @@ def recorded(value: Any) -> Any:
 
 
 def shown(record: dict[str, Any]) -> str:
-    """Return a record as Python writes it.
+    """Return a record in the form of a Python call.
 
     >>> shown({"name": "Proxy", "options": {"losses": {"shape": [9], "digest": "4f"}, "floor": 0.2}})
     "Proxy(losses=array(shape=(9,), digest='4f'), floor=0.2)"
@@ -87,7 +87,7 @@ def _option(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Moments:
-    """Estimated variance and third moment of a total, and the sum of squares of the variance's parts."""
+    """Estimated variance and third moment of a total, and the sum of squares of the variance's terms."""
 
     variance: float = 0.0
     third: float = 0.0
@@ -98,12 +98,12 @@ class Moments:
 
     @property
     def effective(self) -> float:
-        """How many equal parts would give a variance that is as certain as this one."""
+        """The number of equal terms whose sum would be as precise an estimate of the variance as this one."""
         return self.variance**2 / self.squares if self.squares > 0 else np.inf
 
     @classmethod
     def of(cls, parts: Floats, third: Floats) -> Moments:
-        """Sum up what each row, or each draw, adds."""
+        """Sum up the terms of each row or each draw."""
         return cls(float(parts.sum()), float(third.sum()), float((parts**2).sum()))
 
 
@@ -112,11 +112,11 @@ UNKNOWN = Moments(np.inf, 0.0, 0.0)
 
 @dataclass(frozen=True, eq=False)
 class PhaseSample:
-    """The rows that one phase drew, in the order of the draw, as far as its variance depends on them.
+    """What the variance of one phase depends on: the rows that it drew, in the order of the draw.
 
     `expanded` is a·y/π of each row: its value y times the phase's share a of the row's total, over its inclusion
-    probability π. `carried` (a·y), `weights` and `clusters` are those of *all* selected rows, and `places` says where
-    the phase's own rows are among them: a pilot learns how its clusters spread from every selected row.
+    probability π. `carried` (a·y), `weights` and `clusters` are of *all* selected rows, and `places` are the positions
+    of the phase's rows among them: a pilot estimates the spread within its clusters from all selected rows.
     """
 
     expanded: Floats
@@ -128,7 +128,7 @@ class PhaseSample:
     clusters: NDArray[np.int32]
 
     def chosen(self, member: Bools) -> PhaseSample:
-        """Return the sample without the phase's rows that are not members."""
+        """Return the sample with only those of the phase's rows that are members."""
         return PhaseSample(
             self.expanded[member],
             self.inclusion[member],
@@ -141,7 +141,7 @@ class PhaseSample:
 
 
 class Uniforms(Protocol):
-    """A source of uniform numbers; numpy's Generator is one."""
+    """A source of uniform random numbers, such as numpy's Generator."""
 
     def random(self, size: int) -> Floats:
         """Return `size` numbers in [0, 1)."""
@@ -149,15 +149,15 @@ class Uniforms(Protocol):
 
 
 class Design(Strategy):
-    """A way to draw rows with given sizes: inclusion probabilities, the draw, and how much its totals vary.
+    """A way to draw rows with given sizes: inclusion probabilities, the draw, and the variance of its totals.
 
     A design uses its generator only through `random(count)`, so that tests can enumerate its outcomes.
 
     Attributes:
-        distinct: No row can be drawn twice.
-        fixed_size: The number of rows drawn is always the one asked for.
-        independent: The draws are independent of each other, as the paper's theorem assumes.
-        variance_note: Where the variance comes from, in a few words.
+        distinct: Whether no row can be drawn twice.
+        fixed_size: Whether exactly the requested number of rows is drawn.
+        independent: Whether the draws are independent of each other, as the paper's theorem assumes.
+        variance_note: A few words on how the variance is estimated.
     """
 
     kind: ClassVar[str] = "design"
@@ -167,27 +167,27 @@ class Design(Strategy):
     variance_note: ClassVar[str] = ""
 
     def inclusion(self, sizes: Floats, count: int) -> Floats:
-        """Return each row's inclusion probability (expected count, where a row can be drawn twice)."""
+        """Return each row's inclusion probability (the expected count if a row can be drawn twice)."""
         raise TypeError(f"{type(self).__name__} must define inclusion(sizes, count).")
 
     def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
-        """Return positions in the order drawn, and how often each was drawn."""
+        """Return positions in the order of the draw, and how often each was drawn."""
         raise TypeError(f"{type(self).__name__} must define draw(inclusion, uniforms).")
 
     def moments(self, sample: PhaseSample) -> Moments | None:
-        """Return the moments of Σ expanded·multiplicity, or None: then there is a total but no interval."""
+        """Return the moments of Σ expanded·multiplicity, or None, which means totals without an interval."""
         return None
 
     def expected_terms(self, expanded: Floats, inclusion: Floats, left: Floats, strata: Ints) -> Floats:
-        """Return one term per row whose sum is the variance to expect, for `diagnose`.
+        """Return one term per row; their sum is the expected variance, which `diagnose` uses.
 
         Args:
-            expanded: Value over inclusion probability of each row.
+            expanded: Each row's value over its inclusion probability.
             inclusion: The inclusion probabilities.
-            left: The probability that an earlier phase has left the row to this draw.
-            strata: Rows with one number are neighbors in the order of the draw.
+            left: The probability that no earlier phase drew the row.
+            strata: Rows with the same number are neighbors in the order of the draw.
         """
-        # What a draw has whose rows are independent; designs that spread their rows out have less.
+        # The variance of independent draws; designs that spread out their rows have less.
         terms: Floats = left * inclusion * np.maximum(1 - inclusion, 0.0) * expanded**2
         return terms
 
@@ -196,9 +196,9 @@ class Pilot(Strategy):
     """A way to choose the rows that are asked first.
 
     Attributes:
-        keep: The pilot's rows are part of the selection.
-        asks_centers: The pilot's rows are the centers, so that rounds can add to them.
-        variance_note: Where the variance comes from, in a few words.
+        keep: Whether the pilot's rows are part of the selection.
+        asks_centers: Whether the pilot's rows are the centers, so that rounds can add to them.
+        variance_note: A few words on how the variance is estimated.
     """
 
     kind: ClassVar[str] = "pilot"
@@ -213,25 +213,25 @@ class Pilot(Strategy):
         raise TypeError(f"{type(self).__name__} must define size(clusters, budget).")
 
     def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
-        """Plan the first draw from the frame's open rows; `budget` rows will come out of both draws."""
+        """Plan the first draw from the frame's open rows; both draws together will select `budget` rows."""
         raise TypeError(f"{type(self).__name__} must define plan(clustering, frame, budget).")
 
     def moments(self, sample: PhaseSample) -> Moments | None:
-        """Return the moments of Σ expanded over the pilot, or None: then there is a total but no interval."""
+        """Return the moments of Σ expanded over the pilot, or None, which means totals without an interval."""
         return None
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a score must be given before it can score rows.
+    """What a score needs before it can score rows.
 
     Attributes:
-        pilot: A pilot is drawn and asked.
-        answers: The pilot's answers change the scores.
-        probes: How to estimate Λ first ("free", "robust" or "estimate"); empty: not at all.
+        pilot: Whether a pilot is drawn and asked.
+        answers: Whether the pilot's answers change the scores.
+        probes: How to estimate Λ first ("free", "robust" or "estimate"); empty if it is not needed.
         leverage: The ridge of the leverage scores that it needs, or None.
         components: How many leading components of the rows it needs.
-        signals: Signals change the scores, where there are any.
+        signals: Whether signals change the scores, if there are any.
     """
 
     pilot: bool = True
@@ -246,7 +246,7 @@ class Score(Strategy):
     """A rule that says how much each row is worth drawing: a pure function of the evidence.
 
     Attributes:
-        theorem: The paper's theorem is about independent draws by this score.
+        theorem: Whether the paper's theorem applies to independent draws by this score.
     """
 
     kind: ClassVar[str] = "score"
@@ -254,11 +254,11 @@ class Score(Strategy):
 
     @property
     def needs(self) -> Needs:
-        """What the flow must gather before `scores` can be called."""
+        """What must be available before `scores` can be called."""
         return Needs()
 
     def scores(self, evidence: Evidence) -> Scores:
-        """Return sizes of all rows and the order of the draw."""
+        """Return the sizes of all rows and the order of the draw."""
         raise TypeError(f"{type(self).__name__} must define scores(evidence).")
 
     def check_clusters(self, count: int) -> None:
@@ -271,13 +271,13 @@ class Score(Strategy):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Opaque(Strategy):
-    """A strategy that a file names and this process does not know: its record, and nothing that can be run.
+    """A strategy from a file that this process cannot restore: it has a record but cannot be run.
 
     Attributes:
         kind: "pilot", "score" or "design".
         name: The class name.
-        options: The options, as JSON has them.
-        theorem: The class is known, and the paper's theorem is about it; only an option's array is missing.
+        options: The options, as JSON.
+        theorem: Whether the class is known and the paper's theorem applies to it; only an option's array is missing.
     """
 
     kind: str = ""  # type: ignore[misc]
@@ -285,14 +285,14 @@ class Opaque(Strategy):
     options: dict[str, Any] = field(default_factory=dict)
     theorem: bool = False
     variance_note: ClassVar[str] = ""
-    # Nothing may be assumed of a strategy that cannot be run.
+    # Nothing can be assumed about a strategy that cannot be run.
     independent: ClassVar[bool] = False
     fixed_size: ClassVar[bool] = False
 
     def record(self) -> dict[str, Any]:
-        """Return what the file says."""
+        """Return the record from the file."""
         return {"name": self.name, "options": self.options}
 
     def moments(self, sample: PhaseSample) -> Moments | None:
-        """Return None: nobody here knows how much its draws vary."""
+        """Return None: the variance of its draws is unknown."""
         return None

@@ -1,4 +1,4 @@
-"""Array aliases, and values that compare by content and cannot be changed."""
+"""Array aliases, and immutable values that compare by content."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Value:
 def freeze(value: Any, **dtypes: Any) -> None:
     """Replace fields of a frozen dataclass by read-only copies with these types; the caller's arrays stay writable.
 
-    An array of the right type that nobody can write to is taken as it is.
+    An array that is already read-only and has the right type is not copied.
     """
     for name, dtype in dtypes.items():
-        given = getattr(value, name)
-        if isinstance(given, np.ndarray) and given.dtype == dtype and given.flags.owndata and not given.flags.writeable:
+        old = getattr(value, name)
+        if isinstance(old, np.ndarray) and old.dtype == dtype and old.flags.owndata and not old.flags.writeable:
             continue
-        array = np.array(given, dtype=dtype)
+        array = np.array(old, dtype=dtype)
         array.setflags(write=False)
         object.__setattr__(value, name, array)
 
 
 def digest(*arrays: NDArray[Any]) -> str:
-    """Return a short fingerprint of arrays: shape, type and bytes."""
+    """Return a digest of arrays: shape, type and bytes."""
     state = hashlib.blake2b(digest_size=12)
     for array in arrays:
         state.update(f"{array.shape}{array.dtype.str}".encode())
@@ -51,12 +51,12 @@ def digest(*arrays: NDArray[Any]) -> str:
 
 
 def nonnegative(values: NDArray[np.floating[Any]]) -> bool:
-    """Say whether all values are finite and at least 0."""
+    """Return whether all values are finite and at least 0."""
     return bool(np.all(np.isfinite(values) & (values >= 0)))
 
 
 def distinct_below(ids: Ints, count: int) -> bool:
-    """Say whether the ids are distinct and from 0 to count − 1."""
+    """Return whether the ids are distinct and from 0 to count − 1."""
     if np.any((ids < 0) | (ids >= count)):
         return False
     seen = np.zeros(count, np.bool_)
