@@ -193,7 +193,7 @@ def test_lists_of_numbers_are_compared_too(tmp_path):
     assert picked.provenance.columns == ("vector",)
     for table in (lists, lists.to_pandas(), pl.from_arrow(lists)):
         picked.take(table)
-        with pytest.raises(InputError, match=r"by the columns used \(vector\), selected rows"):
+        with pytest.raises(InputError, match=r"by the columns used \(vector\), they have moved"):
             picked.take(table[::-1] if not isinstance(table, pa.Table) else table.take(np.arange(N)[::-1]))
 
 
