@@ -244,7 +244,7 @@ def test_a_bound_is_of_no_use_where_the_inequality_does_not_apply(need):
     picked = cs.select(at.rows, at.losses, 200, clusters=at.clustering, **options)
     part = cs.certify(picked, at.losses[picked.ids], upper=1e6, method=method).statistical
     assert part.kind == "asymptotic"
-    assert f"a finite-sample one needs {need}" in part.why
+    assert f"a finite-sample interval needs {need}" in part.why
     assert part.estimate == cs.estimate(picked, at.losses[picked.ids], method=method)
 
 
@@ -274,7 +274,7 @@ def test_theorems_speak_only_of_what_they_are_about():
     ]
     for one in silent:
         assert (one.theorem, one.one_sided, one.two_sided) == ("", None, None)
-        assert "no theorem is about this" in str(one)
+        assert "no theorem covers this" in str(one)
     told = part(by_distance(at, 200, 0), method=from_centers(at), delta=0.1, epsilon=0.2)
     assert told.theorem == "difference"
     assert told.two_sided.error == pytest.approx(difference_error(200, 0.1) * at.cost)
@@ -312,14 +312,14 @@ def test_what_cannot_be_used_is_refused():
     picked = cs.select(at.rows, at.losses, 100, clusters=at.clustering)
     values = at.losses[picked.ids]
     for options, sentence in [
-        ({"upper": 1.0}, "upper must be at least the largest loss there is"),
+        ({"upper": 1.0}, "upper must be at least the largest observed loss"),
         ({"upper": -1.0}, "upper must be a finite number above 0"),
         ({"holder": 1.0}, "holder needs the clustering too"),
-        ({"clustering": at.clustering}, "holder must say which Λ to take"),
+        ({"clustering": at.clustering}, "holder must say which Λ to use"),
         ({"clustering": at.clustering, "holder": [1.0, 2.0]}, "holder must be a finite number .* or 12 such"),
         ({"clustering": at.clustering, "holder": -1.0}, "holder must be a finite number of at least 0"),
         ({"clustering": at.clustering, "holder": "high"}, "holder must be a number, or one per cluster; got str"),
-        ({"clustering": TIGHT.clustering, "holder": 1.0}, "another one than the selection was made with"),
+        ({"clustering": TIGHT.clustering, "holder": 1.0}, "not the one that the selection was made with"),
         ({"epsilon": 0}, "epsilon must be"),
         ({"delta": 2}, "delta must be"),
         ({"confidence": 95}, "confidence must be"),

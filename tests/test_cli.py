@@ -1009,13 +1009,13 @@ REFUSALS = {
     "pickled predictions": ((*ESTIMATE, "--predictions", "pickled.npy"), "The file pickled.npy cannot be read: .*"),
     "predictions of few rows": ((*ESTIMATE, "--predictions", "few.csv"), "few.csv must have every row that is "),
     "predictions of no shape": ((*ESTIMATE, "--predictions", "rows.npy"), "--predictions must be finite numbers"),
-    "a bound below a loss": ((*CERTIFY, "--upper", 0.01), "--upper must be at least the largest loss there is, .*"),
-    "no constant": ((*CERTIFY, "--clusters", "made.npz"), "--holder must say which Λ to take: .*"),
+    "a bound below a loss": ((*CERTIFY, "--upper", 0.01), "--upper must be at least the largest observed loss, .*"),
+    "no constant": ((*CERTIFY, "--clusters", "made.npz"), "--holder must say which Λ to use: .*"),
     "a constant alone": ((*CERTIFY, "--holder", 1), "--holder needs the clustering too, .*"),
     "a number of clusters": ((*CERTIFY, "--clusters", 4), "--clusters must be a .npz file that cluster wrote; got 4."),
     "another clustering": (
         (*CERTIFY, "--clusters", "other.npz", "--holder", 1),
-        "The clustering is another one than the selection was made with.",
+        "The clustering is not the one that the selection was made with.",
     ),
     "certify a clustering": (
         ("certify", "made.npz", "--losses", "losses.csv"),

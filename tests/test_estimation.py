@@ -159,7 +159,7 @@ def test_a_total_beyond_the_largest_number_is_refused(problem):
     rows, losses = problem[:2]
     picked = cs.select(rows, losses, 100)
     for function in (cs.estimate, cs.certify):
-        with pytest.raises(cs.InputError, match="values must be small enough for their weighted total to be a number"):
+        with pytest.raises(cs.InputError, match="values must be small enough for a finite weighted total"):
             function(picked, np.full(100, 1.7e308))
 
 
@@ -180,7 +180,7 @@ def test_a_draw_that_came_out_empty_says_so(problem):
             break
     found = cs.estimate(picked, [])
     assert (found.total.value, found.effective_size) == (0, 0)
-    assert found.warnings == ("No row was drawn, so nothing is known of the total.",)
+    assert found.warnings == ("No row was drawn, so nothing is known about the total.",)
 
 
 def test_negative_values_are_fine(problem):

@@ -184,7 +184,7 @@ def test_a_selection_without_predictions_has_the_plain_total(problem):
     picked = cs.select(rows, losses, 100, score=cs.scores.Learned())
     assert not picked.predicted.size
     assert cs.estimate(picked, losses[picked.ids]).method.startswith("weighted total")
-    with pytest.raises(InputError, match="carries no predictions"):
+    with pytest.raises(InputError, match="has no predictions"):
         cs.estimate(picked, losses[picked.ids], method=LearnedDifference())
     with pytest.raises(InputError, match="predicted total for each phase"):
         replace(picked, predicted=np.zeros(3), predictions=np.zeros(100), sizes=np.ones(100))

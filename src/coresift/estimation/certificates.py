@@ -1,4 +1,4 @@
-"""What can be said for a finished selection: from its draws alone, and apart from that, if the loss is well-behaved."""
+"""Certificates for a finished selection: one from its draws alone, and one that assumes a well-behaved loss."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from coresift.estimation.intervals import bernstein, uncertain
 from coresift.estimation.methods import Method, check_clustering
 from coresift.types import Clustering, Estimate, Floats, Interval, Value, WeightedSelection, freeze
 
-ONE_SIDE = 1 / math.e  # how probable it is, at most, that the paper's bound fails on one side
+ONE_SIDE = 1 / math.e  # the largest probability that the paper's bound fails on one side
 
 
 @dataclass(frozen=True)
 class Statistical:
-    """What the draws say of the total and the mean loss, without any assumption about the embedding.
+    """What the draws say about the total and the mean loss, without any assumption about the embedding.
 
-    `kind` is "finite-sample" (the interval holds for any number of draws, given the stated bound of the loss),
-    "asymptotic" (it holds as the number of drawn rows grows) or "exact" (all rows came out). `why` says why so.
+    `kind` is "finite-sample" (the interval holds for any number of draws, given the stated bound on the loss),
+    "asymptotic" (it holds as the number of drawn rows grows) or "exact" (all rows were selected). `why` explains it.
     """
 
     estimate: Estimate
@@ -35,12 +35,12 @@ class Statistical:
     largest_weight: float
 
     def __str__(self) -> str:
-        sure = f"{100 * self.estimate.confidence:.6g}%"
+        level = f"{100 * self.estimate.confidence:.6g}%"
         weights = f"largest weight {self.largest_weight:,.6g}, worth {self.effective_size:,.0f} rows of equal weight"
         lines = [
             f"Statistical, {self.kind}: {self.why}.",
-            f"  total loss  {_shown(self.estimate.total, sure)}",
-            f"  mean loss   {_shown(self.estimate.mean, sure)}",
+            f"  total loss  {_format_interval(self.estimate.total, level)}",
+            f"  mean loss   {_format_interval(self.estimate.mean, level)}",
             f"  rows        {self.rows:,} of {self.population:,}, {weights}",
             *(f"  warning     {remark}" for remark in self.estimate.warnings),
         ]
@@ -49,9 +49,9 @@ class Statistical:
 
 @dataclass(frozen=True)
 class Bound:
-    """An error ε times what it is relative to, and how probable a larger error is at most (`failure`).
+    """A relative error ε, the absolute error, and the probability of a larger error (at most `failure`).
 
-    `low` and `high` are the totals that this bound leaves possible.
+    `low` and `high` are the smallest and largest total that the bound allows.
     """
 
     epsilon: float
@@ -63,12 +63,12 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class Conditional(Value):
-    """What the theorem says if |ℓ(e) − ℓ(c)| ≤ Λ·‖e − c‖^z for every row e and its center c. Nothing here checks that.
+    """What the theorem says if |ℓ(e) − ℓ(c)| ≤ Λ·‖e − c‖^z for every row e and its center c, which is not checked.
 
-    `cost` is Φ^Λ as measured. `theorem` is "sampling" (Algorithm 1: error ε(Σℓ + 2Φ^Λ), Σℓ as estimated),
-    "difference" (error ε·Φ^Λ) or "" where neither is about this selection; `why` says why so. `one_sided` is the
-    paper's constant: it fails with probability at most 1/e on one side. `two_sided` fails with at most δ on both
-    together. `draws_one_sided` and `draws_two_sided` are what the wished ε takes, the latter with the wished δ.
+    `cost` is Φ^Λ as measured. `theorem` is "sampling" (Algorithm 1: error ε(Σℓ + 2Φ^Λ), with the estimated Σℓ),
+    "difference" (error ε·Φ^Λ), or "" if neither covers this selection; `why` explains it. `one_sided` uses the paper's
+    constant: it fails with probability at most 1/e on one side. `two_sided` fails with probability at most δ on both
+    sides together. `draws_one_sided` and `draws_two_sided` are the draws that the desired ε (and δ) would take.
     """
 
     holder: Floats
@@ -88,15 +88,15 @@ class Conditional(Value):
         freeze(self, holder=np.float64)
 
     def __str__(self) -> str:
-        holder = _range(self.holder)
+        holder = _format_holder(self.holder)
         lines = [
             f"Conditional: if every loss is within Λ·distance^{self.z:g} of its center's, which is not checked here.",
             f"  Λ = {holder}, Φ^Λ = {self.cost:,.6g}; {self.why}.",
         ]
         if self.one_sided is not None:
-            lines.append(f"  {_bound(self.one_sided, self.theorem)} on one side (the paper's constant)")
+            lines.append(f"  {_format_bound(self.one_sided, self.theorem)} on one side (the paper's constant)")
         if self.two_sided is not None:
-            lines.append(f"  {_bound(self.two_sided, self.theorem)} on both sides together")
+            lines.append(f"  {_format_bound(self.two_sided, self.theorem)} on both sides together")
             lines.append(f"              so the total is from {self.two_sided.low:,.6g} to {self.two_sided.high:,.6g}")
         first = "" if self.draws_one_sided is None else f"{self.draws_one_sided:,} draws as in the paper, and "
         wish = f"ε = {self.wished_epsilon:g}"
@@ -107,14 +107,14 @@ class Conditional(Value):
 
 @dataclass(frozen=True, eq=False)
 class Certificate(Value):
-    """How far off a selection's total can be: one part that rests on the draws alone, and one on an assumption."""
+    """How far off a selection's total can be: one part needs only the draws, the other makes an assumption."""
 
     statistical: Statistical
     conditional: Conditional | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the statistical part warns of."""
+        """The warnings of the statistical part."""
         return self.statistical.estimate.warnings
 
     def __str__(self) -> str:
@@ -134,18 +134,18 @@ def certify(
     method: Method | None = None,
     confidence: float = 0.95,
 ) -> Certificate:
-    """Say how far off the estimated total loss can be, from the losses of all selected rows.
+    """Bound the error of the estimated total loss, from the losses of all selected rows.
 
     Args:
         selection: The selection.
         losses: One loss for each of `selection.ids`, in that order.
-        upper: A number that no row's loss exceeds, drawn or not. With independent draws (`Independent`, no random
-            pilot) the interval is then a finite-sample one, by the empirical Bernstein inequality; otherwise it is
+        upper: An upper bound on every row's loss, drawn or not. With independent draws (`Independent`, and no random
+            pilot) the interval then holds for finite samples, by the empirical Bernstein inequality; otherwise it is
             asymptotic.
         clustering: The clustering that the selection was made with, for the conditional part.
         holder: Λ, one number or one per cluster, if it is not the one that the selection was made with.
-        epsilon: The error for which the conditional part counts the draws.
-        delta: The failure probability for which the conditional part counts the draws.
+        epsilon: The error for which the conditional part computes the number of draws.
+        delta: The failure probability for which the conditional part computes the number of draws.
         method: The estimator, as in `estimate`.
         confidence: The confidence level of the interval.
 
@@ -171,8 +171,8 @@ def certify(
             raise InputError("holder needs the clustering too, to measure Φ^Λ; give both.")
         return Certificate(statistical)
     total = statistical.estimate.total.value
-    wish = (epsilon, delta)
-    return Certificate(statistical, _conditional(selection, values, total, clustering, holder, wish, method))
+    target = (epsilon, delta)
+    return Certificate(statistical, _conditional(selection, values, total, clustering, holder, target, method))
 
 
 def _statistical(
@@ -182,23 +182,23 @@ def _statistical(
     if upper is not None:
         positive("upper", upper)
         if values.size and values.max() > upper:
-            refuse("upper", f"at least the largest loss there is, {values.max():g}", f"{upper:g}")
+            refuse("upper", f"at least the largest observed loss, {values.max():g}", f"{upper:g}")
     ends = None if upper is None else (0.0, float(upper))
-    found: Estimate = estimate(selection, values, confidence=confidence, method=method, ends=ends)
+    result: Estimate = estimate(selection, values, confidence=confidence, method=method, ends=ends)
     if not any(uncertain(selection, phase).size for phase in range(1, len(selection.phases) + 1)) and len(selection):
-        kind, why = "exact", "every row that can matter came out"
+        kind, why = "exact", "every row that matters was selected"
     elif upper is not None and (obstacle := _obstacle(selection, method)):
-        why += f"; a finite-sample one needs {obstacle}"
+        why += f"; a finite-sample interval needs {obstacle}"
     elif upper is not None:
-        found = _finite(selection, values, upper, method, found)
+        result = _finite_sample(selection, values, upper, method, result)
         kind, why = "finite-sample", f"the interval holds for any number of draws if no loss is above {upper:g}"
     return Statistical(
-        estimate=found,
+        estimate=result,
         kind=kind,
         why=why,
         rows=len(selection),
         population=selection.population,
-        effective_size=found.effective_size,
+        effective_size=result.effective_size,
         largest_weight=float(selection.weights.max(initial=0.0)),
     )
 
@@ -214,19 +214,21 @@ def _obstacle(selection: WeightedSelection, method: Method) -> str:
     return "an unbiased method" if method.ends(1.0) is None else ""
 
 
-def _finite(selection: WeightedSelection, values: Floats, upper: float, method: Method, found: Estimate) -> Estimate:
-    """Return the estimate with an empirical Bernstein interval, within what the known losses leave possible."""
+def _finite_sample(
+    selection: WeightedSelection, values: Floats, upper: float, method: Method, asymptotic: Estimate
+) -> Estimate:
+    """Return the estimate with an empirical Bernstein interval, clipped to the totals that the known losses allow."""
     ends = method.ends(upper)
     assert ends is not None
     residuals = method.adjust(selection, values).residuals
-    away = bernstein(selection, residuals, ends, 1 - found.confidence)
+    margin = bernstein(selection, residuals, ends, 1 - asymptotic.confidence)
     least = float(values.sum())
     most = least + upper * (selection.population - len(selection))
-    value = found.total.value
-    low, high = max(value - away, least), min(value + away, most)
-    total = replace(found.total, low=low, high=high)
+    value = asymptotic.total.value
+    low, high = max(value - margin, least), min(value + margin, most)
+    total = replace(asymptotic.total, low=low, high=high)
     return replace(
-        found,
+        asymptotic,
         total=total,
         mean=scaled(total, 1 / selection.population),
         method=f"{method.label}; empirical Bernstein inequality",
@@ -241,7 +243,7 @@ def _conditional(
     total: float,
     clustering: Clustering,
     holder: Any,
-    wish: tuple[float, float],
+    target: tuple[float, float],
     method: Method,
 ) -> Conditional:
     check_clustering(selection, clustering)
@@ -252,11 +254,11 @@ def _conditional(
     drawn = uncertain(selection, 2)
     draws = int(selection.multiplicity[drawn].sum())
     certain = float(values.sum() - values[drawn].sum())
-    (epsilon, delta), difference = wish, theorem == "difference"
+    (epsilon, delta), difference = target, theorem == "difference"
     one_sided = two_sided = None
     if theorem == "sampling":
-        one_sided = _around(paper_error(draws), total, certain, cost, ONE_SIDE)
-        two_sided = _around(paper_error(draws, delta), total, certain, cost, delta)
+        one_sided = _sampling_bound(paper_error(draws), total, certain, cost, ONE_SIDE)
+        two_sided = _sampling_bound(paper_error(draws, delta), total, certain, cost, delta)
     elif difference:
         error = difference_error(draws, delta) * cost
         two_sided = Bound(difference_error(draws, delta), error, delta, max(total - error, 0.0), total + error)
@@ -276,10 +278,10 @@ def _conditional(
     )
 
 
-def _around(epsilon: float, total: float, certain: float, cost: float, failure: float) -> Bound:
-    """Return ε(Σℓ + 2Φ^Λ) at the estimated Σℓ, and the totals for which the estimate is within it.
+def _sampling_bound(epsilon: float, total: float, certain: float, cost: float, failure: float) -> Bound:
+    """Return ε(Σℓ + 2Φ^Λ) at the estimated Σℓ, and the range of totals that it allows.
 
-    The bound is about what the draws stand for: R, all but the certain rows. |R̂ − R| ≤ ε(R + 2Φ^Λ) leaves R from
+    The bound covers R, the total of all rows that are not certain. |R̂ − R| ≤ ε(R + 2Φ^Λ) means that R is from
     (R̂ − 2εΦ^Λ)/(1 + ε) to (R̂ + 2εΦ^Λ)/(1 − ε).
     """
     rest = total - certain
@@ -290,7 +292,7 @@ def _around(epsilon: float, total: float, certain: float, cost: float, failure: 
 
 def _holder(selection: WeightedSelection, clustering: Clustering, holder: Any) -> Floats:
     if holder is None and not selection.holder.size:
-        raise InputError("holder must say which Λ to take: this selection was made without one.")
+        raise InputError("holder must say which Λ to use: this selection was made without one.")
     try:
         scale = np.atleast_1d(np.array(selection.holder if holder is None else holder, dtype=np.float64))
     except (TypeError, ValueError):
@@ -303,9 +305,9 @@ def _holder(selection: WeightedSelection, clustering: Clustering, holder: Any) -
 def _theorem(
     selection: WeightedSelection, values: Floats, clustering: Clustering, scale: Floats, method: Method
 ) -> tuple[str, str]:
-    """Return which theorem is about this selection and estimator, and the reason."""
+    """Return which theorem covers this selection and estimator, and the reason."""
     if not _independent(selection) or uncertain(selection, 1).size:
-        return "", "no theorem is about this selection: they need independent draws and a pilot that is not random"
+        return "", "no theorem covers this selection: it needs independent draws and a pilot that is not random"
     return method.theorem(selection, values, clustering, scale)
 
 
@@ -314,19 +316,19 @@ def _independent(selection: WeightedSelection) -> bool:
     return design is not None and design.independent
 
 
-def _shown(interval: Interval, sure: str) -> str:
-    return f"{interval.value:,.6g}, {sure} interval {interval.low:,.6g} to {interval.high:,.6g}"
+def _format_interval(interval: Interval, level: str) -> str:
+    return f"{interval.value:,.6g}, {level} interval {interval.low:,.6g} to {interval.high:,.6g}"
 
 
-def _bound(bound: Bound, theorem: str) -> str:
+def _format_bound(bound: Bound, theorem: str) -> str:
     relative = "Φ^Λ" if theorem == "difference" else "(Σℓ + 2Φ^Λ)"
     return (
         f"error at most {bound.error:,.6g} = {bound.epsilon:.4g}·{relative}, "
-        f"but for a probability of at most {bound.failure:.3g}"
+        f"except with probability at most {bound.failure:.3g}"
     )
 
 
-def _range(holder: Floats) -> str:
+def _format_holder(holder: Floats) -> str:
     if holder.size == 1:
         return f"{holder[0]:g}"
     return f"{holder.min():g} to {holder.max():g} in {holder.size} clusters"

@@ -1,7 +1,6 @@
-"""The uncertainty of a weighted total, from the drawn rows alone: variance, skewness, and intervals from them.
+"""The uncertainty of a weighted total, from the drawn rows alone: variance, skewness, and intervals.
 
-The errors of the phases are uncorrelated, so their moments add up. What a phase's moments are, the strategy that drew
-it knows.
+The errors of the phases are uncorrelated, so their moments add up. The strategy that drew a phase computes its moments.
 """
 
 from __future__ import annotations
@@ -13,24 +12,25 @@ import numpy as np
 from coresift.types import UNKNOWN, Floats, Interval, Ints, Moments, PhaseSample, WeightedSelection, shown
 
 MOST_SKEWNESS = 2.0
-# How far skewness is corrected for, times the quantile. From few rows more of it is mostly noise, and ends run away.
+# The skewness correction is capped at this over the quantile: larger skewness from few rows is mostly noise, and would
+# make intervals far too wide.
 MOST_SKEWED = 0.8
 
 
 def interval(selection: WeightedSelection, total: float, values: Floats, confidence: float) -> Interval:
     """Return the total with an interval, from the design's variance of the weighted total of `values`.
 
-    `values` is one number per selected row, or one line of such numbers per phase.
+    `values` has one number per selected row, or one line of such numbers per phase.
     """
     from scipy.special import stdtrit
 
-    # A power of two changes no digit, and keeps squares and fourth powers of very large and small values finite.
+    # Scaling by a power of two is exact, and keeps squares and fourth powers of very large and small values finite.
     unit = unit_of(values)
     summed = moments(selection, values / unit)
     error = math.sqrt(summed.variance)
     if not 0 < error < math.inf:
         return Interval(total, total - error, total + error, error)
-    # The variance is itself a sum of squares, of as many as `effective` equal ones with three terms each.
+    # The variance is a sum of `effective` equal squares, each of which has three terms: 3·effective degrees of freedom.
     quantile = float(stdtrit(3 * summed.effective, 0.5 + confidence / 2))
     low, high = (skewed_quantile(q, summed.third / error**3) for q in (quantile, -quantile))
     error *= unit
@@ -38,23 +38,23 @@ def interval(selection: WeightedSelection, total: float, values: Floats, confide
 
 
 def unit_of(values: Floats) -> float:
-    """Return the power of two that brings the largest value between 1/2 and 1; 1 if all are 0.
+    """Return the power of two that scales the largest value to between 1/2 and 1; 1 if all are 0.
 
     Examples:
         >>> unit_of(np.array([0.0, -5.0])), unit_of(np.zeros(2))
         (8.0, 1.0)
     """
     largest = float(np.abs(values).max(initial=0.0))
-    # A tiny unit would not be a number of full precision, and 2**1024 is none at all.
+    # A smaller unit would be subnormal and lose precision, and 2**1024 overflows.
     return math.ldexp(1.0, min(max(math.frexp(largest)[1], -1000), 1023)) if largest > 0 else 1.0
 
 
 def bernstein(selection: WeightedSelection, values: Floats, ends: tuple[float, float], doubt: float) -> float:
-    """Return how far the total of independent draws can be off, but for a probability of at most `doubt`.
+    """Return a bound on the error of the total of independent draws that fails with probability at most `doubt` (δ).
 
-    Empirical Bernstein (Maurer and Pontil 2009), both sides: for s draws in an interval of length R and with
-    sample variance V, s·mean is off by at most √(2sV·ln(4/δ)) + 7sR·ln(4/δ)/(3(s − 1)). All values, drawn or not, must
-    lie within `ends`, and what a draw brings is a value over at least `selection.least_inclusion`.
+    This is the two-sided empirical Bernstein bound (Maurer and Pontil 2009): for s draws in an interval of length R and
+    with sample variance V, s·mean is off by at most √(2sV·ln(4/δ)) + 7sR·ln(4/δ)/(3(s − 1)). All values, drawn or not,
+    must lie within `ends`; a draw contributes value/inclusion, with inclusion at least `selection.least_inclusion`.
     """
     drawn = uncertain(selection, 2)
     draws = int(selection.multiplicity[drawn].sum())
@@ -69,9 +69,9 @@ def bernstein(selection: WeightedSelection, values: Floats, ends: tuple[float, f
 
 
 def moments(selection: WeightedSelection, values: Floats) -> Moments:
-    """Return the moments of all phases, added up; infinite where a phase's strategy gives none.
+    """Return the summed moments of all phases; infinite if a phase's strategy has no moments.
 
-    `values` is one number per selected row, or one line of such numbers per phase.
+    `values` has one number per selected row, or one line of such numbers per phase.
     """
     total = Moments()
     lines = np.broadcast_to(values, (len(selection.phases), len(selection)))
@@ -82,26 +82,25 @@ def moments(selection: WeightedSelection, values: Floats) -> Moments:
 
 
 def without_moments(selection: WeightedSelection) -> list[str]:
-    """Return the names of the strategies that drew a phase and do not say how much their draws vary."""
+    """Return the names of the strategies that drew a phase but have no moments."""
     zeros = np.zeros(len(selection))
-    numbered = [(number, part) for number, part in enumerate(selection.phases, start=1) if part is not None]
     return [
-        shown(part.record())
-        for number, part in numbered
-        if part.moments(phase_sample(selection, number, zeros)) is None
+        shown(strategy.record())
+        for number, strategy in enumerate(selection.phases, start=1)
+        if strategy is not None and strategy.moments(phase_sample(selection, number, zeros)) is None
     ]
 
 
 def phase_sample(selection: WeightedSelection, number: int, values: Floats) -> PhaseSample:
-    """Return what the variance of a phase depends on."""
-    member = np.flatnonzero(selection.phase == number)
-    member = member[np.argsort(selection.order[member], kind="stable")]
+    """Return the data that the variance of a phase depends on."""
+    positions = np.flatnonzero(selection.phase == number)
+    positions = positions[np.argsort(selection.order[positions], kind="stable")]
     carried = selection.carried(number) * values
     return PhaseSample(
-        expanded=carried[member] / selection.inclusion[member],
-        inclusion=selection.inclusion[member],
-        multiplicity=selection.multiplicity[member],
-        places=member,
+        expanded=carried[positions] / selection.inclusion[positions],
+        inclusion=selection.inclusion[positions],
+        multiplicity=selection.multiplicity[positions],
+        places=positions,
         carried=carried,
         weights=selection.weights,
         clusters=selection.clusters,
@@ -109,20 +108,20 @@ def phase_sample(selection: WeightedSelection, number: int, values: Floats) -> P
 
 
 def uncertain(selection: WeightedSelection, phase: int) -> Ints:
-    """Return the places of a phase's rows that need not have been drawn, in the order of the draw."""
+    """Return the positions of a phase's uncertain rows, in draw order."""
     strategy = selection.phases[phase - 1] if phase <= len(selection.phases) else None
-    # Among independent draws nothing is certain: 1 is just an expected count.
+    # In independent draws no row is certain: an inclusion of 1 is only an expected count.
     independent = strategy is not None and strategy.independent
-    member = np.flatnonzero((selection.phase == phase) & ((selection.inclusion != 1) | independent))
-    return member[np.argsort(selection.order[member], kind="stable")]
+    positions = np.flatnonzero((selection.phase == phase) & ((selection.inclusion != 1) | independent))
+    return positions[np.argsort(selection.order[positions], kind="stable")]
 
 
 def skewed_quantile(quantile: float, skewness: float) -> float:
     """Return the quantile of a studentized sum: Hall's (1992) exponential transformation, inverted.
 
-    If T has the skewness s, (exp(2sT/3) − 1)/(2s/3) + s/6 is nearly normal. The cubic transformation (`unskew`) agrees
-    with it where s is small, but its inverse has an infinite slope near s·q = −1: there its intervals of a few hundred
-    skewed values are twice as wide as they need to be, and cover no oftener.
+    If T has skewness s, (exp(2sT/3) − 1)/(2s/3) + s/6 is nearly normal. The cubic transformation (`unskew`) agrees with
+    it for small s, but its inverse has an infinite slope near s·q = −1. There, its intervals for a few hundred skewed
+    values are twice as wide as they need to be, and cover no more often.
 
     Examples:
         >>> round(skewed_quantile(1.96, 0.3), 2), round(skewed_quantile(-1.96, 0.3), 2)
@@ -134,7 +133,7 @@ def skewed_quantile(quantile: float, skewness: float) -> float:
 
 
 def unskew(quantile: float, skewness: float) -> float:
-    """Hall's cubic transformation, inverted: the quantile of a studentized sum with this skewness."""
+    """Return the quantile of a studentized sum with this skewness: Hall's cubic transformation, inverted."""
     skewness = min(max(skewness, -MOST_SKEWNESS), MOST_SKEWNESS)
     if abs(skewness) < 1e-6:
         return quantile

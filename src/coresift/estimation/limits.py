@@ -1,8 +1,8 @@
-"""What an interval may say at most: no width of zero where rows were sampled, and no end outside what is possible.
+"""Keep intervals honest: no zero width if only some rows were sampled, and no end outside of what is possible.
 
-The design's variance comes from how sampled values differ. Where they hardly do, or few of them carry all, it says too
-little: 0 of 200 wrong is no certainty. Rates have exact intervals then (`rates`); other values that are all equal can
-differ in rows that were not sampled, as far as the range that is known for them reaches.
+The design's variance comes from the differences between sampled values. If they hardly differ, or if a few of them
+dominate, it is too small: 0 errors in 200 rows does not mean that there are none. Rates then get exact intervals
+(`rates`); other values that are all equal may differ in unsampled rows, as far as their known range allows.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from coresift.checks import refuse
 from coresift.estimation.rates import clopper_pearson, constant_interval, is_binary, rate_interval, within
 from coresift.types import Floats, Interval, WeightedSelection
 
-# With more positives and negatives than this, counted by Kish, the corrected normal interval holds for a rate, and it
-# keeps what a good design has gained, which the exact interval at m <= B trials does not.
+# If the effective numbers (Kish) of positives and negatives are above this, the corrected normal interval is valid for
+# a rate. It is shorter than the exact interval, whose m <= B trials lose what a good design gains.
 MANY_EVENTS = 60.0
-# A standard error below this part of Σ w·|y| is rounding.
+# A standard error below this fraction of Σ w·|y| is rounding.
 ROUNDING = 1e-9
 UNKNOWN_ENDS = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
 class Values:
-    """Sampled values, the range that all rows' values are in, and what of it was told (else it is taken from them)."""
+    """Sampled values, the range of all rows' values, and whether the user gave that range."""
 
     sampled: Floats
     ends: tuple[float, float]
-    told: bool
+    ends_given: bool
 
     @classmethod
     def of(cls, sampled: Floats, ends: tuple[float, float] | None) -> Values:
-        """Check the range, or take the one that the sampled values suggest: [0, 1], [0, ∞), or no end at all."""
+        """Check the range, or use the one that the sampled values suggest: [0, 1], [0, ∞), or no limits."""
         if ends is not None:
             least, most = (float(end) for end in ends)
             if not least < most or (sampled.size and not least <= sampled.min() <= sampled.max() <= most):
@@ -46,28 +46,28 @@ class Values:
 
     @property
     def rate(self) -> bool:
-        """The values are 0 and 1, as far as they were sampled and as the range allows."""
+        """Whether the sampled values are all 0 or 1, and the range is [0, 1]."""
         return self.ends == (0.0, 1.0) and is_binary(self.sampled)
 
     @property
     def equal(self) -> bool:
-        """All sampled values are the same."""
+        """Whether all sampled values are equal."""
         return bool(self.sampled.size and self.sampled.min() == self.sampled.max())
 
 
 def mean_limits(
     values: Values, weights: Floats, mean: Interval, *, counted: float, least: float, confidence: float, plain: bool
 ) -> Interval:
-    """Return the interval of a mean as it may be said.
+    """Return the interval of a mean, corrected so that it has positive width and stays within the range.
 
     Args:
         values: The sampled values.
         weights: Their weights.
         mean: The mean, with the interval from the design's variance.
         counted: How many rows the mean is over.
-        least: The smallest probability that any of these rows had to be sampled.
-        confidence: The probability that the interval should cover.
-        plain: The mean is the weighted one, without predictions.
+        least: The smallest inclusion probability of any of these rows.
+        confidence: The coverage probability of the interval.
+        plain: Whether the mean is the plain weighted one, without predictions.
 
     Returns:
         The interval, within the range of the values.
@@ -79,7 +79,7 @@ def mean_limits(
         return within(mean, values.ends)
     if plain and values.rate and _few_events(sampled, weights):
         population = math.ceil(counted)
-        found = rate_interval(
+        exact = rate_interval(
             sampled,
             weights * (population / counted),
             mean.standard_error**2,
@@ -87,7 +87,7 @@ def mean_limits(
             least_inclusion=least,
             confidence=confidence,
         )
-        return within(_around(mean, found), values.ends)
+        return within(_around(mean, exact), values.ends)
     size = float(weights @ np.abs(sampled)) / counted
     if mean.standard_error > ROUNDING * size:
         return within(mean, values.ends)
@@ -95,45 +95,46 @@ def mean_limits(
 
 
 def least_inclusion(selection: WeightedSelection) -> float:
-    """Return the smallest probability that a row had: as the selection says, else that of its heaviest row."""
+    """Return the smallest inclusion probability of any row: the selection's own, or that of its heaviest row."""
     if selection.least_inclusion > 0:
         return min(selection.least_inclusion, 1.0)
     return min(1 / float(selection.weights.max(initial=1.0)), 1.0)
 
 
 def _few_events(sampled: Floats, weights: Floats) -> bool:
-    """Are there so few positives, or negatives, that a normal interval is no good?"""
+    """Return whether there are too few positives or negatives for a normal interval."""
     return min(_kish(weights[sampled == 1]), _kish(weights[sampled == 0])) < MANY_EVENTS
 
 
 def _kish(weights: Floats) -> float:
+    """Return Kish's effective sample size."""
     return float(weights.sum() ** 2 / (weights**2).sum()) if weights.size else 0.0
 
 
 def _without_spread(
     values: Values, mean: Interval, counted: float, least: float, confidence: float, plain: bool
 ) -> Interval:
-    """Return the interval of a mean whose design saw no difference: rows that differ are rare, but may exist."""
+    """Return the interval of a mean if sampled values show no variance: rows that differ are rare, but may exist."""
     sampled = values.sampled
     if plain and values.equal:
         population = math.ceil(counted)
         common = {"rows": sampled.size, "population": population, "least_inclusion": least, "confidence": confidence}
-        found = constant_interval(float(sampled[0]), values.ends, **common)  # type: ignore[arg-type]
-        return within(_around(mean, found), values.ends)
-    # All values were as predicted, or in proportion to their probabilities; others may be off as far as values differ.
+        exact = constant_interval(float(sampled[0]), values.ends, **common)  # type: ignore[arg-type]
+        return within(_around(mean, exact), values.ends)
+    # All values were as predicted, or proportional to their probabilities; unsampled values may be anywhere in reach.
     trials = max(min(counted * least, float(sampled.size)), 1.0)
     others = min(float(clopper_pearson(0.0, trials, confidence)[1]), 1 - sampled.size / counted)
     reach = values.ends[1] - values.ends[0] if math.isfinite(values.ends[1] - values.ends[0]) else _reach(sampled)
-    around = Interval(mean.value, mean.value - others * reach, mean.value + others * reach, mean.standard_error)
-    return within(around, values.ends)
+    wide = Interval(mean.value, mean.value - others * reach, mean.value + others * reach, mean.standard_error)
+    return within(wide, values.ends)
 
 
-def _around(mean: Interval, found: Interval) -> Interval:
-    """Return the found ends around the mean itself, which may lie a little outside of them."""
-    return Interval(mean.value, min(found.low, mean.value), max(found.high, mean.value), mean.standard_error)
+def _around(mean: Interval, exact: Interval) -> Interval:
+    """Return the exact interval, widened to contain the mean, which may lie slightly outside of it."""
+    return Interval(mean.value, min(exact.low, mean.value), max(exact.high, mean.value), mean.standard_error)
 
 
 def _reach(sampled: Floats) -> float:
-    """Return how far sampled values differ, or how large they are where they do not."""
-    apart = float(sampled.max() - sampled.min())
-    return apart if apart > 0 else float(np.abs(sampled).max())
+    """Return the range of the sampled values, or their size if they are all equal."""
+    width = float(sampled.max() - sampled.min())
+    return width if width > 0 else float(np.abs(sampled).max())

@@ -1,13 +1,13 @@
-"""Estimators of a total from one and the same selection. Each is something known plus a weighted total of residuals.
+"""Estimators of a total from a selection. Each is a known part plus a weighted total of residuals.
 
 | method | bias | variance | use it |
 |---|---|---|---|
 | `LearnedDifference` | none | that of value − b·prediction | by default, if the selection has predictions |
 | `HorvitzThompson` | none | that of the values | by default otherwise |
-| `Difference` | none, whatever the predictions | that of value − prediction | predictions are on the values' scale |
-| `GeneralizedRegression` | of order 1/rows selected | that of a fit's residuals | columns explain values, scale open |
+| `Difference` | none, for any predictions | that of value − prediction | predictions are on the values' scale |
+| `GeneralizedRegression` | of order 1/rows selected | that of a fit's residuals | columns explain values at any scale |
 
-A draw that is sorted by a column, or takes rows in proportion to it (`Proxy`), has most of the gain already.
+A draw that is sorted by a column, or draws in proportion to it (`Proxy`), already has most of the gain.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from coresift.checks import InputError, refuse, row_numbers
 from coresift.estimation.intervals import uncertain
 from coresift.types import Bools, Clustering, Floats, Ints, Strategy, Value, WeightedSelection, freeze
 
+NO_THEOREM = "no theorem covers this: it needs score=Sensitivity(holder) and the plain weighted total"
+
 
 @dataclass(frozen=True, eq=False)
 class Adjusted(Value):
-    """A total as known + Σ w·residual over the selected rows, with the variance of the weighted total of `spread`.
+    """A total as known + Σ w·residual over the selected rows; its variance is that of the weighted total of `spread`.
 
-    `plain` says that the residuals are the values. `by_phase` has a line of values for each phase, where phases have
-    predictions of their own: the variance of a phase is then that of its line.
+    `plain` means that the residuals are the values themselves. If phases have their own predictions, `by_phase` has one
+    line of values per phase, and the variance of a phase is that of its line.
     """
 
     known: float
@@ -42,15 +44,15 @@ class Adjusted(Value):
         with np.errstate(over="ignore", invalid="ignore"):
             total = self.known + float(selection.weights @ self.residuals)
         if not np.isfinite(total):
-            refuse("values", "small enough for their weighted total to be a number", f"a total of {total}")
+            refuse("values", "small enough for a finite weighted total", f"a total of {total}")
         return total
 
 
 class Method(Protocol):
     """An estimator of totals.
 
-    `label` names it; `by_group` says whether it can tell groups apart; `plain` says that it uses the weights alone, so
-    that what is known of weighted rates holds for it.
+    `label` names it; `by_group` says whether it can estimate groups; `plain` says that it uses only the weights, so
+    that exact intervals for weighted rates are valid for it.
     """
 
     label: ClassVar[str]
@@ -58,23 +60,23 @@ class Method(Protocol):
     plain: ClassVar[bool]
 
     def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
-        """Return what is known of the total, and the residuals that the selected rows are weighted for."""
+        """Return the known part of the total, and the residuals of the selected rows."""
         ...
 
     def ends(self, upper: float) -> tuple[float, float] | None:
-        """Return between which numbers all rows' residuals lie if all values are from 0 to `upper`; None: unknown."""
+        """Return limits for all rows' residuals if all values are from 0 to `upper`; None if they are unknown."""
         ...
 
     def theorem(
         self, selection: WeightedSelection, values: Floats, clustering: Clustering, holder: Floats
     ) -> tuple[str, str]:
-        """Return which theorem is about this estimator and selection ("" for none), and the reason."""
+        """Return which theorem covers this estimator and selection ("" for none), and the reason."""
         ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HorvitzThompson(Strategy):
-    """Σ w·y, the plain weighted total: unbiased for any values; its variance is that of the values.
+    """Σ w·y, the plain weighted total: unbiased for any values, with the variance of the values.
 
     Examples:
         >>> HorvitzThompson()
@@ -86,7 +88,7 @@ class HorvitzThompson(Strategy):
     plain: ClassVar[bool] = True
 
     def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
-        """Nothing is known; every value is its own residual."""
+        """Return no known part; every value is its own residual."""
         return Adjusted(0.0, values, values, plain=True)
 
     def ends(self, upper: float) -> tuple[float, float]:
@@ -96,25 +98,25 @@ class HorvitzThompson(Strategy):
     def theorem(
         self, selection: WeightedSelection, values: Floats, clustering: Clustering, holder: Floats
     ) -> tuple[str, str]:
-        """Return the paper's theorem if it is about the selection's score and Λ."""
+        """Return the paper's theorem if it covers the selection's score and Λ."""
         score = None if selection.recipe is None else selection.recipe.score
         if score is None or not score.theorem:
-            return "", "no theorem is about this: it needs score=Sensitivity(holder) and the plain weighted total"
+            return "", NO_THEOREM
         if not np.all(selection.holder == holder):
-            return "", "no theorem is about this Λ: the selection was made with another one"
+            return "", "no theorem covers this Λ: the selection was made with another one"
         return "sampling", "the paper's Algorithm 1"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Difference(Strategy):
-    """Σŷ + Σ w·(y − ŷ), with a prediction ŷ for every row, made without the values of the draw.
+    """Σŷ + Σ w·(y − ŷ), with a prediction ŷ for every row that was made without the drawn values.
 
-    It is unbiased however wrong the predictions are. Its variance is that of y − ŷ, so predictions help if they are
-    nearer to the values than 0 is, scale included. Use it with a cheap model's losses, or with the losses of the
-    centers (`center_predictions`); if the scale is in doubt, use `GeneralizedRegression`.
+    It is unbiased no matter how wrong the predictions are. Its variance is that of y − ŷ, so predictions help if they
+    are closer to the values than 0 is. Use it with a cheap model's losses, or with the losses of the centers
+    (`center_predictions`); if the predictions' scale may be off, use `GeneralizedRegression`.
 
     Args:
-        predictions: One number for each of the n rows, NaN for rows that were excluded.
+        predictions: One number for each of the n rows, NaN for excluded rows.
 
     Examples:
         >>> import numpy as np, coresift as cs
@@ -137,9 +139,9 @@ class Difference(Strategy):
         freeze(self, predictions=np.float64)
 
     def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
-        """The predictions' total is known; the residual is what they miss."""
-        (total,), here = _known("predictions", self.predictions[:, None], selection)
-        residuals = values - here[:, 0]
+        """Return the predictions' total as the known part, and values − predictions as residuals."""
+        (total,), selected = _totals_and_selected("predictions", self.predictions[:, None], selection)
+        residuals = values - selected[:, 0]
         return Adjusted(float(total), residuals, residuals)
 
     def ends(self, upper: float) -> tuple[float, float]:
@@ -149,27 +151,27 @@ class Difference(Strategy):
     def theorem(
         self, selection: WeightedSelection, values: Floats, clustering: Clustering, holder: Floats
     ) -> tuple[str, str]:
-        """Return the difference's bound if draws are ∝ Λ·distance^z and predictions are the centers' losses."""
+        """Return the bound for differences if draws are ∝ Λ·distance^z and predictions are the centers' losses."""
         if _by_distance(selection, clustering, holder) and _from_centers(selection, values, clustering, self):
             return "difference", "draws ∝ Λ·distance^z and the difference from the centers' losses"
-        return "", "no theorem is about this: the difference needs draws ∝ Λ·distance^z and predictions by the centers"
+        return "", "no theorem covers this: the difference needs draws ∝ Λ·distance^z and the centers as predictions"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GeneralizedRegression(Strategy):
-    """Tx·B + Σ w·(y − x·B): the weighted fit B of the values on columns x whose totals Tx over all rows are known.
+    """Tx·B + Σ w·(y − x·B), where B is the weighted fit of the values to columns x with known totals Tx.
 
-    This is the generalized regression estimator (GREG). It is also Σ w·g·y with calibrated weights w·g (`weights`),
-    for which the columns' totals are exactly the known ones. Its bias is of order 1/rows selected, smaller than its
-    standard error by a factor of order 1/√rows; its variance is that of the residuals, so it is never much worse than
-    the plain total unless there are many columns for few rows. Use it when columns explain the values on an unknown
+    This is the generalized regression estimator (GREG). It is also Σ w·g·y with calibrated weights w·g (`weights`), for
+    which the columns' weighted totals equal the known totals. Its bias is of order 1/rows selected, smaller than its
+    standard error by a factor of order 1/√rows. Its variance is that of the residuals, so it is never much worse than
+    the plain total unless there are many columns for few rows. Use it if columns explain the values at an unknown
     scale.
 
     Args:
-        columns: Numbers for all n rows (NaN for those that were excluded), one column or several; or, with `totals`,
-            for the selected rows alone, in the order of `selection.ids`.
-        totals: The columns' totals over all rows, if `columns` is about the selected rows.
-        intercept: Whether the number of rows is one more known total.
+        columns: Numbers for all n rows (NaN for excluded rows), one column or several; or, with `totals`, for the
+            selected rows alone, in the order of `selection.ids`.
+        totals: The columns' totals over all rows, if `columns` covers only the selected rows.
+        intercept: Whether to use the number of rows as another known total.
 
     Examples:
         >>> import numpy as np, coresift as cs
@@ -203,32 +205,32 @@ class GeneralizedRegression(Strategy):
             freeze(self, totals=np.float64)
 
     def adjust(self, selection: WeightedSelection, values: Floats) -> Adjusted:
-        """The fit's total is known; residuals are those of the fit."""
+        """Return the fit's total as the known part, and the residuals of the fit."""
         fit = self._fit(selection)
         slopes = fit.slopes(values)
         residuals = values - fit.columns @ slopes
-        # The fit takes as much from the residuals as it has columns.
+        # Fitting p columns shrinks the residuals, so correct for the degrees of freedom.
         spread = fit.factors * residuals * np.sqrt(values.size / (values.size - slopes.size))
         return Adjusted(float(fit.totals @ slopes), residuals, spread, fit.warnings())
 
     def weights(self, selection: WeightedSelection) -> Floats:
-        """Return the calibrated weights of the selected rows; some may be below 0."""
+        """Return the calibrated weights of the selected rows; some may be negative."""
         fit = self._fit(selection)
         weights: Floats = fit.base * fit.factors
         return weights
 
     def ends(self, upper: float) -> None:
-        """Return None: a fit can be anywhere, and is not unbiased."""
+        """Return None: residuals of a fit have no known limits, and the estimator is not unbiased."""
 
     def theorem(
         self, selection: WeightedSelection, values: Floats, clustering: Clustering, holder: Floats
     ) -> tuple[str, str]:
-        """Return none: the paper's theorem is about the plain weighted total."""
-        return "", "no theorem is about this: it needs score=Sensitivity(holder) and the plain weighted total"
+        """Return no theorem: the paper's covers only the plain weighted total."""
+        return "", NO_THEOREM
 
     def _fit(self, selection: WeightedSelection) -> _Fit:
         if self.totals is None:
-            totals, columns = _known("columns", self.columns, selection)
+            totals, columns = _totals_and_selected("columns", self.columns, selection)
         elif self.columns.shape[0] != len(selection) or np.isnan(self.columns).any():
             allowed = f"{len(selection)} numbers per column, one per selected row, when totals are given"
             refuse("columns", allowed, f"shape {self.columns.shape}, {np.isnan(self.columns).sum()} missing")
@@ -253,16 +255,16 @@ class _Fit:
         self.factors: Floats = 1 + self.columns @ (self._inverse @ (self._inverse.T @ missing))
 
     def slopes(self, values: Floats) -> Floats:
-        """Return the shortest of the best fits of the values."""
-        found: Floats = self._inverse @ (np.sqrt(self.base) * values)
-        return found
+        """Return the minimum-norm fit of the values."""
+        slopes: Floats = self._inverse @ (np.sqrt(self.base) * values)
+        return slopes
 
     def warnings(self) -> tuple[str, ...]:
-        """Say when no weights reach the known totals: then the columns of the selected rows are of another kind."""
+        """Warn if no weights reproduce the known totals."""
         reached = (self.base * self.factors) @ self.columns
         if np.allclose(reached, self.totals, rtol=1e-6, atol=1e-6):
             return ()
-        return ("The selected rows cannot be weighted to the known totals: a column is constant or missing in them.",)
+        return ("No weights of the selected rows give the known totals: a column is constant or all 0 in them.",)
 
 
 def center_predictions(clustering: Clustering, losses: Any, exclude: Any = None) -> Floats:
@@ -297,13 +299,13 @@ def difference_weights(
 ) -> tuple[Ints, Floats]:
     """Return the rows and weights whose weighted total is `Difference` with `center_predictions`, for any values.
 
-    The selected rows keep their weights, and center i is added with n_i − Σ w over the selected rows of its cluster,
-    which may be below 0.
+    The selected rows keep their weights, and center i gets n_i − Σ w over the selected rows of its cluster in addition,
+    which may be negative.
 
     Args:
         selection: The selection.
         clustering: The clustering that it was made with.
-        exclude: The rows that `select` was told to exclude.
+        exclude: The rows that were excluded in `select`.
 
     Returns:
         The row numbers, and one weight per row.
@@ -322,7 +324,7 @@ def difference_weights(
         refuse("exclude", f"the {clustering.n - selection.population} rows that were excluded", f"{excluded.size} rows")
     if np.isin(clustering.centers, excluded).any():
         raise InputError(
-            "A center is among the excluded rows, so it can carry no weight; cluster the other rows alone."
+            "A center is among the excluded rows, so it cannot have a weight; cluster only the other rows."
         )
     counted = clustering.sizes - np.bincount(clustering.labels[excluded], minlength=clustering.k)
     rest = counted - np.bincount(selection.clusters, selection.weights, clustering.k)
@@ -340,34 +342,38 @@ def check_clustering(selection: WeightedSelection, clustering: Clustering) -> No
         same = np.array_equal(clustering.labels[selection.ids], selection.clusters)
         same = same and np.array_equal(clustering.distances[selection.ids], selection.distances)
     if not same:
-        raise InputError("The clustering is another one than the selection was made with.")
+        raise InputError("The clustering is not the one that the selection was made with.")
 
 
 def _by_distance(selection: WeightedSelection, clustering: Clustering, scale: Floats) -> bool:
-    """Is each draw's probability in proportion to Λv? It must be at least Λv/Φ^Λ, as the bound assumes."""
+    """Return whether each draw's probability is proportional to Λv and at least Λv/Φ^Λ, as the bound assumes."""
     drawn = uncertain(selection, 2)
-    every = np.broadcast_to(scale, clustering.k)[clustering.labels] * clustering.powers
+    scaled_powers = np.broadcast_to(scale, clustering.k)[clustering.labels] * clustering.powers
     draws = int(selection.multiplicity[drawn].sum())
-    least = draws * every[selection.ids[drawn]] / every.sum() if every.sum() > 0 else np.full(drawn.size, np.inf)
-    found = selection.inclusion[drawn]
-    ratio = found / np.where(least > 0, least, np.inf)
-    return bool(np.all(found >= least * (1 - 1e-6)) and np.allclose(ratio, ratio[0]))
+    required = (
+        draws * scaled_powers[selection.ids[drawn]] / scaled_powers.sum()
+        if scaled_powers.sum() > 0
+        else np.full(drawn.size, np.inf)
+    )
+    inclusion = selection.inclusion[drawn]
+    ratio = inclusion / np.where(required > 0, required, np.inf)
+    return bool(np.all(inclusion >= required * (1 - 1e-6)) and np.allclose(ratio, ratio[0]))
 
 
 def _from_centers(selection: WeightedSelection, values: Floats, clustering: Clustering, method: Difference) -> bool:
-    """Is every prediction the loss of the row's center, as far as the selected rows tell?"""
+    """Return whether every prediction is the loss of the row's center, as far as the selected rows show."""
     predictions = method.predictions
     if predictions.size != clustering.n:
         return False
     centers = np.isin(selection.ids, clustering.centers)
-    known = np.isfinite(predictions)
-    steady = np.array_equal(predictions[known], predictions[clustering.centers][clustering.labels][known])
-    asked = predictions[selection.ids[centers]]
-    return bool(steady and centers.sum() == clustering.k and np.allclose(values[centers], asked))
+    counted = np.isfinite(predictions)
+    constant = np.array_equal(predictions[counted], predictions[clustering.centers][clustering.labels][counted])
+    predicted = predictions[selection.ids[centers]]
+    return bool(constant and centers.sum() == clustering.k and np.allclose(values[centers], predicted))
 
 
-def _known(argument: str, columns: Floats, selection: WeightedSelection) -> tuple[Floats, Floats]:
-    """Return the totals of columns over the rows that count, and the columns of the selected rows."""
+def _totals_and_selected(argument: str, columns: Floats, selection: WeightedSelection) -> tuple[Floats, Floats]:
+    """Return the columns' totals over all rows that are not excluded, and the columns of the selected rows."""
     if len(columns) != selection.n:
         refuse(argument, f"numbers for each of {selection.n} rows", f"{len(columns)}")
     missing: Bools = np.isnan(columns.sum(axis=1))
@@ -383,9 +389,9 @@ def _numbers(argument: str, values: Any, dimensions: tuple[int, ...]) -> Floats:
     except (TypeError, ValueError):
         refuse(argument, "numbers", type(values).__name__)
     if array.ndim not in dimensions or np.isinf(array).any():
-        refuse(argument, "finite numbers, one per row" + (" and column" if 2 in dimensions else ""), _about(array))
+        refuse(argument, "finite numbers, one per row" + (" and column" if 2 in dimensions else ""), _describe(array))
     return array
 
 
-def _about(array: Floats) -> str:
+def _describe(array: Floats) -> str:
     return "an infinity" if np.isinf(array).any() else f"shape {array.shape}"

@@ -1,8 +1,9 @@
-"""Intervals that cannot be silly: of rates, of samples whose values are all equal, and of values in a known range.
+"""Exact intervals for rates, for samples whose values are all equal, and for values in a known range.
 
-A normal interval fails where few sampled values differ from the others: with 0 of 200 rows wrong it has no width. The
-interval of Clopper and Pearson (1934) does not, and Korn and Graubard (1998) carry it over to unequal probabilities: it
-is taken at m trials instead of B, m being the number of equally likely rows that would be as uncertain.
+A normal interval fails if few sampled values differ from the others: with 0 errors in 200 rows its width is zero. The
+interval of Clopper and Pearson (1934) does not fail, and Korn and Graubard (1998) extend it to unequal probabilities:
+it uses m trials instead of B, where m is the effective sample size, the number of equally likely rows that would be
+just as uncertain.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from coresift.types import Floats, Interval
 
 
 def clopper_pearson(positives: Any, trials: Any, confidence: float = 0.95) -> tuple[Floats, Floats]:
-    """Return the ends of the exact interval of a rate; counts may be fractions, as effective sizes are.
+    """Return the ends of the exact interval of a rate; counts may be fractions, such as effective sample sizes.
 
     Args:
         positives: How many trials were positive, one number or several.
         trials: How many trials there were.
-        confidence: The probability that the interval covers the rate, at least.
+        confidence: The least coverage probability of the interval.
 
     Returns:
         The lower and upper ends.
@@ -35,20 +36,20 @@ def clopper_pearson(positives: Any, trials: Any, confidence: float = 0.95) -> tu
     from scipy.special import betaincinv
 
     share("confidence", confidence)
-    counted, out_of = np.broadcast_arrays(np.asarray(positives, np.float64), np.asarray(trials, np.float64))
-    if not np.all((counted >= 0) & (counted <= out_of) & (out_of > 0)):
+    successes, total = np.broadcast_arrays(np.asarray(positives, np.float64), np.asarray(trials, np.float64))
+    if not np.all((successes >= 0) & (successes <= total) & (total > 0)):
         refuse("positives", "from 0 to the number of trials, which is above 0", f"{positives} of {trials}")
     tail = (1 - confidence) / 2
-    none, every = counted == 0, counted == out_of
-    low = betaincinv(np.where(none, 1.0, counted), out_of - counted + 1, tail)
-    high = betaincinv(counted + 1, np.where(every, 1.0, out_of - counted), 1 - tail)
-    return np.where(none, 0.0, low), np.where(every, 1.0, high)
+    all_negative, all_positive = successes == 0, successes == total
+    low = betaincinv(np.where(all_negative, 1.0, successes), total - successes + 1, tail)
+    high = betaincinv(successes + 1, np.where(all_positive, 1.0, total - successes), 1 - tail)
+    return np.where(all_negative, 0.0, low), np.where(all_positive, 1.0, high)
 
 
 def effective_trials(rate: float, variance: float, rows: int, effective_size: float) -> float:
-    """Return m = min(B, Kish's effective size, p̂(1 − p̂)/v̂): how many equally likely rows are as uncertain.
+    """Return m = min(B, Kish's effective size, p̂(1 − p̂)/v̂), the effective sample size of a rate.
 
-    Each of the three can be too large by chance: with few positives v̂ is mostly too small. The least one is safe.
+    Each of the three can be too large by chance (with few positives, v̂ is usually too small), so the smallest is safe.
 
     Args:
         rate: p̂, between 0 and 1.
@@ -57,11 +58,11 @@ def effective_trials(rate: float, variance: float, rows: int, effective_size: fl
         effective_size: (Σw)²/Σw².
 
     Returns:
-        The number of trials to take the exact interval at, at least 1.
+        The number of trials for the exact interval, at least 1.
     """
     spread = rate * (1 - rate)
-    as_uncertain = spread / variance if variance > 0 else math.inf
-    return max(min(float(rows), effective_size, as_uncertain), 1.0)
+    from_variance = spread / variance if variance > 0 else math.inf
+    return max(min(float(rows), effective_size, from_variance), 1.0)
 
 
 def rate_interval(
@@ -73,18 +74,18 @@ def rate_interval(
     least_inclusion: float,
     confidence: float = 0.95,
 ) -> Interval:
-    """Return the share of positives among all rows, with an interval that has no zero width and stays within [0, 1].
+    """Return the share of positives among all rows, with an interval of positive width within [0, 1].
 
-    If the sampled values are all 0 or all 1, a row that differs was missed, and it may be one of the least probable:
-    then m = n·min π. Rows that were seen are certain: k sampled positives mean a rate of at least k/n.
+    If the sampled values are all 0 or all 1, rows that differ may have been missed, possibly the least likely ones, so
+    m = n·min π. Sampled rows are known: k sampled positives mean a rate of at least k/n.
 
     Args:
         values: 0 or 1 for each sampled row.
         weights: Their weights; Σ w·value estimates how many rows are positive.
         variance: The estimated variance of the rate Σ w·value/n, from the design.
         population: n, how many rows there are.
-        least_inclusion: The smallest probability that any row had to be sampled.
-        confidence: The probability that the interval should cover the rate.
+        least_inclusion: The smallest inclusion probability of any row.
+        confidence: The coverage probability of the interval.
 
     Returns:
         The rate with its interval and standard error.
@@ -101,20 +102,20 @@ def rate_interval(
     positive("least_inclusion", least_inclusion)
     if not sampled.size:
         return Interval(math.nan, 0.0, 1.0, math.inf)
-    seen = int(np.count_nonzero(sampled))
-    certain = (seen / population, 1 - (sampled.size - seen) / population)
+    sampled_positives = int(np.count_nonzero(sampled))
+    possible = (sampled_positives / population, 1 - (sampled.size - sampled_positives) / population)
     if sampled.size >= population:
-        return Interval(seen / population, *certain, 0.0)
-    rate = float(np.clip(weighted @ sampled / population, *certain))
+        return Interval(sampled_positives / population, *possible, 0.0)
+    rate = float(np.clip(weighted @ sampled / population, *possible))
     error = math.sqrt(max(variance, 0.0))
-    if seen in (0, sampled.size):
-        rate = float(seen > 0)
+    if sampled_positives in (0, sampled.size):
+        rate = float(sampled_positives > 0)
         trials = max(min(population * least_inclusion, float(sampled.size)), 1.0)
     else:
         trials = effective_trials(rate, variance, sampled.size, float(weighted.sum() ** 2 / (weighted**2).sum()))
     low, high = clopper_pearson(rate * trials, trials, confidence)
-    low, high = np.clip((float(low), float(high)), *certain)
-    # The exact interval is about m trials; the rate itself is always inside.
+    low, high = np.clip((float(low), float(high)), *possible)
+    # The exact interval is for m trials, so widen it if the rate itself is outside.
     return Interval(rate, min(float(low), rate), max(float(high), rate), error)
 
 
@@ -127,18 +128,18 @@ def constant_interval(
     least_inclusion: float,
     confidence: float = 0.95,
 ) -> Interval:
-    """Return the mean of values that were all equal in the sample: others may exist, but they are rare.
+    """Return the mean if all sampled values are equal: rows with other values may exist, but they are rare.
 
-    The share of rows with other values is at most that of the exact interval at 0 positives in m = n·min π trials, and
-    they lie within the range. If an end of the range is unknown (infinite), so is that end of the interval.
+    The share of such rows is at most the upper end of the exact interval for 0 positives in m = n·min π trials, and
+    their values lie within the range. If an end of the range is unknown (infinite), so is that end of the interval.
 
     Args:
-        value: What every sampled row has.
+        value: The value of every sampled row.
         ends: The smallest and largest value that a row can have; infinite if unknown.
         rows: How many rows were sampled.
         population: How many rows there are.
-        least_inclusion: The smallest probability that any row had to be sampled.
-        confidence: The probability that the interval should cover the mean.
+        least_inclusion: The smallest inclusion probability of any row.
+        confidence: The coverage probability of the interval.
 
     Returns:
         The value as the mean, with its interval.
@@ -149,20 +150,20 @@ def constant_interval(
     """
     least, most = ends
     if not least <= value <= most:
-        refuse("ends", f"a range that has {value:g} in it", f"{least:g} to {most:g}")
+        refuse("ends", f"a range that contains {value:g}", f"{least:g} to {most:g}")
     positive("least_inclusion", least_inclusion)
     if rows >= population:
         return Interval(value, value, value, 0.0)
     trials = max(min(population * least_inclusion, float(rows)), 1.0)
     _, share_of_others = clopper_pearson(0.0, trials, confidence)
     others = min(float(share_of_others), 1 - rows / population)
-    # 0·∞ would not be a number where the value is at an end of its range.
+    # Avoid 0·∞, which is NaN, if the value is at an end of its range.
     down, up = (others * reach if reach > 0 else 0.0 for reach in (value - least, most - value))
     return Interval(value, value - down, value + up, 0.0)
 
 
 def within(interval: Interval, ends: tuple[float, float]) -> Interval:
-    """Return the interval cut to what is possible: a rate to [0, 1], a total of nonnegative values to [0, ∞).
+    """Return the interval clipped to what is possible: a rate to [0, 1], a total of nonnegative values to [0, ∞).
 
     Examples:
         >>> print(within(Interval(0.2, -0.1, 0.5, 0.15), (0.0, 1.0)))
@@ -173,7 +174,7 @@ def within(interval: Interval, ends: tuple[float, float]) -> Interval:
 
 
 def is_binary(values: Floats) -> bool:
-    """Tell whether every value is 0 or 1.
+    """Return whether every value is 0 or 1.
 
     Examples:
         >>> is_binary(np.array([0.0, 1.0, 1.0])), is_binary(np.array([0.0, 0.5]))
