@@ -83,7 +83,7 @@ MUTATIONS = (
     # Λ
     Mutation("rank of the free Λ", "holder.py", "NEIGHBORS, RANK = 5, 0.8", "NEIGHBORS, RANK = 5, 0.6"),
     Mutation("slope of the free Λ", "holder.py", "slopes.mean() - 2 *", "slopes.mean() - 1 *"),
-    Mutation("ln n of the lemma", "holder.py", "max(math.log(seen.clustering.n), 1.0)", "1.0"),
+    Mutation("ln n of the lemma", "holder.py", "max(math.log(probes.clustering.n), 1.0)", "1.0"),
     Mutation(
         "outliers of the robust Λ",
         "holder.py",

@@ -1,6 +1,6 @@
-"""How many draws an error takes, and which error a number of draws allows, if the loss is well-behaved.
+"""How many draws an error bound takes, and which error bound a number of draws gives, if the loss is well-behaved.
 
-All of it rests on |ℓ(e) − ℓ(c)| ≤ Λ·‖e − c‖^z for every row e and its center c; Φ^Λ = Σ_i Λ_i Φ_z(C_i).
+Everything here assumes |ℓ(e) − ℓ(c)| ≤ Λ·‖e − c‖^z for every row e and its center c; Φ^Λ = Σ_i Λ_i Φ_z(C_i).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def paper_size(epsilon: float, delta: float | None = None) -> int:
         (207, 763)
     """
     epsilon = positive("epsilon", epsilon)
-    return math.ceil((2 + 2 * epsilon / 3) / epsilon**2 * _doubt(delta))
+    return math.ceil((2 + 2 * epsilon / 3) / epsilon**2 * _log_factor(delta))
 
 
 def paper_error(draws: int, delta: float | None = None) -> float:
@@ -42,15 +42,15 @@ def paper_error(draws: int, delta: float | None = None) -> float:
         >>> round(paper_error(207), 3), round(paper_error(763, delta=0.05), 3)
         (0.1, 0.1)
     """
-    each = whole("draws", draws) / _doubt(delta)
-    return (1 / 3 + math.sqrt(1 / 9 + 2 * each)) / each
+    draws_per_factor = whole("draws", draws) / _log_factor(delta)
+    return (1 / 3 + math.sqrt(1 / 9 + 2 * draws_per_factor)) / draws_per_factor
 
 
 def difference_size(epsilon: float, delta: float) -> int:
     """Return how many draws ∝ Λv keep the difference estimator within ε·Φ^Λ: ⌈2ε⁻² ln(2/δ)⌉.
 
     A draw of row e contributes (ℓ(e) − ℓ(c))/(s·p), which is within ±Φ^Λ/s, so Hoeffding's inequality is enough.
-    The bound has no Σℓ in it: the part of the total that the centers predict is known, however large it is.
+    The bound does not involve Σℓ, because the part of the total that the centers predict is known exactly.
 
     Args:
         epsilon: The error ε, relative to Φ^Λ.
@@ -63,7 +63,7 @@ def difference_size(epsilon: float, delta: float) -> int:
         >>> difference_size(0.1, delta=0.05)
         738
     """
-    return math.ceil(2 / positive("epsilon", epsilon) ** 2 * _doubt(delta))
+    return math.ceil(2 / positive("epsilon", epsilon) ** 2 * _log_factor(delta))
 
 
 def difference_error(draws: int, delta: float) -> float:
@@ -80,8 +80,8 @@ def difference_error(draws: int, delta: float) -> float:
         >>> round(difference_error(738, delta=0.05), 3)
         0.1
     """
-    return math.sqrt(2 * _doubt(delta) / whole("draws", draws))
+    return math.sqrt(2 * _log_factor(delta) / whole("draws", draws))
 
 
-def _doubt(delta: float | None) -> float:
+def _log_factor(delta: float | None) -> float:
     return 1.0 if delta is None else math.log(2 / share("delta", delta))

@@ -1,4 +1,4 @@
-"""A weighted least squares fit, and what it predicts."""
+"""Weighted least squares, and predictions from the fit."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Fit(Value):
     Attributes:
         coefficients: x, one number per column.
         intercept: c.
-        rank: The rank of the matrix that it was fitted to.
-        columns: The names of the columns, if they are columns of a table.
-        scaling: If these were standardized: the mean of each column and what it was divided by.
+        rank: The rank of the matrix that was fit.
+        columns: The names of the columns, if they come from a table.
+        scaling: If the columns were standardized: the mean of each column, and its divisor.
 
     Examples:
         >>> Fit(coefficients=np.array([2.0, 0.0]), intercept=1.0, rank=1).predict(np.array([[3.0, 5.0]]))
@@ -45,9 +45,9 @@ class Fit(Value):
         """Return the prediction for every row of A.
 
         Args:
-            A: Anything that `open_rows` takes. If the fit is of columns of a table and A is a table, they are found by
-                their names, whatever their order, and standardized as those of the fit were. Arrays and opened rows
-                are taken as they are.
+            A: Anything that `open_rows` takes. If the fit used columns of a table and A is a table, columns are matched
+                by name, in any order, and standardized as they were for the fit. Arrays and opened rows are used
+                unchanged.
 
         Returns:
             One number per row.
@@ -76,13 +76,13 @@ def least_squares(features: Any, labels: Floats, weights: Any, ridge: float, int
     A, total = np.asarray(features, np.float64), float(np.sum(weights))
     root = np.sqrt(weights)[:, np.newaxis]
     with SINGLE_THREADED:
-        before = np.linalg.norm(root * A, axis=0)
-        middle = weights @ A / total if intercept else np.zeros(A.shape[1])
-        level = float(weights @ labels / total) if intercept else 0.0
-        A, wanted = root * (A - middle), root[:, 0] * (labels - level)
+        column_lengths = np.linalg.norm(root * A, axis=0)
+        mean = weights @ A / total if intercept else np.zeros(A.shape[1])
+        label_mean = float(weights @ labels / total) if intercept else 0.0
+        A, targets = root * (A - mean), root[:, 0] * (labels - label_mean)
         if ridge > 0:
             A = np.concatenate([A, np.sqrt(ridge) * np.eye(A.shape[1])])
-            wanted = np.concatenate([wanted, np.zeros(A.shape[1])])
-        basis, transform = orthonormal(A, before)
-        found = transform @ (basis.T @ wanted)
-    return Fit(found, level - float(middle @ found), transform.shape[1])
+            targets = np.concatenate([targets, np.zeros(A.shape[1])])
+        basis, transform = orthonormal(A, column_lengths)
+        coefficients = transform @ (basis.T @ targets)
+    return Fit(coefficients, label_mean - float(mean @ coefficients), transform.shape[1])

@@ -1,4 +1,4 @@
-"""Leverage scores: how much say each row has in a least squares fit, read block by block."""
+"""Leverage scores: how much influence each row has on a least squares fit, computed block by block."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows, refuse_bad_row
 from coresift.types import Floats, Singles
 
-# Rows are float32: a direction with less than this part of the largest one's strength is rounding noise.
+# Rows are float32, so a singular value below this fraction of the largest one is rounding noise.
 ROUNDING = 1e-6
-# What is left of a constant column when its mean is taken off.
+# A column with less than this fraction of its length left after centering is constant.
 CONSTANT = 1e-10
-# Of how many blocks the factors are made into one before they leave the machine that has read them.
+# How many blocks' factors are merged into one before they leave the machine that read them.
 FOLDED = 8
 
 
@@ -32,14 +32,14 @@ def leverage_scores(
 ) -> Floats:
     """Return the leverage of every row of A: hᵢ = aᵢᵀ(AᵀA + ridge·I)⁺aᵢ.
 
-    A is read twice: for its triangular factor by QR, block by block, and for each row's length in the space where the
-    columns are orthonormal. Directions that columns share (a constant beside the intercept, a copy, a sum of others)
-    count once.
+    A is read twice: once for the triangular factor of its QR decomposition, block by block, and once for each row's
+    squared length in the basis where the columns are orthonormal. Linearly dependent columns (a constant next to the
+    intercept, a copy, a sum of others) count once.
 
     Args:
         A: Anything that `open_rows` takes.
         ridge: A number of at least 0.
-        intercept: Whether A has a column of ones as well, which the ridge leaves alone.
+        intercept: Whether to add a column of ones, which the ridge does not penalize.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
 
@@ -55,29 +55,29 @@ def leverage_scores(
     rows, ridge = open_rows(A), positive("ridge", ridge, zero=True)
     with (engine or Local()).open(choose(progress)) as workers:
         factor = _factor(rows, intercept, workers)
-        before = np.linalg.norm(factor, axis=0)
-        middle, base = np.zeros(rows.d), 0.0
+        column_lengths = np.linalg.norm(factor, axis=0)
+        mean, base = np.zeros(rows.d), 0.0
         if intercept:
-            # Beside a column of ones, the rest of the factor is that of the columns less their means.
-            middle, base = factor[0, 1:] / factor[0, 0], 1.0 / rows.n
-            factor, before = factor[1:, 1:], before[1:]
+            # After the column of ones, the rest of the factor is that of the centered columns.
+            mean, base = factor[0, 1:] / factor[0, 0], 1.0 / rows.n
+            factor, column_lengths = factor[1:, 1:], column_lengths[1:]
         if ridge > 0:
             factor = _triangle(np.concatenate([factor, np.sqrt(ridge) * np.eye(rows.d)]))
-        _, transform = orthonormal(factor, before)
+        _, transform = orthonormal(factor, column_lengths)
 
         def lengths(start: int, block: Singles) -> Floats:
-            moved = (block - middle) @ transform
-            squares: Floats = base + np.einsum("ij,ij->i", moved, moved)
+            transformed = (block - mean) @ transform
+            squares: Floats = base + np.einsum("ij,ij->i", transformed, transformed)
             return np.minimum(squares, 1.0)
 
-        found: Floats = np.concatenate(list(workers.map(rows, lengths, name="measuring leverage")))
-        return found
+        leverage: Floats = np.concatenate(list(workers.map(rows, lengths, name="measuring leverage")))
+        return leverage
 
 
 def orthonormal(matrix: Floats, before: Floats) -> tuple[Floats, Floats]:
-    """Return a basis of the matrix's columns, and T with matrix·T = basis; as many columns as its rank.
+    """Return an orthonormal basis of the matrix's column space, and T with matrix·T = basis.
 
-    before: the lengths of the columns before anything was taken off, beside which one may be nothing but rounding.
+    `before` has the column lengths before centering; a column that is tiny compared with it is only rounding.
     """
     scale = np.linalg.norm(matrix, axis=0)
     used = scale > CONSTANT * before
@@ -89,7 +89,7 @@ def orthonormal(matrix: Floats, before: Floats) -> tuple[Floats, Floats]:
 
 
 def _factor(rows: Rows, intercept: bool, workers: Workers) -> Floats:
-    """Return the triangular factor of A, after a column of ones if there is an intercept."""
+    """Return the triangular factor of A, with a column of ones first if there is an intercept."""
 
     def triangle(start: int, block: Singles) -> Floats:
         ones = np.ones((len(block), int(intercept)))
@@ -102,7 +102,7 @@ def _factor(rows: Rows, intercept: bool, workers: Workers) -> Floats:
 
 
 def _stack(triangles: Iterable[Floats]) -> Floats:
-    """Return the factor of what several factors stand for, one below the other."""
+    """Return the triangular factor of the stacked matrices behind several triangular factors."""
     return reduce(lambda factor, part: _triangle(np.concatenate([factor, part])), triangles)
 
 

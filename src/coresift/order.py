@@ -1,4 +1,4 @@
-"""The order in which rows stand for a sorted draw: neighbors in it should be alike, so that a draw spreads well."""
+"""The order of rows for a sorted draw: neighbors should be similar, so that the draw is spread out."""
 
 from __future__ import annotations
 
@@ -8,72 +8,71 @@ from coresift.types import Clustering, Floats, Ints, Singles
 
 
 def snake(clustering: Clustering) -> Ints:
-    """Return the rows cluster by cluster along a tour, outward from the center in one and inward in the next.
+    """Return the rows cluster by cluster along a tour, alternating between outward and inward from the center.
 
-    The turn keeps the last row of a cluster like the first of the next one: both are far from their centers, or
-    both are near. Where clusters have classes, a class is left only when all of it has been seen.
+    Alternating makes the last row of a cluster similar to the first row of the next one: both are far from their
+    centers, or both are near. If clusters have classes, the tour finishes a class before it goes on to the next.
     """
     return serpentine(clustering, clustering.distances)
 
 
 def serpentine(clustering: Clustering, key: Singles | Floats) -> Ints:
-    """Return the rows cluster by cluster along a tour, by rising `key` (at least 0) in one and falling in the next."""
+    """Return the rows cluster by cluster along a tour, alternating between rising and falling `key` (at least 0)."""
     stop = stops(clustering)[clustering.labels]
-    away = (key / max(float(key.max()), 1e-30)).astype(np.float32)
-    return _sorted(stop, np.where(stop % 2 == 1, 1 - away, away))
+    scaled_key = (key / max(float(key.max()), 1e-30)).astype(np.float32)
+    return _sorted(stop, np.where(stop % 2 == 1, 1 - scaled_key, scaled_key))
 
 
 def stops(clustering: Clustering) -> Ints:
-    """Return each cluster's place on a tour of all, or on one tour a class, the classes in turn."""
+    """Return each cluster's position on a tour of all clusters; with classes, on one tour per class in turn."""
     if not clustering.strata.size:
         return tour(clustering.free_centers)
-    place = np.empty(clustering.k, np.int64)
+    position = np.empty(clustering.k, np.int64)
     order = np.argsort(clustering.strata, kind="stable")
-    begins = np.flatnonzero(np.diff(clustering.strata[order], prepend=-1))
-    for begin, members in zip(begins, np.split(order, begins[1:]), strict=True):
-        place[members] = begin + tour(clustering.free_centers[members])
-    return place
+    starts = np.flatnonzero(np.diff(clustering.strata[order], prepend=-1))
+    for start, members in zip(starts, np.split(order, starts[1:]), strict=True):
+        position[members] = start + tour(clustering.free_centers[members])
+    return position
 
 
 def outward(clustering: Clustering, level: Floats) -> Ints:
-    """Return the rows by a level of their clusters (`level`, one per cluster), and outward from the center in each."""
+    """Return the rows sorted by the level of their cluster (one per cluster), then outward from its center."""
     stop = np.empty(clustering.k, np.int64)
     stop[np.argsort(level, kind="stable")] = np.arange(clustering.k)
-    away = clustering.distances / max(float(clustering.distances.max()), 1e-30)
-    return _sorted(stop[clustering.labels], away)
+    scaled_distance = clustering.distances / max(float(clustering.distances.max()), 1e-30)
+    return _sorted(stop[clustering.labels], scaled_distance)
 
 
 def _sorted(stop: Ints, away: Singles) -> Ints:
-    """Return the rows by stop, then by the number away ≥ 0, then as they stand.
+    """Return the rows sorted by stop, then by `away` (from 0 to 1), then by row number.
 
-    Where all three fit one whole number of 64 bits, sorting those numbers takes a quarter of the time. `away` is at
-    most 1.
+    If all three fit into a 64-bit integer, sorting those integers takes a quarter of the time.
     """
-    place_bits = stop.size.bit_length()
-    if int(stop.max()).bit_length() + 32 + place_bits > 64:
+    row_bits = stop.size.bit_length()
+    if int(stop.max()).bit_length() + 32 + row_bits > 64:
         return np.argsort(2 * stop + away.astype(np.float64), kind="stable")
-    # The bits of floating-point numbers that are not negative stand in the order of the numbers.
+    # The bit patterns of nonnegative floating-point numbers sort like the numbers.
     keys = (stop.astype(np.uint64) << np.uint64(32)) | np.ascontiguousarray(away, np.float32).view(np.uint32)
-    keys = (keys << np.uint64(place_bits)) | np.arange(stop.size, dtype=np.uint64)
+    keys = (keys << np.uint64(row_bits)) | np.arange(stop.size, dtype=np.uint64)
     keys.sort()
-    return (keys & np.uint64((1 << place_bits) - 1)).astype(np.int64)
+    return (keys & np.uint64((1 << row_bits) - 1)).astype(np.int64)
 
 
 def tour(points: Singles) -> Ints:
-    """Return each point's place on a walk that always goes to the nearest point not yet seen."""
+    """Return each point's position on a nearest-neighbor tour: it always goes to the nearest unvisited point."""
     centered = points - points.mean(axis=0)
     norms = np.einsum("ij,ij->i", centered, centered)
-    place = np.empty(len(points), np.int64)
-    left = np.arange(len(points))
-    here = 0
+    position = np.empty(len(points), np.int64)
+    unvisited = np.arange(len(points))
+    current = 0
     for step in range(len(points)):
-        place[left[here]] = step
-        at = centered[here].copy()
-        # The seen point goes out of the arrays, so that later steps have less to search.
-        last = len(left) - 1 - step
-        for array in (centered, norms, left):
-            array[here] = array[last]
+        position[unvisited[current]] = step
+        current_point = centered[current].copy()
+        # Remove the visited point from the arrays, so that later steps search fewer points.
+        last = len(unvisited) - 1 - step
+        for array in (centered, norms, unvisited):
+            array[current] = array[last]
         if last:
             with np.errstate(invalid="ignore"):  # BLAS may raise the flag for lanes that it does not use
-                here = int((norms[:last] - 2 * (centered[:last] @ at)).argmin())
-    return place
+                current = int((norms[:last] - 2 * (centered[:last] @ current_point)).argmin())
+    return position

@@ -1,8 +1,8 @@
-"""A value for every row, learned from few answers: ridge regression on features, then cluster means of what it missed.
+"""Predict a value for every row from few answers: ridge regression on features, then cluster means of its residuals.
 
-Everything here is linear in the features, so that a prediction's total over all rows needs their totals only. How much
-to trust a prediction is decided out of fold: the shrinkage of slopes and of cluster means by leave-one-out errors, and
-one coefficient between 0 and 1 for the whole, so that a useless prediction becomes a constant.
+Everything is linear in the features, so a prediction's total over all rows needs only the features' totals. How much to
+trust a prediction is decided out of fold: leave-one-out errors choose the shrinkage of slopes and of cluster means, and
+one coefficient between 0 and 1 scales the whole, so that a useless prediction becomes a constant.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy as np
 
 from coresift.types import Clustering, Floats, Ints, Singles, Value
 
-# Penalties per row, in units of a feature's variance, of which leave-one-out picks one.
+# Ridge penalties per row, in units of a feature's variance; leave-one-out errors choose one.
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-# How many rows' worth of "no difference" a cluster's mean starts with; the last one means no cluster effects.
+# Cluster means are shrunk toward 0 with a prior worth this many rows; the last one means no cluster effects.
 CLUSTER_PENALTIES = (0.5, 2.0, 8.0, 1e9)
-# Features further from the mean than this many standard deviations say no more than that they are far.
+# Features are clipped at this many standard deviations from the mean.
 FARTHEST = 4.0
-# A row that would fit itself alone says nothing about how well others are fitted.
+# Leverages are capped, because a row that determines its own fit says nothing about the fit of others.
 MOST_LEVERAGE = 0.95
-# How many directions of the cluster centers stand in where the rows' own leading components are not at hand.
+# How many principal directions of the cluster centers to use if the rows' own leading components are not available.
 CENTER_DIRECTIONS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction(Value):
-    """intercept + features·slopes + effect of the cluster; `out_of_fold` has each answer's own, made without it."""
+    """intercept + features·slopes + the cluster's effect; `out_of_fold` has the answered rows' own predictions."""
 
     intercept: float
     slopes: Floats
@@ -36,7 +36,7 @@ class Prediction(Value):
 
     def at(self, features: Floats | Singles, labels: Ints) -> Floats:
         """Return the prediction for rows with these features and clusters."""
-        # Features of all rows are float32: with float64 slopes they would be copied first.
+        # The features are float32; float64 slopes would make numpy copy them.
         predicted: Floats = self.intercept + features @ self.slopes.astype(features.dtype) + self.effects[labels]
         return predicted
 
@@ -44,34 +44,34 @@ class Prediction(Value):
 def feature_columns(
     clustering: Clustering, components: Floats | Singles | None = None, signals: Floats | None = None
 ) -> Singles:
-    """Return what every row is predicted from: its distance, where it lies, and its signals with their roots.
+    """Return the features of every row: its distance, its position, and its signals with their roots.
 
     Args:
         clustering: The clusters of the rows.
-        components: The rows' leading components, each with mean 0 and deviation 1, as `leading_components` returns
-            them; without them, those of the cluster centers are used.
+        components: The rows' leading components, each with mean 0 and standard deviation 1, as `leading_components`
+            returns them; without them, those of the cluster centers are used.
         signals: Further columns of numbers, without missing values.
 
     Returns:
-        One column per feature with mean 0 and deviation 1, cut at four deviations.
+        One column per feature with mean 0 and standard deviation 1, clipped at four standard deviations.
     """
     powers = clustering.powers
     distances = np.log(powers / max(float(powers.mean()), 1e-300) + 0.05)[:, None]
-    places = _center_directions(clustering) if components is None else components
-    columns = [standardized(distances), places]
+    positions = _center_directions(clustering) if components is None else components
+    columns = [standardized(distances), positions]
     if signals is not None:
         columns.append(standardized(np.concatenate([signals, np.sign(signals) * np.sqrt(np.abs(signals))], axis=1)))
-    features = np.empty((clustering.n, sum(part.shape[1] for part in columns)), np.float32)
+    features = np.empty((clustering.n, sum(block.shape[1] for block in columns)), np.float32)
     start = 0
-    for part in columns:
-        end = start + part.shape[1]
-        np.clip(part, -FARTHEST, FARTHEST, out=features[:, start:end], casting="same_kind")
+    for block in columns:
+        end = start + block.shape[1]
+        np.clip(block, -FARTHEST, FARTHEST, out=features[:, start:end], casting="same_kind")
         start = end
     return features
 
 
 def standardized(columns: Floats) -> Floats:
-    """Return columns with mean 0 and deviation 1, cut at four deviations; a constant column becomes 0.
+    """Return columns with mean 0 and standard deviation 1, clipped at four; a constant column becomes 0.
 
     Examples:
         >>> standardized(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
@@ -91,7 +91,7 @@ def predict(features: Floats | Singles, labels: Ints, clusters: int, values: Flo
         labels: Their clusters.
         clusters: How many clusters there are.
         values: Their answers.
-        expansion: How many rows each stands for, 1/π.
+        expansion: How many rows each of them represents, 1/π.
 
     Returns:
         The prediction, usable for any row.
@@ -99,53 +99,53 @@ def predict(features: Floats | Singles, labels: Ints, clusters: int, values: Flo
     weights = expansion / expansion.mean()
     intercept, slopes, fitted = ridge(features.astype(np.float64), values, weights)
     effects, corrections = shrunken_means(labels, clusters, values - fitted, weights)
-    together = fitted + corrections
-    trust = _slope(values, together, weights)
-    middle, center = (float(weights @ numbers / weights.sum()) for numbers in (values, together))
+    combined = fitted + corrections
+    trust = _slope(values, combined, weights)
+    middle, center = (float(weights @ numbers / weights.sum()) for numbers in (values, combined))
     return Prediction(
-        middle + trust * (intercept - center), trust * slopes, trust * effects, middle + trust * (together - center)
+        middle + trust * (intercept - center), trust * slopes, trust * effects, middle + trust * (combined - center)
     )
 
 
 def ridge(features: Floats, values: Floats, weights: Floats) -> tuple[float, Floats, Floats]:
-    """Return intercept and slopes of a weighted ridge regression, and each value's prediction without itself.
+    """Return intercept and slopes of a weighted ridge regression, and its leave-one-out predictions.
 
-    The penalty is λ·rows, with the λ of `PENALTIES` whose leave-one-out predictions are best. All of them come from one
-    eigendecomposition: leaving row i out changes its residual by 1/(1 − hᵢ), hᵢ its leverage.
+    The penalty is λ·rows, with the λ from `PENALTIES` that has the smallest leave-one-out error. One eigendecomposition
+    serves all of them: leaving row i out multiplies its residual by 1/(1 − hᵢ), where hᵢ is its leverage.
     """
     count = values.size
     center, middle = weights @ features / count, float(weights @ values / count)
-    apart = features - center
-    strengths, directions = np.linalg.eigh((apart * weights[:, None]).T @ apart / count)
+    centered = features - center
+    strengths, directions = np.linalg.eigh((centered * weights[:, None]).T @ centered / count)
     strengths = np.maximum(strengths, 0.0)
-    turned = apart @ directions
-    moments = turned.T @ (weights * (values - middle)) / count
-    best, chosen = np.inf, (np.zeros(features.shape[1]), values)
+    rotated = centered @ directions
+    moments = rotated.T @ (weights * (values - middle)) / count
+    best, best_fit = np.inf, (np.zeros(features.shape[1]), values)
     for penalty in PENALTIES:
-        shrunk = 1 / (strengths + penalty)
-        leverage = np.minimum(weights / count * (1 + turned**2 @ shrunk), MOST_LEVERAGE)
-        missed = (values - middle - turned @ (shrunk * moments)) / (1 - leverage)
-        error = float(weights @ missed**2)
+        shrinkage = 1 / (strengths + penalty)
+        leverage = np.minimum(weights / count * (1 + rotated**2 @ shrinkage), MOST_LEVERAGE)
+        residuals = (values - middle - rotated @ (shrinkage * moments)) / (1 - leverage)
+        error = float(weights @ residuals**2)
         if error < best:
-            best, chosen = error, (directions @ (shrunk * moments), values - missed)
-    slopes, out_of_fold = chosen
+            best, best_fit = error, (directions @ (shrinkage * moments), values - residuals)
+    slopes, out_of_fold = best_fit
     return middle - float(center @ slopes), slopes, out_of_fold
 
 
 def shrunken_means(labels: Ints, clusters: int, residuals: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return each cluster's mean residual, shrunk to 0 as much as leave-one-out asks, and each row's without itself."""
+    """Return each cluster's mean residual, shrunk toward 0 by leave-one-out, and each row's leave-one-out mean."""
     sums, counts = np.bincount(labels, residuals, clusters), np.bincount(labels, minlength=clusters)
-    best, chosen = np.inf, (np.zeros(clusters), np.zeros(residuals.size))
+    best, best_means = np.inf, (np.zeros(clusters), np.zeros(residuals.size))
     for penalty in CLUSTER_PENALTIES:
         others = (sums[labels] - residuals) / (counts[labels] - 1 + penalty)
         error = float(weights @ (residuals - others) ** 2)
         if error < best:
-            best, chosen = error, (sums / (counts + penalty), others)
-    return chosen
+            best, best_means = error, (sums / (counts + penalty), others)
+    return best_means
 
 
 def _slope(values: Floats, predicted: Floats, weights: Floats) -> float:
-    """Return the coefficient of the values on their predictions, from 0 to 1."""
+    """Return the regression coefficient of the values on their predictions, clipped to between 0 and 1."""
     total = weights.sum()
     spread = predicted - weights @ predicted / total
     size = float(weights @ spread**2)
@@ -153,12 +153,12 @@ def _slope(values: Floats, predicted: Floats, weights: Floats) -> float:
 
 
 def _center_directions(clustering: Clustering) -> Floats:
-    """Return, for every row, where its cluster's center lies along the leading directions of all centers."""
+    """Return the leading principal components of every row's cluster center."""
     sizes = clustering.sizes.astype(np.float64)
     centers = clustering.free_centers.astype(np.float64)
     centers = centers - sizes @ centers / sizes.sum()
     _, _, directions = np.linalg.svd(centers * np.sqrt(sizes)[:, None], full_matrices=False)
-    along = centers @ directions[:CENTER_DIRECTIONS].T
-    deviation = np.sqrt(sizes @ along**2 / sizes.sum())
-    scaled: Floats = (along / np.where(deviation > 0, deviation, 1.0))[clustering.labels]
+    projected = centers @ directions[:CENTER_DIRECTIONS].T
+    deviation = np.sqrt(sizes @ projected**2 / sizes.sum())
+    scaled: Floats = (projected / np.where(deviation > 0, deviation, 1.0))[clustering.labels]
     return scaled
