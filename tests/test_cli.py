@@ -393,7 +393,7 @@ def test_diagnose_gives_its_verdict_first_and_counts_what_it_asks(run, data):
     found = cs.diagnose(ROWS, LOSSES, BUDGET, 3, probes=60, holder=0.2, powers=[1])
     assert shown.startswith(f"{found.verdict.capitalize()}. {found.reason}\n")
     assert re.search(
-        rf"error relative to uniform's +{found.ratio.value:.2f}, 95% interval {found.ratio.low:.2f}", shown
+        rf"error relative to a uniform sample's +{found.ratio.value:.2f}, 95% interval {found.ratio.low:.2f}", shown
     )
     assert re.search(r"losses asked +64: 4 centers, 60 probes", shown)
     assert re.search(rf"violate Λ = 0.2 +{found.violations.value:.1%}", shown)
@@ -565,7 +565,7 @@ def test_a_file_that_lacks_rows_is_explained(run, data):
     rows = cs.select(ROWS, LOSSES, BUDGET).ids[:5]
     pa.csv.write_csv(pa.table({"row": rows, "loss": LOSSES[rows]}), "few.csv")
     other = refused(run("select", "rows.npy", "--budget", 2 * BUDGET, "--losses", "few.csv"))
-    assert other.endswith("Answers that are asked row by row come by coresift start select.")
+    assert other.endswith("To learn which rows need a loss, use coresift start select.")
     succeeded(run("select", "rows.npy", "--budget", BUDGET, "--losses", "losses.csv"))
     assert "all selected rows" in refused(run("estimate", "picked.parquet", "--values", "few.csv"))
     assert "start diagnose" in refused(run("diagnose", "rows.npy", "--budget", BUDGET, "--losses", "few.csv"))
@@ -892,7 +892,7 @@ REFUSALS = {
         "--score Sensitivity does not fit; Sensitivity takes holder.",
     ),
     "bad option of a part": ((*SELECT, "--score", "Mixture(loss=2)"), "loss must be a number from 0 to 1; got 2."),
-    "paper and parts": ((*SELECT, "--paper", 1, "--design", "Poisson"), "--paper names all parts already; .*"),
+    "paper and parts": ((*SELECT, "--paper", 1, "--design", "Poisson"), "--paper sets the pilot, .*"),
     "paper and a word that is none": (
         (*SELECT, "--paper", "dear"),
         "--paper must be a number, or one of estimate, free, robust; got dear.",
@@ -939,17 +939,17 @@ REFUSALS = {
     "out is a folder": ((*SELECT, "--out", "folder.csv"), "folder.csv must be a file to write to; it is a folder."),
     "out is read": (
         (*SELECT, "--losses", "losses.csv", "--out", "losses.csv"),
-        "--out must be another file than losses.csv, which is read.",
+        "--out must be another file than losses.csv, which is an input.",
     ),
     "out among the rows": (
         ("select", "shards", "--budget", 5, "--out", "shards/x.parquet"),
-        "--out must not lie in shards, whose files are the rows; got shards/x.parquet.",
+        "--out must not be in shards, whose files are the rows; got shards/x.parquet.",
     ),
     "clusters out of no kind": (("cluster", "rows.npy", "-k", 5, "--out", "x.npy"), "A clustering must be a file .*"),
-    "regression without labels": (REGRESSION, "Give one of --labels, a file, and --target, a column of the table; "),
+    "regression without labels": (REGRESSION, "Give either --labels, a file, or --target, a column of the table; "),
     "labels twice": (
         (*REGRESSION, "--labels", "labels.csv", "--target", "x"),
-        "Give one of --labels, a file, and --target, a column of the table; to learn ",
+        "Give either --labels, a file, or --target, a column of the table; if the ",
     ),
     "a target that is no number": (
         ("regression", "rows.parquet", "--budget", 5, "--target", "id"),
@@ -962,7 +962,7 @@ REFUSALS = {
     ),
     "fit is read": (
         (*REGRESSION, "--labels", "labels.csv", "--fit", "labels.csv"),
-        "--fit must be another file than labels.csv, which is read.",
+        "--fit must be another file than labels.csv, which is an input.",
     ),
     "fit over the selection": (
         (*REGRESSION, "--labels", "labels.csv", "--out", "x.csv", "--fit", "x.csv"),
@@ -974,7 +974,7 @@ REFUSALS = {
     ),
     "paper and score": (
         (*REGRESSION, "--paper", 1, "--score", "Distance"),
-        "--paper names all parts already; leave out --score and --design.",
+        "--paper sets the score and the design; leave out --score and --design.",
     ),
     "a mixture in select": (
         (*SELECT, "--score", "LeverageMixture"),

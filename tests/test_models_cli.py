@@ -63,7 +63,7 @@ def texts_of(outcome):
 def test_embed_writes_rows_that_the_other_verbs_take(run, corpus, folders):
     words = ("embed", "corpus.parquet", "--text", "en", "--model", folders / "encoder", "--out", "rows")
     assert "Wrote rows" in succeeded(run(*words))
-    assert "Found rows, made before" in succeeded(run(*words))
+    assert "rows is complete already" in succeeded(run(*words))
     rows = cs.open_rows("rows")
     assert (rows.n, rows.id_name) == (N, "id")
     twin = models.embed(EN, folders / "encoder").take(np.arange(N))
@@ -133,20 +133,20 @@ def test_each_stage_is_reused(run, corpus, folders):
     before = (corpus.parent / "picked.parquet").read_bytes()
     asked = cs.load("picked.parquet").ledger.asked
     shown = texts_of(run(*command(folders)))
-    assert "numbers, found in" in shown
-    assert "4, found in" in shown
+    assert "numbers, reused from" in shown
+    assert "4, reused from" in shown
     assert f"0 computed and {asked} found" in shown
     assert (corpus.parent / "picked.parquet").read_bytes() == before
     shown = texts_of(run(*command(folders, budget=60)))
-    assert "numbers, found in" in shown
-    assert "6, made in" in shown
+    assert "numbers, reused from" in shown
+    assert "6, written to" in shown
     computed, found = map(int, re.search(r"(\d+) computed and (\d+) found", shown).groups())
     assert computed + found == cs.load("picked.parquet").ledger.asked
     # Other texts are another corpus: nothing is taken over.
     table = pa.parquet.read_table(corpus)
     pa.parquet.write_table(table.set_column(1, "en", pa.array(DE)), corpus)
     shown = texts_of(run(*command(folders)))
-    assert "numbers, made in" in shown
+    assert "numbers, written to" in shown
     assert f"{asked} computed and 0 found" in shown
 
 
@@ -195,12 +195,12 @@ def test_other_models_columns_and_parts_work_too(run, corpus, folders):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--embed-model", "x"), "give --text"),
-        (("--gradient",), "give --text"),
+        (("--embed-model", "x"), "name the column with --text"),
+        (("--gradient",), "name the column with --text"),
         (("--text", "en"), "--text needs --embed-model"),
         (("--text", "en", "--embed-model", "encoder", "--target", "de"), "--target needs --loss-model"),
         (("--text", "en", "--embed-model", "encoder", "--column", "de"), "leave it out with --text"),
-        (("--text", "en", "--embed-model", "encoder", "--losses", "l.csv", "--loss-model", "t5"), "two sources"),
+        (("--text", "en", "--embed-model", "encoder", "--losses", "l.csv", "--loss-model", "t5"), "leave one "),
         (("--text", "en", "--embed-model", "encoder", "--loss-model", "t5"), "target must be"),
         (("--text", "en", "--embed-model", "encoder", "--loss-model", "encoder"), "The model for losses must be"),
         (("--text", "fr", "--embed-model", "encoder"), "one of the columns"),

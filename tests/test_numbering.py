@@ -113,7 +113,7 @@ def test_unknown_rows_and_ids_are_refused_and_others_are_counted(started):
     coresift("tell run.state more.csv", "more.csv must be about rows of this run; there is no id q999")
     FRAME.assign(label=SIDE)[["id", "label"]].to_csv("all.csv", index=False)
     said = coresift("tell run.state all.csv")
-    assert f"Read 2 answers of 2 that were waited for; {N - 2} other rows of the file were not asked" in said
+    assert f"Read 2 answers of 2 that were missing; {N - 2} other rows of the file were not asked" in said
 
 
 def test_an_empty_cell_in_a_told_file_is_not_answered_yet(started):

@@ -537,7 +537,7 @@ def test_the_command_line_writes_the_same_file(nodes, tmp_path):
     ("words", "sentence"),
     [
         (("--engine", "dask"), "--engine must be local or ray; got dask."),
-        (("--address", "10.0.0.1:1"), "--address is that of a cluster; it needs --engine ray."),
+        (("--address", "10.0.0.1:1"), "--address is the address of a cluster; it needs --engine ray."),
     ],
 )
 def test_flags_that_do_not_fit(words, sentence, tmp_path):

@@ -138,7 +138,7 @@ def test_labels_are_words_and_one_word_may_mean_that_nobody_can_tell(command, tm
     assert command("tell", "run.state", "more.jsonl", "--cannot-tell", "?", "--json")["finished"]
     assert json.loads((tmp_path / "end.json").read_text()) == {"top": 5, "answers": ["horse", None, "ox"]}
     command("start", "losses", "rows.npy", "--state", "b.state")
-    with pytest.raises(InputError, match="--cannot-tell is for runs that ask labels"):
+    with pytest.raises(InputError, match="--cannot-tell is for runs that ask for labels"):
         command("tell", "b.state", "told.csv", "--cannot-tell", "?")
 
 
@@ -176,9 +176,9 @@ def test_arguments_in_a_state_file_are_checked(command, tmp_path):
     command("start", "losses", "rows.npy")
     sound = (tmp_path / "run.state").read_bytes()
     for name, value, sentence in (
-        ("rows", 5, r"run\.state must have a value of its type as rows; it has 5\."),
-        ("out", ["x"], r"run\.state must have a value of its type as out; it has \['x'\]\."),
-        ("note", None, r"run\.state must have a value of its type as note; it has None\."),
+        ("rows", 5, r"run\.state has a value of the wrong type for rows: 5\."),
+        ("out", ["x"], r"run\.state has a value of the wrong type for out: \['x'\]\."),
+        ("note", None, r"run\.state has a value of the wrong type for note: None\."),
         ("job", {}, r"run\.state was not written by start"),
     ):
         (tmp_path / "run.state").write_bytes(sound)
@@ -209,9 +209,9 @@ def test_a_value_out_of_json_fits_a_flag(kind, good, bad):
 def test_answers_that_are_there_are_not_overwritten_and_passwords_are_not_kept(command, tmp_path):
     command("start", "losses", "rows.npy")
     write(tmp_path / "ask.csv", {"row": [2], "loss": [1.0]})
-    with pytest.raises(InputError, match=r"ask\.csv has losses in it already; give another --out"):
+    with pytest.raises(InputError, match=r"ask\.csv already has losses in it; give another --out"):
         command("ask", "run.state")
-    with pytest.raises(InputError, match="must not hold a password or a key") as error:
+    with pytest.raises(InputError, match="must not contain a password or a key") as error:
         command("start", "losses", "rows.npy", "--state", "c.state", "--note", "https://me:hunter2@host/rows")
     assert "hunter2" not in str(error.value)
     assert not (tmp_path / "c.state").exists()

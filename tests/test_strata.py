@@ -541,15 +541,15 @@ def test_a_proxy_on_the_command_line(run, tmp_path):
     parts = {"pilot": cs.pilots.Centers(keep=True), "score": cs.scores.Proxy(cheap), "design": cs.designs.Poisson()}
     assert cs.load("picked.parquet") == cs.select("rows.parquet", LOSSES, 50, **parts)
     assert "losses asked to choose them        0" in run("plan", "rows.npy", "--budget", 50, "--proxy", "cheap.csv")
-    assert "select asks nothing" in run("start", "select", "rows.npy", "--budget", 50, "--proxy", "cheap.csv")
+    assert "select needs no answers" in run("start", "select", "rows.npy", "--budget", 50, "--proxy", "cheap.csv")
 
 
 @pytest.mark.slow
 def test_a_bad_proxy_is_one_sentence(run, tmp_path):
     common = ("select", "rows.npy", "--budget", 50, "--proxy")
     assert run(*common, "none.csv") == "There is no file none.csv."
-    assert run(*common, "losses.csv", "--score", "Mixture") == "--proxy is a score already; leave out --score."
-    assert "--paper names all parts already" in run(*common, "losses.csv", "--paper", 0.1)
+    assert run(*common, "losses.csv", "--score", "Mixture") == "--proxy is a score; leave out --score."
+    assert "--paper sets the pilot, the score and the design" in run(*common, "losses.csv", "--paper", 0.1)
     write(tmp_path / "short.csv", {"row": [1, 2], "loss": [0.5, 1.0]})
     assert "598 of 600 are missing" in run(*common, "short.csv")
     write(tmp_path / "other.csv", {"row": [1, 2], "score": [0.5, 1.0]})

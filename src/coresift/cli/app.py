@@ -1,4 +1,4 @@
-"""The command line itself: what all verbs share, and how their faults are told."""
+"""The command line itself: what all commands share, and how errors are shown."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from coresift.cli.showing import clean, prepare_streams, show_warning
 from coresift.errors import CoresiftError, CoresiftWarning, ScaleWarning
 from coresift.version import __version__
 
-# The verbs in the order of a user's work, each with its module and its line in the help.
+# The commands in the order in which a user needs them, each with its module and its line in the help.
 VERBS = {
-    "demo": ("demo", "Select from 10,003 questions; compare with the truth."),
-    "embed": ("embedding", "Embed a column of texts."),
-    "cluster": ("selecting", "Cluster the rows once, for other verbs to use."),
+    "demo": ("demo", "Label, evaluate and summarize 10,003 questions."),
+    "embed": ("embedding", "Compute embeddings of a column of texts."),
+    "cluster": ("selecting", "Cluster the rows once, for other commands to use."),
     "select": ("selecting", "Select weighted rows that stand for all rows."),
-    "plan": ("selecting", "Say what a selection will cost, before it runs."),
+    "plan": ("selecting", "Predict what a selection will cost."),
     "cover": ("covering", "Choose rows that cover all rows, to label or train on."),
-    "active-learning": ("learning", "Label rows in rounds, the most instructive ones first."),
-    "evaluate": ("evaluating", "Know a model's accuracy or another number from few answers."),
+    "active-learning": ("learning", "Label rows in rounds, the most informative ones first."),
+    "evaluate": ("evaluating", "Estimate a model's accuracy or another number from few answers."),
     "estimate": ("estimating", "Estimate totals and means over all rows."),
-    "certify": ("estimating", "Say how far off the estimated total loss can be."),
-    "diagnose": ("diagnosing", "Say whether a selection would beat a uniform sample."),
+    "certify": ("estimating", "Show how far off the estimated total loss can be."),
+    "diagnose": ("diagnosing", "Predict whether a selection would beat a uniform sample."),
     "regression": ("regression", "Select weighted rows for least squares, and fit."),
-    "compare-methods": ("comparing", "Compare methods where every loss is known."),
-    "report": ("reporting", "Write a page that shows a selection."),
-    "start": ("steps", "Start a job whose answers come later."),
-    "ask": ("steps", "Write the rows that a run has to have answered next."),
-    "tell": ("steps", "Tell a run answers: some or all of them."),
-    "status": ("steps", "Say how far a run has come."),
+    "compare-methods": ("comparing", "Compare methods on data whose losses are all known."),
+    "report": ("reporting", "Write a web page that shows a selection."),
+    "start": ("steps", "Start a run whose answers come later."),
+    "ask": ("steps", "Write the rows that a run needs answers for."),
+    "tell": ("steps", "Hand in answers, some or all of them."),
+    "status": ("steps", "Show how far a run is."),
 }
-LONGEST = 4_000  # characters of a sentence
+LONGEST = 4_000  # characters of an error message
 HELP = {"help_option_names": ["-h", "--help"]}
-# The headings in the help of a verb, in their order.
+# The headings in the help of a command, in their order.
 READING, CHOOSING, TEXTS, COMPUTING = "How ROWS are read", "How rows are chosen", "From texts", "Computing"
 HEADINGS = ("Arguments", "Options", READING, CHOOSING, TEXTS, COMPUTING)
 UsageError: Any = typer.BadParameter.__base__  # click's, or that of the copy of click inside newer versions of typer
@@ -65,14 +65,14 @@ class Verb(TyperCommand):
 
 
 class Verbs(TyperGroup):
-    """The verbs; the module of one is imported when it is used, so that the help of all of them takes no time."""
+    """The commands; each module is imported when it is needed, so that `coresift --help` is fast."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the verbs in their order."""
+        """Return the names of the commands in their order."""
         return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a verb; for a name that is none, every verb is loaded, to find the nearest one."""
+        """Return a command; for an unknown name, load all of them, to suggest the nearest one."""
         if cmd_name not in self.commands:
             for module in {VERBS[name][0] for name in VERBS if name == cmd_name or cmd_name not in VERBS}:
                 import_module(f"coresift.cli.{module}")
@@ -80,7 +80,7 @@ class Verbs(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write a line about each verb, without loading it."""
+        """Write a line about each command, without loading it."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in VERBS.items()])
 
@@ -89,17 +89,17 @@ app = typer.Typer(cls=Verbs, rich_markup_mode=None, pretty_exceptions_enable=Fal
 
 
 def verb(name: str | None = None, on: typer.Typer = app) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return what makes a function a verb of the command line."""
+    """Return a decorator that makes a function a command."""
     return on.command(name, cls=Verb)
 
 
 def main() -> None:
-    """Run the command line; what the user can mend is one sentence and exit status 2."""
+    """Run the command line; an error that the user can fix is one sentence, with exit status 2."""
     prepare_streams()
     warnings.showwarning = show_warning  # type: ignore[assignment]
-    # Whatever PYTHONWARNINGS says: a reservation about a result does not undo it.
+    # Whatever PYTHONWARNINGS says, a warning must not stop a command that has a result.
     warnings.filterwarnings("default", category=CoresiftWarning)
-    warnings.filterwarnings("ignore", category=ScaleWarning)  # verbs say it beside the columns that they used
+    warnings.filterwarnings("ignore", category=ScaleWarning)  # commands show it beside the columns that they used
     try:
         status = _version() if sys.argv[1:] == ["--version"] else app(standalone_mode=False)
         sys.stdout.flush()
@@ -124,25 +124,25 @@ def main() -> None:
 
 
 def _shown(message: str) -> str:
-    """Return a message on one line, without keys in addresses, without what a terminal would obey, and not too long."""
+    """Return a message on one line: keys are hidden, control characters are escaped, and the length is limited."""
     if ":/" in message:
         from coresift.tables.places import hide_secrets
 
         message = hide_secrets(message)
     message = clean(" ".join(message.split()))
-    if len(message) > LONGEST:  # what stands in someone's file may be of any length
+    if len(message) > LONGEST:  # a value from a file can be of any length
         message = f"{message[: LONGEST // 2]} … {message[-LONGEST // 2 :]}"
     return message
 
 
 def _version() -> int:
-    """Print the version at once, without the libraries that typer loads to read options."""
+    """Print the version without loading the libraries that typer needs to read options."""
     print(f"coresift {__version__}")
     return 0
 
 
 def _usage(error: Any) -> str:
-    """Return what is wrong with the words of a command, and the nearest right one."""
+    """Return what is wrong with the arguments, and the nearest right one."""
     nearest = getattr(error, "possibilities", None)
     if nearest:
         return f"{error.message.rstrip('.')}; the nearest is {nearest[0]}."
@@ -151,13 +151,13 @@ def _usage(error: Any) -> str:
 
 
 def _system(error: OSError) -> str:
-    """Return what the system says as a sentence, with the file that it is about."""
+    """Return the message of the operating system as a sentence, with the file that it is about."""
     where = "" if error.filename is None else f"{error.filename}: "
     return f"{where}{error.strerror or error}.".replace("..", ".")
 
 
 def _let_go_of_output() -> None:
-    """Have the end of the process not fail once more because of what standard output could not take."""
+    """Keep Python from failing again at exit when standard output could not be written."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
@@ -171,11 +171,15 @@ def root(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
 ) -> None:
-    """Pick the few rows of a large data set that stand for all of it.
+    """Pick the few rows of a large data set that you should label, train on or evaluate.
 
-    Start with: coresift demo
+    Start here: coresift demo
 
-    For completion of verbs and options by the Tab key: coresift --install-completion
+    Example: coresift select embeddings.npy --budget 2000 --out picked.parquet
+
+    Each command has its own help with an example: coresift select --help
+
+    For completion with the Tab key: coresift --install-completion
     """
     if version:
         raise typer.Exit(_version())

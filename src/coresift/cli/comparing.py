@@ -1,4 +1,4 @@
-"""The verb that says which method to use."""
+"""The command that compares methods."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ def compare_methods(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help='Such as coresift, "paper(holder=0.1)", or module:function; can be repeated.'
+            metavar="NAME", help='A method, such as coresift, "paper(holder=0.1)" or module:function; can be repeated.'
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many seeds each method is run with.")] = 20,
+    seeds: Annotated[int, typer.Option(help="How many seeds to run each method with.")] = 20,
     out: Annotated[Path, typer.Option(help="Folder for the results; the same command continues in it.")] = Path(
         "comparison"
     ),
     train: Annotated[
-        str | None, typer.Option(metavar="MODULE:FUNCTION", help="Judge by what this returns for a selection.")
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="Judge by the score that this returns for a selection."),
     ] = None,
     lower: Annotated[bool, typer.Option("--lower", help="With --train: a smaller score is better.")] = False,
     reference: Annotated[str | None, typer.Option(help="Compare with this method (by default uniform).")] = None,
     processes: Annotated[
-        int | None, typer.Option(help="How many selections at a time, by default one per core.")
+        int | None, typer.Option(help="How many selections to run at a time (by default one per core).")
     ] = None,
-    threads: Annotated[int, typer.Option(help="How many threads each of them has.")] = 1,
-    timeout: Annotated[float | None, typer.Option(help="Seconds after which a selection has failed.")] = None,
-    plot: Annotated[bool | None, typer.Option(help="By default where matplotlib is installed.")] = None,
+    threads: Annotated[int, typer.Option(help="How many threads each selection may use.")] = 1,
+    timeout: Annotated[float | None, typer.Option(help="Seconds after which a selection counts as failed.")] = None,
+    plot: Annotated[bool | None, typer.Option(help="Draw plots (by default if matplotlib is installed).")] = None,
     column: Column = None,
     id_column: IdColumn = None,
     exclude_column: ExcludeColumn = None,
@@ -55,15 +56,15 @@ def compare_methods(
 ) -> None:
     """Compare methods: error of the estimated total loss, coverage, calls, time and memory.
 
-    Every method has the same rows, seeds and budgets, and runs in processes of its own: one that fails has a failed
-    line, the others go on, and the exit status is 1. A module:function may be in the current folder. The folder has
-    a page to look at, comparison.html.
+    Every method gets the same rows, seeds and budgets, and runs in its own processes. If a method fails, its line says
+    so, the others continue, and the exit status is 1. A module:function may be in the current folder. The results
+    include a web page, comparison.html.
 
     Example: coresift compare-methods embeddings.npy --losses losses.csv --budget 100 --budget 200 --seeds 3
     --out comparison
     """
     if any(names_module(text) for text in (*(method or ()), train or "")) and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # last, so that no file here stands in for a module of Python or of a library
+        sys.path.append(os.getcwd())  # last, so that no file here replaces a module of Python or of a library
     opened = open_source(rows, column, id_column, exclude_column, standardize)
     comparison = cs.compare_methods(
         opened,
@@ -85,6 +86,6 @@ def compare_methods(
     facts.pop("runs", None)
     tell(wrote=str(out), page=str(page), **facts)
     show(str(comparison))
-    show_facts(f"Wrote {out}; to look at it, open {page}", used_columns(opened))
+    show_facts(f"Wrote {out}; open {page} in a browser", used_columns(opened))
     if comparison.failures:
         raise typer.Exit(1)

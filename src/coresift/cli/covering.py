@@ -1,4 +1,4 @@
-"""The verb for rows that cover all rows."""
+"""The command that chooses rows that cover all rows."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from coresift.cli.showing import show_facts, speaking, tell
 @speaking
 def cover(
     rows: RowsPath,
-    budget: Annotated[int, typer.Option(help="How many rows to choose, the given ones included.")],
+    budget: Annotated[int, typer.Option(help="How many rows to choose, including those of --given.")],
     importance: Annotated[
         str | None,
         typer.Option(
             metavar="NAME|FILE[:NAME]",
-            help="A number of at least 0 per row, such as a loss: a column of the rows' table, or a file with row or "
-            "id, and importance (or the column NAME). By default all rows count the same.",
+            help="A number of at least 0 per row, such as a loss: a column of ROWS, or a file with row or id, "
+            "and importance (or NAME). By default all rows count the same.",
         ),
     ] = None,
     out: SelectionOut = Path("covering.parquet"),
@@ -55,9 +55,9 @@ def cover(
     engine: EngineName = "local",
     address: Address = None,
 ) -> None:
-    """Choose rows that cover all rows, the important ones first: to label and train on in one shot.
+    """Choose rows that cover all rows, to label or train on in one batch.
 
-    The rows come out without weights; for totals and intervals use select.
+    The chosen rows have no weights. For totals and intervals, use select.
 
     Example: coresift cover embeddings.npy --budget 200 --importance losses.csv:loss --out covering.parquet
     """
@@ -65,7 +65,7 @@ def cover(
     check_out(out, "a selection", rows, path)
     opened = open_source(rows, column, id_column, exclude_column, standardize)
     if path is None and name is not None and name in (opened.columns or ()):
-        # What says how important a row is does not say how near it is to others.
+        # The importance of a row says nothing about its distance to others.
         opened = open_source(rows, column, id_column, [*(exclude_column or ()), name], standardize)
     selection = cs.cover(
         opened,

@@ -20,7 +20,7 @@ from coresift.reporting import SUFFIXES
 from coresift.tables.writing import check_target
 from coresift.types import Ints
 
-# How many questions are labeled, and how often random ones are labeled for comparison.
+# How many questions are labeled, and how many random draws they are compared with.
 LABELED, RANDOM_DRAWS = 300, 3
 WITHIN = 0.02
 
@@ -49,7 +49,7 @@ SUMMARIZE_CODE = """\
 def demo(
     seed: Seed = 0,
     budget: Annotated[int, typer.Option(help="How many questions to select for the summary.")] = 500,
-    out: Annotated[Path, typer.Option(help="Where to write a page to look at: .html.")] = Path("coresift-demo.html"),
+    out: Annotated[Path, typer.Option(help="Where to write the web page: .html.")] = Path("coresift-demo.html"),
 ) -> None:
     """Label, evaluate and summarize 10,003 bank customers' questions, and compare with the truth.
 
@@ -63,65 +63,65 @@ def demo(
 
 
 def _label(data: DemoData, seed: int) -> Any:
-    """Show how well a model does that learned from chosen labels, and return it."""
+    """Show how well a model does with chosen labels, and return it."""
     run = cs.active_learning(data.embeddings, LABELED, labels=data.intents, seed=seed)
     chosen = run.complete()
     accuracy = _accuracy(run.model, data, chosen.ids)
     draws = [np.random.default_rng([seed, draw]).choice(chosen.n, LABELED, False) for draw in range(RANDOM_DRAWS)]
-    by_chance = float(np.mean([_accuracy(_taught(data, ids), data, ids) for ids in draws]))
-    seen, seen_by_chance = (len(set(data.intents[ids])) for ids in (chosen.ids, draws[0]))
-    tell(labeled=LABELED, accuracy=accuracy, random_accuracy=by_chance)
+    random_accuracy = float(np.mean([_accuracy(_fit(data, ids), data, ids) for ids in draws]))
+    intents, random_intents = (len(set(data.intents[ids])) for ids in (chosen.ids, draws[0]))
+    tell(labeled=LABELED, accuracy=accuracy, random_accuracy=random_accuracy)
     show_facts(
         f"1. Label. Which {LABELED} of {chosen.n:,} questions teach a model the most?",
         [
             ("accuracy with the chosen questions", f"{accuracy:.1%} on the other {chosen.n - LABELED:,}"),
-            ("accuracy with random questions", f"{by_chance:.1%}, mean of {RANDOM_DRAWS} draws"),
-            ("intents among them", f"{seen} of {len(set(data.intents))}; among random questions {seen_by_chance}"),
+            ("accuracy with random questions", f"{random_accuracy:.1%}, mean of {RANDOM_DRAWS} draws"),
+            ("intents covered", f"{intents} of {len(set(data.intents))}; with random questions {random_intents}"),
         ],
     )
     _show_code(LABEL_CODE)
     return run.model
 
 
-def _taught(data: DemoData, ids: Ints) -> LogisticHead:
+def _fit(data: DemoData, ids: Ints) -> LogisticHead:
     return LogisticHead().fit(data.embeddings[ids], data.intents[ids])
 
 
-def _accuracy(model: Any, data: DemoData, learned: Ints) -> float:
-    """Return the accuracy on the rows that the model did not learn from."""
-    others = np.setdiff1d(np.arange(data.losses.size), learned)
+def _accuracy(model: Any, data: DemoData, training: Ints) -> float:
+    """Return the accuracy on the rows that the model was not trained on."""
+    others = np.setdiff1d(np.arange(data.losses.size), training)
     return float(np.mean(model.predict(data.embeddings[others]) == data.intents[others]))
 
 
 def _evaluate(data: DemoData, model: Any, seed: int) -> None:
     """Show how many labels it takes to know the model's accuracy."""
     predicted = model.predict(data.embeddings)
-    doubts = cs.signals.from_probabilities(model.predict_proba(data.embeddings))
-    run = cs.evaluate(predictions=predicted, signals=doubts, labels=data.intents, within=WITHIN, seed=seed)
-    found = run.complete()
+    signals = cs.signals.from_probabilities(model.predict_proba(data.embeddings))
+    run = cs.evaluate(predictions=predicted, signals=signals, labels=data.intents, within=WITHIN, seed=seed)
+    result = run.complete()
     truth = float(np.mean(predicted == data.intents))
     uniform = _uniform_need(truth, WITHIN, data.losses.size)
-    tell(evaluated=found.value, low=found.low, high=found.high, answers=found.asked, uniform_answers=uniform)
-    inside = "inside" if found.low <= truth <= found.high else "outside"
+    tell(evaluated=result.value, low=result.low, high=result.high, answers=result.asked, uniform_answers=uniform)
+    inside = "inside" if result.low <= truth <= result.high else "outside"
     show_facts(
         f"\n2. Evaluate. How accurate is this model on all {data.losses.size:,} questions, ±{100 * WITHIN:g} points?",
         [
-            ("estimated accuracy", f"{found.value:.1%}, 95% interval {found.low:.1%} to {found.high:.1%}"),
+            ("estimated accuracy", f"{result.value:.1%}, 95% interval {result.low:.1%} to {result.high:.1%}"),
             ("true accuracy", f"{truth:.1%}, {inside} the interval"),
-            ("labels asked", f"{found.asked:,}; a uniform sample needs {uniform:,} for the same width"),
+            ("labels asked", f"{result.asked:,}; a uniform sample needs {uniform:,} for the same width"),
         ],
     )
     _show_code(EVALUATE_CODE)
 
 
 def _uniform_need(rate: float, within: float, n: int) -> int:
-    """Return how many of n rows a uniform sample needs for a 95 % interval of a rate, if the rate is known."""
-    without_end = 1.96**2 * rate * (1 - rate) / within**2
-    return int(np.ceil(without_end / (1 + without_end / n)))
+    """Return how many of n rows a uniform sample needs for a 95 % interval of a known rate."""
+    infinite = 1.96**2 * rate * (1 - rate) / within**2  # from an infinite population
+    return int(np.ceil(infinite / (1 + infinite / n)))
 
 
 def _summarize(data: DemoData, budget: int, seed: int, out: Path) -> None:
-    """Show what a few weighted questions say about all of them, and write the report."""
+    """Show what a few weighted questions say about all questions, and write the report."""
     import pyarrow as pa
 
     rows, truth = cs.open_rows(data.embeddings), data.losses.sum()

@@ -1,4 +1,4 @@
-"""The verb that says whether a selection is worth it."""
+"""The command that predicts whether a selection is worth it."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from coresift.reporting.facts import plain
 from coresift.types import Interval
 
 DiagnosisBudget = Annotated[
-    int | None, typer.Option(help="How many rows you would select (by default ten for each cluster).")
+    int | None, typer.Option(help="How many rows you would select (by default ten per cluster).")
 ]
-Probes = Annotated[int, typer.Option(help="How many rows to ask besides the centers, at most.")]
-Holder = Annotated[float | None, typer.Option(help="A Λ: how many rows violate it?")]
+Probes = Annotated[int, typer.Option(help="At most how many rows to ask besides the centers.")]
+Holder = Annotated[float | None, typer.Option(help="A value of Λ, to see how many rows violate it.")]
 Powers = Annotated[
-    list[float] | None, typer.Option(help="A z for the table of ratios, can be repeated (by default 0.5, 1, 2).")
+    list[float] | None, typer.Option(help="A power z for the table of ratios; can be repeated (by default 0.5, 1, 2).")
 ]
 CheapLosses = Annotated[
-    Path | None, typer.Option(help="File with a cheap model's loss for every row: would that be better?")
+    Path | None, typer.Option(help="File with a cheap model's loss for every row, to see whether it does better.")
 ]
 DiagnosisOut = Annotated[Path, typer.Option(help="Where to write the diagnosis: .json, for report --diagnosis.")]
 ARRAYS = ("centers", "center_losses", "probes", "losses")
@@ -66,17 +66,17 @@ def diagnose(
     *,
     options: Options,
 ) -> None:
-    """Say whether a selection would beat a uniform sample, from a few probes.
+    """Predict from a few losses whether a selection would beat a uniform sample.
 
     Example: coresift diagnose embeddings.npy --losses losses.csv --budget 500
 
-    To have the losses computed elsewhere, see coresift start diagnose --help
+    If the losses are computed elsewhere, see coresift start diagnose --help
     """
     opened = open_source(rows, column, id_column, exclude_column, standardize)
     computing = parse_engine(engine, threads, address)
-    with explaining("A diagnosis asks other rows than a selection: see coresift start diagnose --help."):
-        more = probing(opened, probes, holder, power, proxy)
-        diagnosis = cs.diagnose(opened, losses, budget, seed, engine=computing, **more, **options)
+    with explaining("A diagnosis needs losses of other rows than a selection: see coresift start diagnose --help."):
+        extra = probing(opened, probes, holder, power, proxy)
+        diagnosis = cs.diagnose(opened, losses, budget, seed, engine=computing, **extra, **options)
     tell(**facts_of(diagnosis))
     used = used_columns(opened)
     show_facts(title_of(diagnosis), [*lines_of(diagnosis, holder), *used])
@@ -92,7 +92,7 @@ def probing(
 
 
 def facts_of(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Return what --json has, and what `report --diagnosis` reads."""
+    """Return what --json prints and `report --diagnosis` reads."""
     facts = {name: value for name, value in plain(diagnosis).items() if name not in ARRAYS}
     return {**facts, "percentiles": PERCENTILES, "losses_asked": diagnosis.ledger.asked}
 
@@ -103,16 +103,16 @@ def title_of(diagnosis: Diagnosis) -> str:
 
 
 def lines_of(diagnosis: Diagnosis, holder: float | None) -> list[tuple[str, str]]:
-    """Return the figures behind a verdict, a name and a value each."""
+    """Return the figures behind a verdict as pairs of a name and a value."""
 
     def shown(interval: Interval, form: str) -> str:
         return f"{interval.value:{form}}, 95% interval {interval.low:{form}} to {interval.high:{form}}"
 
-    facts = [("error relative to uniform's", shown(diagnosis.ratio, ".2f"))]
+    facts = [("error relative to a uniform sample's", shown(diagnosis.ratio, ".2f"))]
     if diagnosis.proxy_ratio is not None:
         facts.append(("error with the proxy", shown(diagnosis.proxy_ratio, ".2f")))
-    facts.append(("variance that clusters explain", shown(diagnosis.explained, ".0%")))
-    facts.append(("center's loss is nearer", f"{diagnosis.gaps.nearer:.0%} of the time, than a random row's"))
+    facts.append(("variance explained by clusters", shown(diagnosis.explained, ".0%")))
+    facts.append(("loss closer to its center's than to a random row's", f"{diagnosis.gaps.nearer:.0%} of the time"))
     if diagnosis.violations is not None:
         facts.append((f"rows that violate Λ = {holder:g}", shown(diagnosis.violations, ".1%")))
     counts = ", ".join(f"{count:,} {reason}" for _, reason, count in diagnosis.ledger.entries)

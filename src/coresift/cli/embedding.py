@@ -1,4 +1,4 @@
-"""The verb that turns texts into rows."""
+"""The command that turns texts into rows."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def embed(
     model: Annotated[
         str, typer.Option(help="Folder or hub name of a sentence-transformers model or transformers encoder.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder to write: rows for the other verbs, with the table's ids.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder to write: rows for other commands, with the table's ids.")] = Path(
         "embeddings"
     ),
     id_column: IdColumn = None,
     pooling: Annotated[str | None, typer.Option(help="mean or cls (by default as the model says).")] = None,
     normalize: Annotated[
-        bool | None, typer.Option(help="Whether vectors get length 1 (by default as the model says).")
+        bool | None, typer.Option(help="Whether to scale vectors to length 1 (by default as the model says).")
     ] = None,
     max_length: MaxLength = None,
-    batch: Annotated[int, typer.Option(help="How many texts at a time.")] = 64,
+    batch: Annotated[int, typer.Option(help="How many texts per batch.")] = 64,
     dtype: Annotated[str, typer.Option(help="float16 or float32.")] = "float16",
     device: Device = None,
     threads: Threads = None,
     engine: EngineName = "local",
     address: Address = None,
 ) -> None:
-    """Embed a column of texts; the same command continues after a stop.
+    """Compute embeddings of a column of texts. If it is stopped, the same command continues.
 
     Example: coresift embed corpus.parquet --text en --model encoder --out embeddings
     """
@@ -64,11 +64,11 @@ def embed(
     )
     facts = [("rows", f"{rows.n:,} of {rows.d:,} numbers"), ("ids", rows.id_name or "row numbers")]
     tell(wrote=str(out), rows=rows.n, dimension=rows.d, made_before=there)
-    show_facts(f"Found {out}, made before" if there else f"Wrote {out}", facts)
+    show_facts(f"{out} is complete already" if there else f"Wrote {out}", facts)
 
 
 def set_threads(threads: int | None) -> None:
-    """Have torch use as many threads."""
+    """Set the number of threads that torch uses."""
     from coresift.checks import whole
     from coresift.models.extra import need
 

@@ -1,4 +1,4 @@
-"""Evaluations by files: coresift evaluate run, start, ask, tell and status."""
+"""Evaluations from files: coresift evaluate run, start, plan, ask, tell, status and report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Metric = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="mean, total, rate, median, p95; of predictions accuracy, precision, recall, f1, difference.",
+        help="mean, total, rate, median or p95; with --predictions accuracy, precision, recall, f1 or difference.",
     ),
 ]
 Positive = Annotated[str | None, typer.Option(metavar="CLASS", help="The positive class of precision, recall or f1.")]
@@ -42,19 +42,24 @@ PredictionColumns = Annotated[
     str | None, typer.Option("--predictions", metavar="A,B,...", help="Columns of predictions, one per model.")
 ]
 SignalColumns = Annotated[
-    str | None, typer.Option("--signals", metavar="A,B,...", help="Columns that say how likely a row is to be hard.")
+    str | None,
+    typer.Option("--signals", metavar="A,B,...", help="Columns of numbers that are related to the answers."),
 ]
-Groups = Annotated[str | None, typer.Option(metavar="NAME", help="Column of groups: each gets a figure of its own.")]
+Groups = Annotated[str | None, typer.Option(metavar="NAME", help="Column of groups, to estimate each.")]
 GroupWithin = Annotated[float | None, typer.Option(help="The half-width that every group should have.")]
 Within = Annotated[float | None, typer.Option(help="The half-width that the interval should have.")]
-AnswersBudget = Annotated[int | None, typer.Option("--budget", help="How many answers to ask, or the most of them.")]
-Embeddings = Annotated[Path | None, typer.Option("--rows", help="Embeddings of the rows, to predict answers from.")]
-JsonOut = Annotated[Path, typer.Option(help="Where the evaluation goes: .json.")]
+AnswersBudget = Annotated[
+    int | None, typer.Option("--budget", help="How many answers to ask; with --within, the most.")
+]
+Embeddings = Annotated[
+    Path | None, typer.Option("--rows", help="Embeddings of the rows, which help to predict answers.")
+]
+JsonOut = Annotated[Path, typer.Option(help="Where to write the evaluation: .json.")]
 
 
 @verbs.callback(invoke_without_command=True)
 def about(context: typer.Context) -> None:
-    """Know a model's accuracy, or another number about all rows, from answers for few of them.
+    """Estimate a model's accuracy, or another number about all rows, from answers for a few of them.
 
     Example: coresift evaluate start predictions.csv --predictions guess --signals doubt --within 0.01
     """
@@ -81,8 +86,8 @@ def gather(
 
     Example: coresift evaluate start predictions.csv --predictions guess --signals doubt --within 0.01
 
-    Then, until nothing is left to answer: coresift evaluate ask run.state --out ask.csv, add a column label (or value,
-    where numbers are asked) to ask.csv, and: coresift evaluate tell run.state ask.csv
+    Then repeat: coresift evaluate ask run.state --out ask.csv, add a column label (or value, if answers are numbers) to
+    ask.csv, and coresift evaluate tell run.state ask.csv. The last answer writes the evaluation.
     """
     check_target(out, (".json",), "an evaluation")
     return {
@@ -146,27 +151,28 @@ def _beside(arguments: Arguments, ids: Ints, n: int) -> Any:
     return open_table(arguments["table"]).take(ids)
 
 
-def _write(found: Evaluation, arguments: Arguments) -> list[tuple[str, str]]:
-    facts = plain(found)
+def _write(evaluation: Evaluation, arguments: Arguments) -> list[tuple[str, str]]:
+    facts = plain(evaluation)
     tell(**facts)
     write_bytes(as_json_text(facts).encode("utf-8", "backslashreplace") + b"\n", Path(arguments["out"]))
-    for remark in found.remarks:
+    for remark in evaluation.remarks:
         show_warning(remark)
-    return lines_of(found)
+    return lines_of(evaluation)
 
 
-def lines_of(found: Evaluation) -> list[tuple[str, str]]:
-    """Return what is shown of an evaluation."""
-    lines = [(name or found.metric, _shown(figure)) for name, figure in found.figures.items()]
-    lines += [(str(name), _shown(figure)) for name, figure in found.groups.items()]
-    lines += [("verdict", text) for text in found.verdicts]
-    if found.missing is not None:
-        span = f"the value lies from {found.missing.worst:.4g} to {found.missing.best:.4g}, whatever they are"
-        lines.append(("no answer", f"{found.missing.rows:,} rows; {span}"))
-    lines.append(("answers", f"{found.asked:,}, worth {found.effective_sample_size:,.0f} uniform rows"))
-    if found.half_width > 0:
-        half = found.half_width / 2
-        lines.append((f"for ± {half:.2g}", f"about {found.answers_for(half):,} answers"))
+def lines_of(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """Return the lines that are shown about an evaluation."""
+    lines = [(name or evaluation.metric, _shown(figure)) for name, figure in evaluation.figures.items()]
+    lines += [(str(name), _shown(figure)) for name, figure in evaluation.groups.items()]
+    lines += [("verdict", text) for text in evaluation.verdicts]
+    missing = evaluation.missing
+    if missing is not None:
+        span = f"the estimate is between {missing.worst:.4g} and {missing.best:.4g}, whatever their answers are"
+        lines.append(("no answer", f"{missing.rows:,} rows; {span}"))
+    lines.append(("answers", f"{evaluation.asked:,}, worth {evaluation.effective_sample_size:,.0f} uniform rows"))
+    if evaluation.half_width > 0:
+        half = evaluation.half_width / 2
+        lines.append((f"for ± {half:.2g}", f"about {evaluation.answers_for(half):,} answers"))
     return lines
 
 
@@ -180,17 +186,17 @@ add_verbs(verbs)
 
 
 def run(answers: Path, **flags: Any) -> None:
-    """Evaluate at once, with answers from a file; only those of the rows that are drawn are used.
+    """Evaluate at once, with answers from a file; only the answers for the drawn rows are used.
 
     Example: coresift evaluate run predictions.csv --predictions guess --answers labels.csv --budget 500
     """
     arguments = gather(**flags)
     check_out(arguments["out"], "an evaluation", answers, suffixes=(".json",))
-    found = _open(arguments, None, answers).complete()
-    show_facts(f"Wrote {arguments['out']}", _write(found, arguments))
+    evaluation = _open(arguments, None, answers).complete()
+    show_facts(f"Wrote {arguments['out']}", _write(evaluation, arguments))
 
 
-AnswersPath = Annotated[Path, typer.Option(help="File with row or id, and label or value, of the rows that are asked.")]
+AnswersPath = Annotated[Path, typer.Option(help="File with the columns row or id, and label or value.")]
 ANSWERS = inspect.Parameter("answers", inspect.Parameter.KEYWORD_ONLY, annotation=AnswersPath)
 verb_on("run", verbs)(speaking(with_flags(run, gather, ANSWERS)))
 
@@ -198,20 +204,18 @@ verb_on("run", verbs)(speaking(with_flags(run, gather, ANSWERS)))
 def plan(
     state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")],
     cost: Annotated[float | None, typer.Option(help="The price per answer.")] = None,
-    expected: Annotated[
-        float | None, typer.Option(help="Before the first answers: the share of rows that you expect to count.")
-    ] = None,
+    expected: Annotated[float | None, typer.Option(help="Before the first answers: the rate that you expect.")] = None,
 ) -> None:
-    """Say how many answers an evaluation will take: from signals alone, or from its complete stages.
+    """Forecast how many answers an evaluation will take, from the signals or from its complete stages.
 
     Example: coresift evaluate plan run.state --cost 0.05
     """
     with _reopened(state) as opened:
-        found = opened.plan(cost=cost, expected=expected)
-    tell(**plain(found))
-    lines = [("rests on", found.basis), *((f"{count:,} answers", f"± {half:.3g}") for count, half in found.table)]
-    price = [] if found.price is None else [("price", f"{found.price:,.2f}")]
-    show_facts(f"{found.answers:,} answers give ± {found.half_width:.3g}", [*price, *lines])
+        forecast = opened.plan(cost=cost, expected=expected)
+    tell(**plain(forecast))
+    lines = [("based on", forecast.basis), *((f"{count:,} answers", f"± {half:.3g}") for count, half in forecast.table)]
+    price = [] if forecast.price is None else [("price", f"{forecast.price:,.2f}")]
+    show_facts(f"{forecast.answers:,} answers give ± {forecast.half_width:.3g}", [*price, *lines])
 
 
 verb_on("plan", verbs)(speaking(plan))
@@ -220,9 +224,9 @@ verb_on("plan", verbs)(speaking(plan))
 @verbs.command("report")
 def report(
     state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")],
-    out: Annotated[Path, typer.Option(help="Where to write the page: .html.")] = Path("evaluation.html"),
+    out: Annotated[Path, typer.Option(help="Where to write the web page: .html.")] = Path("evaluation.html"),
 ) -> None:
-    """Write a page about an evaluation: the number after each stage, width against answers, models and groups.
+    """Write a web page about an evaluation: the number after each stage, width against answers, models and groups.
 
     Example: coresift evaluate report run.state --out evaluation.html
     """

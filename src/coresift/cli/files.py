@@ -1,4 +1,4 @@
-"""The files that verbs read and write."""
+"""The files that commands read and write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coresift.tables.finding import BINARY
 from coresift.tables.tasks import SUFFIX, Tool, read_tasks, write_tasks
 from coresift.tables.writing import check_target, write_table
 
-MOST_NAMED = 12  # columns that are named one by one
+MOST_NAMED = 12  # columns that are listed by name
 
 
 def check_out(
@@ -28,24 +28,24 @@ def check_out(
     flag: str = "--out",
     suffixes: tuple[str, ...] = SELECTION_SUFFIXES,
 ) -> None:
-    """Refuse a target of another kind, or one of the files that are read."""
+    """Refuse a target of another type, and a target that is one of the files that are read."""
     check_target(out, suffixes, what)
     for source in (Path(source) for source in sources if source is not None):
         if source.is_dir() and out.parent.samefile(source) and _would_be_rows(out, source):
-            raise InputError(f"{flag} must not lie in {source}, whose files are the rows; got {out}.")
+            raise InputError(f"{flag} must not be in {source}, whose files are the rows; got {out}.")
         if source.exists() and out.exists() and out.samefile(source):
-            raise InputError(f"{flag} must be another file than {source}, which is read.")
+            raise InputError(f"{flag} must be another file than {source}, which is an input.")
 
 
 def _would_be_rows(out: Path, folder: Path) -> bool:
-    """Say whether a file of this kind, in a folder of rows, would be rows the next time."""
+    """Return whether this file, in a folder of rows, would be read as rows the next time."""
     kinds = {file.suffix.lower() for file in folder.iterdir()}
     return out.suffix == ".parquet" or (out.suffix in kinds and not kinds & {".npy", *BINARY})
 
 
 @contextmanager
 def explaining(advice: str) -> Iterator[None]:
-    """Say what the reason is, as a rule, when a file lacks rows."""
+    """Add the usual reason to the error when a file lacks rows."""
     try:
         yield
     except MissingRowsError as error:
@@ -53,7 +53,7 @@ def explaining(advice: str) -> Iterator[None]:
 
 
 def has_column(path: Path, column: str) -> bool:
-    """Say whether a file is there and has that column; an export of a labeling tool, whether it has labels."""
+    """Return whether a file exists and has that column; for an export of a labeling tool, whether it has labels."""
     try:
         if path.suffix == SUFFIX:
             return path.exists() and len(read_tasks(path, column)) > 0
@@ -70,7 +70,7 @@ def open_source(
     standardize: bool = False,
     target: str | None = None,
 ) -> cs.rows.Rows:
-    """Open ROWS as the flags say."""
+    """Open ROWS with the options of the flags."""
     return cs.open_rows(
         rows,
         column=column,
@@ -82,12 +82,12 @@ def open_source(
 
 
 def table_of(rows: cs.rows.Rows) -> cs.rows.Rows | None:
-    """Return the rows for `save` to take their table's columns from, if they come from a table."""
+    """Return the rows if they come from a table, so that `save` can add its columns."""
     return None if rows.table is None else rows
 
 
 def used_columns(rows: cs.rows.Rows) -> list[tuple[str, str]]:
-    """Return which columns of a table are the rows, and a hint where their scales differ much."""
+    """Return which columns of a table were used, and a hint if their scales differ a lot."""
     if rows.columns is None:
         return []
     tell(columns=list(rows.columns))
@@ -104,16 +104,16 @@ def used_columns(rows: cs.rows.Rows) -> list[tuple[str, str]]:
 def write_rows(
     path: Path, ids: Any, names: list[Any] | None, table: Any = None, answers: str = "loss", tool: Tool | None = None
 ) -> None:
-    """Write row numbers, ids where rows have them, and the other columns of their table.
+    """Write row numbers, ids if rows have them, and the other columns of their table.
 
     Args:
         path: The file.
         ids: Row numbers.
         names: Their ids.
         table: The same rows of the table that they come from, an Arrow table.
-        answers: The column that answers will stand in: one that the table has is called `table_NAME`, and so is
-            one with the name of another column of the file.
-        tool: The labeling tool that the file is for; by default a table.
+        answers: The column that will have the answers. If the table has a column of this name, or of another column
+            of the file, it is written as `table_NAME`.
+        tool: The labeling tool that the file is for; by default none, and the file is a table.
     """
     import pyarrow as pa
 
@@ -150,12 +150,12 @@ def load_weighted(path: Path) -> cs.WeightedSelection:
 
 
 def describe(picked: cs.WeightedSelection, out: Path) -> list[tuple[str, str]]:
-    """Return what is shown of a selection that was written, and tell it to --json."""
+    """Return the lines that are shown about a selection, and add them to --json."""
     facts = [("rows selected", f"{len(picked):,} of {picked.n:,}"), ("losses asked", f"{picked.ledger.asked:,}")]
     tell(wrote=str(out), selected=len(picked), rows=picked.n, losses_asked=picked.ledger.asked, seed=picked.seed)
     if len(picked):
         weights, worth = picked.weights, picked.effective_size
-        facts.append(("weights", f"{weights.min():,.2f} to {weights.max():,.2f}, {weights.sum():,.0f} in all"))
+        facts.append(("weights", f"{weights.min():,.2f} to {weights.max():,.2f}, {weights.sum():,.0f} in total"))
         facts.append(("worth", f"{worth:,.0f} rows of equal weight"))
         tell(weights={"least": weights.min(), "largest": weights.max(), "total": weights.sum()}, effective_size=worth)
     return facts

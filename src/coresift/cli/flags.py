@@ -1,4 +1,4 @@
-"""The flags that several verbs share, and what they come to together."""
+"""The flags that several commands share, and the options that they make up together."""
 
 from __future__ import annotations
 
@@ -37,40 +37,40 @@ RowsPath = Annotated[
     ),
 ]
 Budget = Annotated[int | None, typer.Option(help="How many rows to select.")]
-Seed = Annotated[int, typer.Option(help="Seed of the random draws; the same one gives the same bytes.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random draws; the same seed gives the same bytes.")]
 SelectionOut = Annotated[Path, typer.Option(help="Where to write the selection: .parquet, .csv or .jsonl.")]
 Power = Annotated[float, choosing("--z", help="Power of the distances: 2 is k-means, 1 is k-median.")]
-OptionalPower = Annotated[float | None, choosing("--z", help="Power of the distances, 2 if not said.")]
+OptionalPower = Annotated[float | None, choosing("--z", help="Power of the distances (by default 2).")]
 Clusters = Annotated[
     str | None,
-    choosing(help="How many (by default a tenth of the budget, a twentieth with --strata), or what cluster wrote."),
+    choosing(
+        help="How many (by default a tenth of the budget, a twentieth with --strata), or a file that cluster wrote."
+    ),
 ]
-Normalize = Annotated[bool, choosing("--normalize", help="Give every row length 1, to compare by cosine.")]
+Normalize = Annotated[bool, choosing("--normalize", help="Scale every row to length 1, to compare by cosine.")]
 Column = Annotated[str | None, reading(help="In a table: the column that holds the embedding.")]
-IdColumn = Annotated[str | None, reading(help="In a table: the column of its own ids (by default id).")]
+IdColumn = Annotated[str | None, reading(help="In a table: the column of ids (by default id).")]
 ExcludeColumn = Annotated[
     list[str] | None,
     reading(metavar="NAME", help="In a table: a numeric column to leave out of the rows; can be repeated."),
 ]
-Standardize = Annotated[
-    bool, reading("--standardize", help="Give every column mean 0 and standard deviation 1, where scales differ.")
-]
+Standardize = Annotated[bool, reading("--standardize", help="Scale every column to mean 0 and standard deviation 1.")]
 Signals = Annotated[
     str | None,
-    choosing(help="Known for every row at no cost: columns of the rows' table, or a file with a line per row."),
+    choosing(help="What you know about every row at no cost: columns of ROWS, or a file with a line per row."),
 ]
 Strata = Annotated[
     str | None,
     choosing(
         metavar="NAME|FILE[:NAME]",
-        help="Classes that no cluster crosses: a column of the rows' table, or a file with row or id, and class.",
+        help="Classes that no cluster may cross: a column of ROWS, or a file with the columns row or id, and class.",
     ),
 ]
 Given = Annotated[
     Path | None,
-    choosing(help="File of rows to take anyway: a row number or id per line, or a table with row or id."),
+    choosing(help="File of rows that must be selected: a row number or id per line, or a table with row or id."),
 ]
-Exclude = Annotated[Path | None, choosing(help="File of rows never to take or ask, in the same form.")]
+Exclude = Annotated[Path | None, choosing(help="File of rows that are never selected or asked, in the same form.")]
 Design = Annotated[str | None, choosing(help="How rows are drawn: Systematic, Pivotal, Poisson or Independent.")]
 Text = Annotated[
     str | None,
@@ -84,38 +84,39 @@ LossModel = Annotated[
     str | None, from_texts(metavar="MODEL", help="With --text, instead of --losses: folder or hub name of a model.")
 ]
 Gradient = Annotated[bool, from_texts("--gradient", help="With --loss-model: squared gradient norms, not losses.")]
-Prefix = Annotated[str, from_texts(help="With --loss-model: stands before every text.")]
+Prefix = Annotated[str, from_texts(help="With --loss-model: text to put before every text.")]
 Work = Annotated[
-    Path | None, from_texts(help="With --text: folder of what each stage made, reused (by default OUT.work).")
+    Path | None,
+    from_texts(help="With --text: folder that keeps the output of each stage, for reuse (by default OUT.work)."),
 ]
-MaxLength = Annotated[int | None, from_texts(help="How many tokens of a text count (by default as the model says).")]
-Device = Annotated[str | None, computing(help="cpu, cuda or mps (by default the best there is).")]
-Threads = Annotated[int | None, computing(help="By default one per core; never changes the result.")]
+MaxLength = Annotated[int | None, from_texts(help="How many tokens of a text to use (by default as the model says).")]
+Device = Annotated[str | None, computing(help="cpu, cuda or mps (by default the fastest that is available).")]
+Threads = Annotated[int | None, computing(help="Threads (by default one per core); the result is the same.")]
 EngineName = Annotated[
-    str, computing("--engine", metavar="NAME", help="local, or ray, a cluster; with the same result.")
+    str, computing("--engine", metavar="NAME", help="local, or ray for a Ray cluster; the result is the same.")
 ]
-Address = Annotated[str | None, computing(help="With --engine ray: the cluster's, such as 10.0.0.1:6379.")]
+Address = Annotated[str | None, computing(help="With --engine ray: the address of the cluster, such as 10.0.0.1:6379.")]
 SelectionPath = Annotated[Path, typer.Argument(metavar="SELECTION", help="A file that select wrote.")]
-Confidence = Annotated[float, typer.Option(help="How probable it is that an interval covers the truth.")]
+Confidence = Annotated[float, typer.Option(help="The probability that an interval covers the truth.")]
 Predictions = Annotated[
-    Path | None, typer.Option(help="A cheap model's loss for every row, not only the selected: .npy, or as --values.")
+    Path | None,
+    typer.Option(help="A cheap model's loss for every row, not only selected ones: .npy, or as --values."),
 ]
 Estimator = Annotated[
-    str | None, typer.Option(metavar="NAME", help="How predictions are used: difference (default) or regression.")
+    str | None, typer.Option(metavar="NAME", help="How to use the predictions: difference (default) or regression.")
 ]
 
 
 def selecting(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options of `gather` in place of its last argument, which receives what they come to.
+    """Give a command the flags of `gather` in place of its last argument, which gets the options that they make up.
 
-    The verb has ROWS and the flags that say how to read them of its own: files that speak of rows are read with them.
-    A flag that the verb has itself is left out.
+    The command has its own ROWS and its own flags that say how to read them. Flags that it already has are left out.
     """
     return _with_flags(verb, gather)
 
 
 def regressing(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options of `gather_regression` in the same way."""
+    """Give a command the flags of `gather_regression` in the same way."""
     return _with_flags(verb, gather_regression)
 
 
@@ -134,7 +135,7 @@ def _with_flags(verb: Callable[..., None], gatherer: Callable[..., Any]) -> Call
 
 
 def shared_flags(gatherer: Callable[..., Any], own: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """Return the flags of `gather` or `gather_regression`, but for those that a verb has of its own."""
+    """Return the flags of `gather` or `gather_regression`, except those that a command already has."""
     taken = {part.name for part in own}
     return [
         part.replace(kind=inspect.Parameter.KEYWORD_ONLY)
@@ -144,7 +145,7 @@ def shared_flags(gatherer: Callable[..., Any], own: list[inspect.Parameter]) -> 
 
 
 def _open(mine: dict[str, Any]) -> Any:
-    """Open the rows of a verb, or the table of texts that they are made from: either has a number and ids."""
+    """Open the rows of a command, or the table of texts that they are computed from; both have ids."""
     if mine.get("text") is None:
         return open_source(mine["rows"], mine["column"], mine["id_column"], mine["exclude_column"])
     from coresift.models.corpus import open_corpus
@@ -156,10 +157,10 @@ def gather_regression(
     opener: Opener,
     clusters: Annotated[
         str | None,
-        choosing(help="How many medoids (by default a tenth of the budget), or what cluster --z 1 wrote."),
+        choosing(help="How many medoids (by default a tenth of the budget), or the file that cluster --z 1 wrote."),
     ] = None,
     score: Annotated[
-        str | None, choosing(help='What a row is worth: Distance, LeverageMixture or "Sensitivity(holder=0.1)".')
+        str | None, choosing(help='The score of a row: Distance, LeverageMixture or "Sensitivity(holder=0.1)".')
     ] = None,
     design: Design = None,
     paper: Annotated[
@@ -168,11 +169,11 @@ def gather_regression(
     ] = None,
     given: Given = None,
     exclude: Exclude = None,
-    intercept: Annotated[bool, typer.Option(help="Whether there is a constant beside the columns.")] = True,
+    intercept: Annotated[bool, typer.Option(help="Whether the fit has an intercept.")] = True,
 ) -> RegressionOptions:
-    """Return the options of a regression; `opener` opens the rows, where ids must be looked up."""
+    """Return the options of a regression; `opener` opens the rows if ids must be looked up."""
     if paper is not None and (score or design):
-        raise InputError("--paper names all parts already; leave out --score and --design.")
+        raise InputError("--paper sets the score and the design; leave out --score and --design.")
     return RegressionOptions(
         recipe=None if paper is None else paper_mode(str(paper)),
         clusters=None if clusters is None else parse_clusters(clusters),
@@ -197,30 +198,32 @@ def gather(
         str | None, choosing(help='The rows asked first: Representatives or "Centers(keep=True)".')
     ] = None,
     score: Annotated[
-        str | None, choosing(help='What a row is worth: Portfolio, Learned, Distance or "Sensitivity(holder=0.1)".')
+        str | None, choosing(help='The score of a row: Portfolio, Learned, Distance or "Sensitivity(holder=0.1)".')
     ] = None,
     proxy: Annotated[
         Path | None,
-        choosing(help="Instead of --score: file with row or id, and loss, a cheap model's for every row."),
+        choosing(help="Instead of --score: file with row or id, and loss: a cheap model's for every row."),
     ] = None,
     design: Design = None,
     paper: Annotated[
         str | None,
         choosing(
             metavar="HOLDER",
-            help="The paper's Algorithm 1 with this Λ (a number, free, robust or estimate); names all three above.",
+            help="The paper's Algorithm 1 with this Λ (a number, free, robust or estimate); sets all three above.",
         ),
     ] = None,
     epsilon: Annotated[
         float | None, choosing(help="With --paper, instead of --budget: the error of the theorem.")
     ] = None,
-    delta: Annotated[float | None, choosing(help="With --epsilon: how probable a larger error may be.")] = None,
+    delta: Annotated[float | None, choosing(help="With --epsilon: the probability of a larger error.")] = None,
 ) -> Options:
-    """Return what the selecting verbs have in common; `opener` opens the rows, where a file must be read for them."""
+    """Return the options of a selection; `opener` opens the rows if a file about them must be read."""
     if paper is not None and any((pilot, score, proxy, design)):
-        raise InputError("--paper names all parts already; leave out --pilot, --score, --proxy and --design.")
+        raise InputError(
+            "--paper sets the pilot, the score and the design; leave out --pilot, --score, --proxy and --design."
+        )
     if proxy is not None and score is not None:
-        raise InputError("--proxy is a score already; leave out --score.")
+        raise InputError("--proxy is a score; leave out --score.")
     return Options(
         recipe=None if paper is None else paper_mode(paper),
         clusters=None if clusters is None else parse_clusters(clusters),

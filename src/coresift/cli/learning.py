@@ -1,4 +1,4 @@
-"""Active learning by files: coresift active-learning start, ask, tell and status."""
+"""Active learning with files: coresift active-learning start, ask, tell, status and report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coresift.rows.taking import FEATURES, take
 from coresift.types import Ints, LearningSelection
 
 NAME = "active-learning"
-# What a file of rows to label has of its own; such columns of the user's table get another name.
+# The columns that a file of rows to label always has; columns of the user's table with these names are renamed.
 OWN = ("row", "id", "label")
 
 verbs = typer.Typer(rich_markup_mode=None)
@@ -28,7 +28,7 @@ app.add_typer(verbs, name=NAME)
 
 @verbs.callback(invoke_without_command=True)
 def about(context: typer.Context) -> None:
-    """Label rows in rounds, those first from which a model learns most.
+    """Label rows in rounds, the most informative ones first.
 
     Example: coresift active-learning start embeddings.npy --table texts.csv --budget 300
     """
@@ -38,20 +38,22 @@ def about(context: typer.Context) -> None:
 
 def start(
     rows: RowsPath,
-    budget: Annotated[int, typer.Option(help="How many labels are asked in all, audits included.")],
-    out: Annotated[Path, typer.Option(help="Where the labeled rows go in the end: .parquet, .csv or .jsonl.")] = Path(
+    budget: Annotated[int, typer.Option(help="How many labels to ask in total, including audits.")],
+    out: Annotated[Path, typer.Option(help="Where to write the labeled rows: .parquet, .csv or .jsonl.")] = Path(
         "labeled.parquet"
     ),
     table: Annotated[
-        Path | None, typer.Option(help="The table whose columns are shown to the labelers (by default that of ROWS).")
+        Path | None, typer.Option(help="The table whose columns the labelers see (by default ROWS).")
     ] = None,
-    rounds: Annotated[int, typer.Option(help="How many batches there are.")] = ROUNDS,
+    rounds: Annotated[int, typer.Option(help="How many batches to ask.")] = ROUNDS,
     audit: Annotated[
         float,
-        typer.Option(help="The part of the budget that measures the model; a number of rows from 50 on; 0: none."),
+        typer.Option(
+            help="The part of the budget, or the number of rows (at least 50), that measures the model; 0: none."
+        ),
     ] = AUDIT,
     classes: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="All classes there are; other labels are refused.")
+        str | None, typer.Option(metavar="A,B,...", help="All classes; other labels are refused.")
     ] = None,
     numeric: Annotated[bool, typer.Option("--numeric", help="Labels are numbers.")] = False,
     seed: Seed = 0,
@@ -60,12 +62,12 @@ def start(
     exclude_column: ExcludeColumn = None,
     standardize: Standardize = False,
 ) -> Arguments:
-    """Start to label rows in rounds.
+    """Start labeling rows in rounds.
 
     Example: coresift active-learning start embeddings.npy --table texts.csv --budget 300
 
-    Then, until nothing is left to answer: coresift active-learning ask run.state --out round-1.csv, add a column label
-    to round-1.csv, and: coresift active-learning tell run.state round-1.csv
+    Then repeat: coresift active-learning ask run.state --out round-1.csv, add a column label to round-1.csv, and
+    coresift active-learning tell run.state round-1.csv. The last label writes the labeled rows.
     """
     check_out(out, "labeled rows", rows, table)
     return {
@@ -93,7 +95,7 @@ def _open(arguments: Arguments, state: Path) -> LearningRun:
     options = {name: arguments[name] for name in ("rounds", "audit", "classes", "numeric", "seed")}
     rows = _rows(arguments)
     if arguments["table"] is not None:
-        take(arguments["table"], np.zeros(0, np.int64), rows.n)  # refuses another table before anyone labels
+        take(arguments["table"], np.zeros(0, np.int64), rows.n)  # refuses a table of other rows before anyone labels
     return cs.active_learning(rows, arguments["budget"], state=state, arguments=arguments, **options)
 
 
@@ -112,7 +114,7 @@ def _rows(arguments: Arguments) -> cs.rows.Rows:
 
 
 def _columns(arguments: Arguments, ids: Ints, n: int) -> Any:
-    """Return the table's own columns of these rows, without embeddings; None if there are no others."""
+    """Return the columns of the table for these rows, without embeddings; None if there are none."""
     import pyarrow as pa
 
     rows = _rows(arguments)
@@ -155,9 +157,9 @@ add_verbs(verbs)
 @verbs.command("report")
 def report(
     state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")],
-    out: Annotated[Path, typer.Option(help="Where to write the page: .html.")] = Path("run.html"),
+    out: Annotated[Path, typer.Option(help="Where to write the web page: .html.")] = Path("run.html"),
 ) -> None:
-    """Write a page about a run: a map by round, the learning curve, and the balance of classes.
+    """Write a web page about a run: a map by round, the learning curve, and the balance of classes.
 
     Example: coresift active-learning report run.state --out run.html
     """

@@ -1,4 +1,4 @@
-"""What select --text leaves in its folder of stages, so that report finds the embeddings and texts by itself."""
+"""A note that select --text leaves in its work folder, so that report finds the embeddings and texts."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from coresift.tables.writing import write_bytes
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a selection comes from: a folder of embeddings, and the table of texts that they were made of."""
+    """Where a selection comes from: a folder of embeddings, and the table of texts they were computed from."""
 
     embeddings: Path
     table: str
 
 
 def work_folder(selection: Path) -> Path:
-    """Return the folder of stages that a selection has unless --work named another."""
+    """Return the work folder of a selection, unless --work named another."""
     return selection.with_suffix(".work")
 
 
 def keep_origin(folder: Path, selection: Path, *, embeddings: Path, table: str) -> None:
-    """Note where a selection that was just written comes from."""
+    """Write down where a selection comes from."""
     facts = {
         "selection": _digest(selection),
         "embeddings": embeddings.name,
@@ -35,7 +35,7 @@ def keep_origin(folder: Path, selection: Path, *, embeddings: Path, table: str) 
 
 
 def find_origin(folder: Path, selection: Path) -> Origin | None:
-    """Return where this selection comes from; None if nobody noted it, or something has changed since."""
+    """Return where this selection comes from; None if there is no note, or if something has changed since."""
     try:
         facts = json.loads(_note(folder, selection).read_bytes())
         origin = Origin(folder / Path(facts["embeddings"]).name, str(facts["table"]))

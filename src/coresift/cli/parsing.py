@@ -1,4 +1,4 @@
-"""How the texts of flags become what the library takes."""
+"""Turn the values of flags into arguments of the library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coresift.storage import CLUSTERING_SUFFIX, SELECTION_SUFFIXES
 from coresift.tables.npy import map_npy
 from coresift.types import ESTIMATES, Ints
 
-Opener = Callable[[], Any]  # opens the rows, or the table of texts that they are made from: either has ids
+Opener = Callable[[], Any]  # opens the rows, or the table of texts that they are computed from; both have ids
 LONGEST_NUMBER = 18  # digits of a number of clusters
 
 
@@ -31,7 +31,7 @@ def parse_engine(name: str, threads: int | None, address: str | None) -> cs.engi
     if name == "ray":
         return cs.engines.Ray(address, threads)
     if address is not None:
-        raise InputError("--address is that of a cluster; it needs --engine ray.")
+        raise InputError("--address is the address of a cluster; it needs --engine ray.")
     return cs.engines.Local(threads)
 
 
@@ -50,7 +50,7 @@ def load_clusters(text: str) -> cs.Clustering:
     if not text.endswith(CLUSTERING_SUFFIX):
         raise InputError(f"--clusters must be a {CLUSTERING_SUFFIX} file that cluster wrote; got {text}.")
     loaded = cs.load(text)
-    assert isinstance(loaded, cs.Clustering)  # its suffix is that of clusterings alone
+    assert isinstance(loaded, cs.Clustering)  # only clusterings have this suffix
     return loaded
 
 
@@ -60,7 +60,7 @@ def read_strata(text: str, opener: Opener) -> Any:
     if path is None:
         return column
     labels = AnswerFile(path).labels(column)(*_all(opener())).astype(object)
-    labels[labels == ""] = None  # no label is no class
+    labels[labels == ""] = None  # an empty cell is a missing class
     return labels
 
 
@@ -76,7 +76,7 @@ def read_importance(text: str, rows: cs.rows.Rows) -> Any:
 
 
 def split_column(text: str, column: str) -> tuple[Path | None, str]:
-    """Tell FILE, which has this column, and FILE:NAME from the NAME of a column.
+    """Split FILE or FILE:NAME into a path and a column; a plain NAME is a column without a path.
 
     >>> split_column("kinds.csv:kind", "class"), split_column("kind", "class")
     ((PosixPath('kinds.csv'), 'kind'), (None, 'kind'))
@@ -91,9 +91,9 @@ def read_rows(flag: str, path: Path, opener: Opener) -> Ints:
     """Return the numbers of the rows that a file lists.
 
     Args:
-        flag: What a sentence calls the file.
+        flag: The flag, for error messages.
         path: A table with the column `row` or `id`, or a text with a row number or an id on each line.
-        opener: Opens the rows, where ids must be looked up.
+        opener: Opens the rows if ids must be looked up.
 
     Returns:
         Row numbers, in the order of the file.
@@ -111,7 +111,7 @@ def read_rows(flag: str, path: Path, opener: Opener) -> Ints:
 
 
 def _numbers(flag: str, path: Path, lines: list[str], rows: Any) -> Ints:
-    """Return the rows of lines that are row numbers or ids; refuse lines that could be both, of different rows."""
+    """Return the rows that lines name by number or id; refuse lines that could mean different rows."""
     try:
         numbers = [np.array([int(line) for line in lines], np.int64)]
     except (ValueError, OverflowError) as error:
@@ -135,7 +135,7 @@ def _numbers(flag: str, path: Path, lines: list[str], rows: Any) -> Ints:
 
 
 def read_proxy(path: Path, opener: Opener) -> cs.scores.Proxy:
-    """Return the score that goes by a cheap model's loss of every row."""
+    """Return the score that uses a cheap model's loss for every row."""
     ids, names = _all(opener())
     losses = loss_vector(AnswerFile(path).numbers("loss")(ids, names), ids, source=str(path), names=names)
     return cs.scores.Proxy(losses)

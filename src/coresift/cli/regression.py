@@ -1,4 +1,4 @@
-"""The verb for least squares."""
+"""The command for least squares."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from coresift.regression import RegressionOptions, RegressionSelection
 from coresift.tables.writing import write_table
 
 TargetColumn = Annotated[
-    str | None, typer.Option(metavar="NAME", help="In a table: the column of labels, no part of the rows.")
+    str | None, typer.Option(metavar="NAME", help="In a table: the column of labels, which is not a feature.")
 ]
 FitOut = Annotated[Path | None, typer.Option(help="Where to write the coefficients: .csv, .parquet or .jsonl.")]
 Ridge = Annotated[float, typer.Option(help="Penalty on the squared coefficients of the fit.")]
@@ -65,12 +65,12 @@ def regression(
 
     Example: coresift regression embeddings.npy --labels labels.csv --budget 500 --fit fit.csv
 
-    To have the labels found out elsewhere, see coresift start regression --help
+    If the labels come later, see coresift start regression --help
     """
     if (labels is None) == (target is None):
         raise InputError(
-            "Give one of --labels, a file, and --target, a column of the table; "
-            "to learn which rows need a label first, see coresift start regression --help."
+            "Give either --labels, a file, or --target, a column of the table; "
+            "if the labels come later, see coresift start regression --help."
         )
     check_outs(out, fit, ridge, rows, labels)
     opened = open_features(rows, column, id_column, exclude_column, standardize, target)
@@ -82,7 +82,7 @@ def regression(
 
 
 def check_outs(out: Path, fit: Path | None, ridge: float, *sources: str | Path | None) -> None:
-    """Refuse what could not be written in the end, before the work begins."""
+    """Refuse files that could not be written at the end, before the work begins."""
     positive("ridge", ridge, zero=True)
     check_out(out, "a selection", *sources)
     if fit is not None:
@@ -99,7 +99,7 @@ def open_features(
     standardize: bool,
     target: str | None,
 ) -> cs.rows.Rows:
-    """Open rows that have no label among their columns: neither the target nor a column `label`."""
+    """Open rows whose features include neither the target nor a column `label`."""
     exclude = list(exclude_column or ())
     opened = open_source(rows, column, id_column, exclude, False, target)
     if LABEL.column in (opened.columns or ()):
@@ -112,19 +112,19 @@ def open_features(
 def write_regression(
     chosen: RegressionSelection, rows: cs.rows.Rows, out: Path, fit: Path | None, ridge: float
 ) -> list[tuple[str, str]]:
-    """Write the selection and the fit, and return what is shown of them."""
-    line = chosen.fit(ridge)
+    """Write the selection and the fit, and return the lines that are shown about them."""
+    fitted = chosen.fit(ridge)
     cs.save(chosen.selection, out, table=table_of(rows))
     if fit is not None:
-        _write_fit(fit, line, rows.columns)
+        _write_fit(fit, fitted, rows.columns)
     tell(wrote=[str(path) for path in (out, fit) if path is not None], selected=len(chosen.selection), rows=rows.n)
-    tell(labels_asked=chosen.asked.size, coefficients=line.coefficients.size, rank=line.rank, intercept=line.intercept)
-    tell(determination=chosen.determination(line))
+    tell(labels_asked=chosen.asked.size, coefficients=fitted.coefficients.size)
+    tell(rank=fitted.rank, intercept=fitted.intercept, determination=chosen.determination(fitted))
     return [
         ("rows selected", f"{len(chosen.selection):,} of {rows.n:,}"),
         ("labels asked", f"{chosen.asked.size:,}"),
-        ("coefficients", f"{line.coefficients.size:,}, of rank {line.rank:,}; intercept {line.intercept:,.6g}"),
-        ("R² on the selected rows, weighted", f"{chosen.determination(line):.4f}"),
+        ("coefficients", f"{fitted.coefficients.size:,}, of rank {fitted.rank:,}; intercept {fitted.intercept:,.6g}"),
+        ("R² on the selected rows, weighted", f"{chosen.determination(fitted):.4f}"),
         *used_columns(rows),
     ]
 

@@ -1,4 +1,4 @@
-"""The verb that shows a selection."""
+"""The command that writes a page about a selection."""
 
 from __future__ import annotations
 
@@ -22,39 +22,42 @@ from coresift.cli.showing import show_facts, speaking, tell
 def report(
     selection: SelectionPath,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write the page (by default beside SELECTION, .html).")
+        Path | None, typer.Option(help="Where to write the web page (by default beside SELECTION, .html).")
     ] = None,
     rows: Annotated[
-        str | None, typer.Option(help="The rows that were selected from, for the map (after select --text, found).")
+        str | None,
+        typer.Option(help="The rows that were selected from, for the map (found after select --text)."),
     ] = None,
     losses: Annotated[
-        Path | None, typer.Option(help="File with row or id, and loss, for all selected rows: the estimated loss.")
+        Path | None,
+        typer.Option(help="File with row or id, and loss, for all selected rows, for the total loss."),
     ] = None,
     clusters: Annotated[
-        Path | None, typer.Option(help="What cluster wrote, for centers and exact sizes: .npz.")
+        Path | None, typer.Option(help="The file that cluster wrote, for centers and exact sizes: .npz.")
     ] = None,
     table: Annotated[
         Path | None,
-        typer.Option(
-            help="A table with a line per row, or row or id (by default that of --rows, or SELECTION itself)."
-        ),
+        typer.Option(help="A table with a line per row, or with row or id (by default --rows, or SELECTION itself)."),
     ] = None,
     text: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of texts, to show beside rows.")] = None,
     image: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Its column of images, or a .npy file of their pixels.")
+        str | None, typer.Option(metavar="NAME", help="Its column of images, or a .npy file of pixels.")
     ] = None,
     label: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Its column of classes: how many are reached?")
+        str | None,
+        typer.Option(metavar="NAME", help="Its column of classes, to see how many are covered."),
     ] = None,
-    diagnosis: Annotated[Path | None, typer.Option(help="What diagnose --json wrote, for its verdict.")] = None,
+    diagnosis: Annotated[Path | None, typer.Option(help="The output of diagnose --json, to show its verdict.")] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
-    facts: Annotated[Path | None, typer.Option(help="Write all that the page says to this .json file, too.")] = None,
-    work: Annotated[Path | None, typer.Option(help="The --work of select --text (by default SELECTION.work).")] = None,
+    facts: Annotated[Path | None, typer.Option(help="Also write what the page says to this .json file.")] = None,
+    work: Annotated[
+        Path | None, typer.Option(help="The --work folder of select --text (by default SELECTION.work).")
+    ] = None,
     column: Column = None,
     id_column: IdColumn = None,
     threads: Threads = None,
 ) -> None:
-    """Write a page that shows a selection: a map, weights, losses, clusters.
+    """Write a web page that shows a selection: a map, weights, losses and clusters.
 
     Example: coresift report picked.parquet --rows embeddings.npy --losses losses.csv --out picked.html
     """
@@ -83,7 +86,7 @@ def report(
 
 @dataclass(frozen=True)
 class _Sources:
-    """What a report is drawn from, and what is said about where it was found."""
+    """The rows and the table of a report, and lines that say where they were found."""
 
     rows: Any = None
     table: Any = None
@@ -99,16 +102,16 @@ def _find(
     work: Path | None,
     shown: list[str | None],
 ) -> _Sources:
-    """Return the rows and the table that the flags name, or else those that the selection was made of."""
+    """Return the rows and the table that the flags name, or else those that the selection was made from."""
     if rows is not None:
-        # A plain path stands in the command and the code that the page shows.
+        # The page shows a plain path in its command and code.
         named = column is not None or id_column is not None
         return _Sources(cs.open_rows(rows, column=column, id_column=id_column) if named else rows, table)
     origin = find_origin(work or work_folder(selection), selection)
     if origin is not None:
-        found = (("embeddings", f"found in {origin.embeddings}"),)
+        lines = (("embeddings", f"found in {origin.embeddings}"),)
         texts = Path(origin.table) if table is None and any(shown) else table
-        return _Sources(str(origin.embeddings), texts, found)
+        return _Sources(str(origin.embeddings), texts, lines)
     if table is None and any(name is not None and has_column(selection, name) for name in shown):
         return _Sources(table=selection)
     return _Sources(table=table)

@@ -1,4 +1,4 @@
-"""The verbs of a resumable run: start a job, write the rows that it asks, tell it the answers, see how far it is."""
+"""The commands of a resumable run: start a job, write the rows to answer, hand in answers, show how far it is."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from coresift.tables.tasks import SKIPPED, SUFFIX, Tool, read_tasks
 from coresift.tables.values import is_nested
 from coresift.types import Ints
 
-State = Annotated[Path, typer.Option("--state", help="The state file of the run: it keeps every answer.")]
+State = Annotated[Path, typer.Option("--state", help="The state file of the run, which keeps every answer.")]
 StatePath = Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")]
 Arguments = Mapping[str, Any]
 
 
 class Form(StrEnum):
-    """What the rows to answer are written for."""
+    """The format in which the rows to answer are written."""
 
     CSV = "csv"
     LABEL_STUDIO = Tool.LABEL_STUDIO.value
@@ -46,17 +46,17 @@ class Form(StrEnum):
 
 @dataclass(frozen=True)
 class StepJob:
-    """A job that the command line runs in steps, days apart if need be.
+    """A job that the command line runs in steps, which may be days apart.
 
     Attributes:
-        name: Its name, which is also the verb after `start`.
-        open: Opens its run: takes the arguments that `start` was given, as JSON keeps them, and the state file; must
-            hand both to `Run`.
-        write: Writes a result where the arguments say, and returns what is shown of it.
+        name: Its name, which is also the command after `start`.
+        open: Opens its run. It takes the arguments of `start`, as JSON keeps them, and the state file, and must pass
+            both to `Run`.
+        write: Writes a result where the arguments say, and returns the lines that are shown about it.
         out: Returns the file that `write` writes.
-        rows: Opens the rows; the other columns of their table are written beside what is asked.
-        columns: Returns a table of what is written beside the rows that are asked: takes the arguments, the row numbers
-            and how many rows there are; by default nothing is.
+        rows: Opens the rows; the other columns of their table are written beside the rows to answer.
+        columns: Returns a table to write beside the rows to answer, by default none. It takes the arguments, the row
+            numbers and the number of rows.
         kept: Types of arguments that are kept in another form than the flags of `start` have.
     """
 
@@ -74,14 +74,14 @@ KINDS: dict[str, dict[str, Any]] = {}  # the types of each job's arguments, by i
 
 
 def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *, command: str | None = None) -> None:
-    """Add the verb that starts a job.
+    """Add the command that starts a job.
 
     Args:
-        app: The command line that gets it.
-        job: The job; the other verbs find it by its name.
+        app: The command line to add it to.
+        job: The job; the other commands find it by its name.
         verb: Takes the flags, and returns the arguments of the job, which JSON must be able to keep. Paths become
-            absolute, so that the other verbs work in any folder.
-        command: What the verb is called, by default as the job.
+            absolute, so that the other commands work in any folder.
+        command: The name of the command, by default that of the job.
     """
     JOBS[job.name] = job
     own = inspect.signature(verb, eval_str=True).parameters.values()
@@ -99,7 +99,7 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *,
 
 
 def with_flags(function: Callable[..., None], verb: Callable[..., Any], more: inspect.Parameter) -> Callable[..., None]:
-    """Return a function that has the flags of a verb, and one more."""
+    """Give a function the flags of a command, and one more."""
     parts = [*inspect.signature(verb, eval_str=True).parameters.values(), more]
     function.__signature__ = inspect.Signature(parts)  # type: ignore[attr-defined]
     function.__annotations__ = {part.name: part.annotation for part in parts}
@@ -107,9 +107,9 @@ def with_flags(function: Callable[..., None], verb: Callable[..., Any], more: in
 
 
 def _title(now: Status, name: str, state: Path, before: bool) -> str:
-    """Return what start says: whether the run is new, goes on, or has nothing left to do."""
+    """Return the title that start shows: whether the run is new, continues, or is finished."""
     if not now.asked:
-        return f"{name} asks nothing; it is done"
+        return f"{name} needs no answers and is finished"
     if now.finished:
         return f"{name} in {state} is finished; for a new run, give another --state"
     if before:
@@ -118,7 +118,7 @@ def _title(now: Status, name: str, state: Path, before: bool) -> str:
 
 
 def add_verbs(app: typer.Typer) -> None:
-    """Add the verbs `ask`, `tell` and `status`, which work with any job that was started."""
+    """Add the commands `ask`, `tell` and `status`, which work with every job."""
     for verb in (ask, tell_answers, status):
         verb_on("tell" if verb is tell_answers else verb.__name__, app)(speaking(verb))
 
@@ -133,15 +133,15 @@ def ask(
         Form | None,
         typer.Option(
             "--format",
-            help="A spreadsheet (.csv), or tasks for a labeling tool (by default ask.json); tell takes its export.",
+            help="A spreadsheet (.csv), or tasks for a labeling tool (by default ask.json); tell reads its export.",
         ),
     ] = None,
 ) -> None:
-    """Write the rows that a run has to have answered next.
+    """Write the rows that a run needs answers for.
 
     Example: coresift ask run.state --out ask.csv
 
-    Then add a column of answers to ask.csv, and: coresift tell run.state ask.csv
+    Then add a column of answers to ask.csv, and run coresift tell run.state ask.csv
 
     For a labeling tool: coresift ask run.state --format label-studio --out tasks.json
     """
@@ -153,7 +153,7 @@ def ask(
         else:
             check_out(out, f"a file for {form.value}", state, suffixes=(".csv" if tool is None else SUFFIX,))
         if has_column(out, run.question.column):
-            raise InputError(f"{out} has {run.question.plural} in it already; give another --out, or remove it first.")
+            raise InputError(f"{out} already has {run.question.plural} in it; give another --out, or remove the file.")
         ids = run.ask()
         if ids.size:
             write_rows(out, ids, run.names(ids), _beside(job, arguments, ids, run.n), run.question.column, tool)
@@ -166,36 +166,37 @@ def tell_answers(
     answers: Annotated[
         Path,
         typer.Argument(
-            metavar="ANSWERS", help="File with row or id, and a column of answers, or a labeling tool's .json export."
+            metavar="ANSWERS",
+            help="File with row or id, and a column of answers, or a labeling tool's .json export.",
         ),
     ],
-    column: Annotated[str | None, typer.Option(help="The column of answers (by default loss or label).")] = None,
-    correct: Annotated[bool, typer.Option("--correct", help="Replace answers that were told before.")] = False,
+    column: Annotated[str | None, typer.Option(help="The column of answers (by default loss, label or value).")] = None,
+    correct: Annotated[bool, typer.Option("--correct", help="Replace answers that were handed in before.")] = False,
     cannot_tell: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Where labels are asked: the word for a row nobody can label.")
+        str | None, typer.Option(metavar="WORD", help="If answers are labels: the word for rows that nobody can label.")
     ] = None,
 ) -> None:
-    """Tell a run answers: some or all, as often as you like; empty cells are not answered yet.
+    """Hand in answers, some or all of them, as often as you like. Empty cells count as not answered yet.
 
-    The last answer writes the result where start's --out said.
+    The last answer writes the result to the --out of start.
 
     Example: coresift tell run.state ask.csv
     """
     with _opened(state) as (run, job, arguments):
         if cannot_tell is not None and run.question.numeric:
-            raise InputError("--cannot-tell is for runs that ask labels; this one asks numbers.")
-        ids, values, others = _read(answers, column or run.question.column, run, run.question)
+            raise InputError("--cannot-tell is for runs that ask for labels; this one asks for numbers.")
+        ids, values, other_rows = _read(answers, column or run.question.column, run, run.question)
         if cannot_tell is not None:
             values = [None if value == cannot_tell else value for value in values]
         before = run.status().pending
         run.tell(ids, values, correct=correct)
-        tell(read=len(ids), ignored=others)
-        ignored = f"; {counted(others, 'other row')} of the file were not asked" if others else ""
-        _show(run, job, arguments, f"Read {counted(len(ids), 'answer')} of {before:,} that were waited for{ignored}")
+        tell(read=len(ids), ignored=other_rows)
+        ignored = f"; {counted(other_rows, 'other row')} of the file were not asked" if other_rows else ""
+        _show(run, job, arguments, f"Read {counted(len(ids), 'answer')} of {before:,} that were missing{ignored}")
 
 
 def status(state: StatePath) -> None:
-    """Say how far a run has come.
+    """Show how far a run is.
 
     Example: coresift status run.state
     """
@@ -204,14 +205,14 @@ def status(state: StatePath) -> None:
 
 
 def _check_start(state: Path, name: str, arguments: Arguments) -> bool:
-    """Refuse what a state file must not keep, and another run's state; say whether this run was started before."""
+    """Refuse keys in arguments, and the state file of another run; return whether this run was started before."""
     for flag, value in arguments.items():
         if isinstance(value, str) and redact(value) != value:
             raise InputError(
-                f"{flag} must not hold a password or a key, since the state file keeps it; "
-                f"use the environment or a file of credentials; got {redact(value)}."
+                f"{flag} must not contain a password or a key, since the state file would keep it; "
+                f"use the environment or a credentials file; got {redact(value)}."
             )
-    # A file without a whole line is what a kill has left of a start.
+    # A file without a whole line is left over from a start that was killed.
     if not state.is_file() or b"\n" not in state.read_bytes():
         return False
     if read_header(state).get("arguments") != {"job": name, **arguments}:
@@ -222,7 +223,7 @@ def _check_start(state: Path, name: str, arguments: Arguments) -> bool:
 
 
 def kept_arguments(state: Path, name: str | None = None) -> tuple[StepJob, Arguments]:
-    """Return the job of a state file and the arguments that it was started with; `name` is the only job allowed."""
+    """Return the job of a state file and its arguments; if there is a `name`, refuse other jobs."""
     header = read_header(state).get("arguments")
     arguments: dict[str, Any] = header if isinstance(header, dict) else {}
     job = arguments.get("job")
@@ -233,8 +234,8 @@ def kept_arguments(state: Path, name: str | None = None) -> tuple[StepJob, Argum
         if argument not in arguments:
             raise InputError(f"The state file {state} has no argument {argument}; another version may have written it.")
         if not _fits(arguments[argument], kind):
-            came = reprlib.repr(arguments[argument])
-            raise InputError(f"The state file {state} must have a value of its type as {argument}; it has {came}.")
+            value = reprlib.repr(arguments[argument])
+            raise InputError(f"The state file {state} has a value of the wrong type for {argument}: {value}.")
     return JOBS[job], arguments
 
 
@@ -243,7 +244,7 @@ def _kind(annotation: Any) -> Any:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Return whether a value out of JSON can be that of a flag of this type."""
+    """Return whether a value from JSON has the type of a flag."""
     if isinstance(kind, UnionType):
         return any(_fits(value, part) for part in get_args(kind))
     if get_origin(kind) is list:
@@ -256,14 +257,14 @@ def _fits(value: Any, kind: Any) -> bool:
 
 @contextmanager
 def _opened(state: Path) -> Iterator[tuple[Run[Any], StepJob, Arguments]]:
-    """Open the run in a state file with the arguments that it was started with."""
+    """Open the run of a state file with its arguments."""
     job, arguments = kept_arguments(state)
     with job.open(arguments, state) as run:
         yield run, job, arguments
 
 
 def _beside(job: StepJob, arguments: Arguments, ids: Ints, n: int) -> Any:
-    """Return the rows of the table that are asked, without embeddings, which nobody who answers looks at."""
+    """Return the rows to answer from the table, without embeddings, which people do not read."""
     if job.columns is not None:
         return job.columns(arguments, ids, n)
     rows = None if job.rows is None else job.rows(arguments)
@@ -274,29 +275,29 @@ def _beside(job: StepJob, arguments: Arguments, ids: Ints, n: int) -> Any:
 
 
 def _read(path: Path, column: str, run: Run[Any], question: Question) -> tuple[Any, list[Any], int]:
-    """Return those of the asked rows that a file has an answer for, the answers, and how many other rows it has."""
+    """Return the asked rows that a file answers, the answers, and how many other rows the file has."""
     exported = read_tasks(path, column) if path.suffix == SUFFIX else None
     answers = AnswerFile(path, exported)
-    strangers = answers.strangers(run.n, run.names)
-    if strangers:
+    unknown = answers.strangers(run.n, run.names)
+    if unknown:
         raise InputError(
-            f"{path} must be about rows of this run; there is no {answers.key} {strangers[0]} "
-            f"({len(strangers)} of {answers.count} are like that)."
+            f"{path} must be about rows of this run; there is no {answers.key} {unknown[0]} "
+            f"({len(unknown)} of {answers.count} are unknown)."
         )
     rows = answers.known(run.asked, run.names(run.asked))
     look_up = answers.numbers(column) if question.numeric else answers.labels(column)
     values = look_up(rows, run.names(rows))
-    given = ~np.isnan(values) if question.numeric else values != ""
+    answered = ~np.isnan(values) if question.numeric else values != ""
     skipped = np.zeros(rows.size, np.bool_)
     if exported is not None and not question.numeric:
         skipped = answers.numbers(SKIPPED)(rows, None) == 1
-    told = [None if skip else value for value, skip in zip(values.tolist(), skipped.tolist(), strict=True)]
-    kept = np.flatnonzero(given | skipped)
-    return rows[kept], [told[place] for place in kept], answers.count - rows.size
+    replies = [None if skip else value for value, skip in zip(values.tolist(), skipped.tolist(), strict=True)]
+    places = np.flatnonzero(answered | skipped)
+    return rows[places], [replies[place] for place in places], answers.count - rows.size
 
 
 def _show(run: Run[Any], job: StepJob, arguments: Arguments, title: str, *, writing: bool = True) -> None:
-    """Show how far the run has come, and write the result of one that has finished."""
+    """Show how far the run is, and write the result if it is finished."""
     now = run.status()
     tell(job=job.name, **asdict(now))
     facts = [("rows asked", f"{now.asked:,}"), ("answered", f"{now.answered:,}")]

@@ -1,4 +1,4 @@
-"""The verbs that lead to a selection."""
+"""The commands cluster, select and plan."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def cluster(
     engine: EngineName = "local",
     address: Address = None,
 ) -> None:
-    """Cluster the rows once, for select, start and others to use.
+    """Cluster the rows once, for select, start and other commands to use.
 
     Example: coresift cluster embeddings.npy -k 200 --out clusters.npz
     """
@@ -95,7 +95,7 @@ def cluster(
 def select(
     rows: RowsPath,
     losses: Annotated[
-        Path | None, typer.Option(help="File with the columns row or id, and loss. Without it distances decide.")
+        Path | None, typer.Option(help="File with the columns row or id, and loss. Without it, distances decide.")
     ] = None,
     out: SelectionOut = Path("picked.parquet"),
     budget: Budget = None,
@@ -121,12 +121,13 @@ def select(
 ) -> None:
     """Select weighted rows that stand for all rows.
 
-    Columns of a table come out beside the weights. To have the losses computed elsewhere, a few rows at a time, see
-    coresift start select --help
+    If ROWS is a table, its columns are written beside the weights.
 
     Example: coresift select embeddings.npy --losses losses.csv --budget 2000 --out picked.parquet
 
-    To go from texts to a file to train on: coresift select corpus.parquet --text en --target de
+    If the losses are computed elsewhere, see coresift start select --help
+
+    From texts to training data: coresift select corpus.parquet --text en --target de
     --embed-model ENCODER --loss-model MODEL --budget 45000 --out picked.parquet
     """
     check_out(out, "a selection", rows, losses)
@@ -141,7 +142,7 @@ def select(
         return
     sources.refuse_any(work)
     opened = open_source(rows, column, id_column, exclude_column, standardize)
-    with explaining("Answers that are asked row by row come by coresift start select."):
+    with explaining("To learn which rows need a loss, use coresift start select."):
         picked = cs.select(opened, losses, budget, seed, engine=computing, **options)
     cs.save(picked, out, table=table_of(opened))
     show_facts(f"Wrote {out}", [*describe(picked, out), *used_columns(opened)])
@@ -158,11 +159,11 @@ def plan(
     id_column: IdColumn = None,
     exclude_column: ExcludeColumn = None,
     standardize: Standardize = False,
-    cost: Annotated[float | None, typer.Option(help="The price of one loss, to state the price of all.")] = None,
+    cost: Annotated[float | None, typer.Option(help="The price per loss, to show the total price.")] = None,
     *,
     options: Options,
 ) -> None:
-    """Say what a selection will cost, before it runs.
+    """Predict what a selection will cost: losses, price, time and memory.
 
     Example: coresift plan embeddings.npy --budget 2000 --cost 0.01
     """

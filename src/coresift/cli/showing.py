@@ -1,4 +1,4 @@
-"""How verbs show what they found: as text, as JSON, or not at all. Everything that is printed goes through here."""
+"""How commands print their results: as text, as JSON, or not at all. Everything that is printed goes through here."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from coresift.progress import silence
 if TYPE_CHECKING:
     from rich.table import Table
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, and nothing else.")]
 
-# What a terminal could take for a command: control characters, and marks that turn the direction of writing.
+# Characters that a terminal interprets: control characters, and marks that change the writing direction.
 _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _LINES = re.compile("[\t\n\u2028\u2029]")
 
 
 @dataclass
 class Voice:
-    """What a verb may print, and what it has found so far."""
+    """What a command may print, and its results so far."""
 
     loud: bool = True
     flags: dict[str, str] = field(default_factory=dict)
@@ -45,17 +45,17 @@ VOICE: ContextVar[Voice | None] = ContextVar("voice", default=None)
 
 
 def prepare_streams() -> None:
-    """Make standard output and error take any text: characters that they do not have are escaped, no error."""
+    """Make standard output and standard error escape characters that they cannot encode."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # it was closed before we began
+        if stream is None:  # it was closed before the process started
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def clean(text: str) -> str:
-    r"""Return a text without what a terminal could take for a command: such characters are escaped.
+    r"""Escape the characters that a terminal interprets.
 
     >>> clean("\x1b[31mred")
     '\\x1b[31mred'
@@ -64,7 +64,7 @@ def clean(text: str) -> str:
 
 
 def clean_cell(text: str) -> str:
-    r"""Return a text of one line.
+    r"""Escape line breaks and tabs, too.
 
     >>> clean_cell("one\ntwo")
     'one\\ntwo'
@@ -77,7 +77,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def speaking(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb the options --quiet and --json; what it shows and tells goes by them."""
+    """Give a command the options --quiet and --json, which control what it prints."""
     own = list(inspect.signature(verb, eval_str=True).parameters.values())
     kind, named = inspect.Parameter.KEYWORD_ONLY, flags_of(own)
     more = [
@@ -126,7 +126,7 @@ def _print_facts(voice: Voice, as_json: bool) -> None:
 
 
 def as_json_text(facts: Any, encoding: str | None = "utf-8") -> str:
-    """Return JSON that this encoding has, without what a terminal could take for a command."""
+    """Return JSON in characters of this encoding, with those escaped that a terminal interprets."""
     unicode = (encoding or "ascii").lower().replace("-", "").startswith("utf")
     text = json.dumps(facts, indent=1, ensure_ascii=not unicode, allow_nan=False)
     return _COMMANDS.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
@@ -140,7 +140,7 @@ def tell(**facts: Any) -> None:
 
 
 def show_facts(title: str, lines: list[tuple[str, str]]) -> None:
-    """Print a title, and lines of a name and a value each."""
+    """Print a title, and a line for each name and value."""
     from rich.table import Table
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -152,7 +152,7 @@ def show_facts(title: str, lines: list[tuple[str, str]]) -> None:
 
 
 def show_table(titles: Iterable[str], lines: Iterable[Sequence[str]]) -> None:
-    """Print a table; nothing in it is cut off, since a digit must not be hidden."""
+    """Print a table; cells are wrapped and never cut off, so that no digit is hidden."""
     from rich.table import Table
 
     table = Table()
@@ -174,13 +174,13 @@ def _print(what: str | Table) -> None:
         return
     from rich.console import Console
 
-    # What stands in the user's data is no markup, and a file or a pipe has no width to break lines at.
+    # Texts from the user's data are not markup, and a file or a pipe has no width at which to break lines.
     width = None if sys.stdout.isatty() else 500
     Console(markup=False, emoji=False, highlight=False, width=width).print(what, soft_wrap=isinstance(what, str))
 
 
 def show_warning(message: Any, category: type[Warning] = CoresiftWarning, *_: Any) -> None:
-    """Print our own warnings as a line each; those of others are not the user's business."""
+    """Print our own warnings, one line each; those of libraries are left out."""
     if issubclass(category, CoresiftWarning):
         voice = VOICE.get()
         text = str(message) if voice is None else in_flags(str(message), voice.flags)

@@ -1,6 +1,6 @@
-"""The jobs that start begins, and that ask, tell and status go on with: select, regression and diagnose.
+"""The jobs of `start`: select, regression and diagnose.
 
-They go on with active learning and evaluations too, so their modules are imported here.
+`ask`, `tell` and `status` also work with active learning and evaluations, so those modules are imported here.
 """
 
 from __future__ import annotations
@@ -67,22 +67,22 @@ starts = typer.Typer(rich_markup_mode=None)
 
 @starts.callback(invoke_without_command=True)
 def start(context: typer.Context) -> None:
-    """Start a job whose answers come later, from people or other programs.
+    """Start a run whose answers come later, from people or other programs.
 
     Example: coresift start select embeddings.npy --budget 500 --state run.state
 
-    Then, as often as it takes: coresift ask run.state --out ask.csv, add a column of answers to ask.csv, and
+    Then repeat: coresift ask run.state --out ask.csv, add a column of answers to ask.csv, and
     coresift tell run.state ask.csv. The last answer writes the result.
     """
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
-# What the flags of a start are kept as
+# How the flags of start are stored
 
 
 def keeping(gatherer: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., Arguments]]:
-    """Return what adds the flags of `gather` to a verb that checks its own, and makes it return all as they are."""
+    """Return a decorator that adds the flags of `gather` to a check, and returns all flags for the state file."""
 
     def with_flags(check: Callable[..., None]) -> Callable[..., Arguments]:
         own = list(inspect.signature(check, eval_str=True).parameters.values())
@@ -101,7 +101,7 @@ def keeping(gatherer: Callable[..., Any]) -> Callable[[Callable[..., None]], Cal
 
 
 def _anywhere(flags: dict[str, Any]) -> Arguments:
-    """Return flags whose paths hold in any folder."""
+    """Return the flags with absolute paths, which work in any folder."""
     rows, clusters, strata = flags["rows"], flags.get("clusters"), flags.get("strata")
     changed = {"rows": rows if "://" in rows else os.path.abspath(rows)}
     if clusters is not None and clusters.endswith(CLUSTERING_SUFFIX):
@@ -137,7 +137,7 @@ def _out(arguments: Arguments) -> Path:
 
 @dataclass(frozen=True)
 class Keeping:
-    """An engine whose clusterings are kept in a folder: each step of a run begins its job anew, and finds them."""
+    """An engine that keeps clusterings in a folder, since every step of a run starts its job again."""
 
     engine: Engine
     keep: Path
@@ -213,9 +213,9 @@ def start_regression(
     engine: EngineName = "local",
     address: Address = None,
 ) -> None:
-    """Start a regression whose labels are found out elsewhere.
+    """Start a regression whose labels come later.
 
-    A column of labels in ROWS, by --target or of the name label, is no part of the rows.
+    A column of labels in ROWS, named label or by --target, is not used as a feature.
 
     Example: coresift start regression embeddings.npy --budget 500 --fit fit.csv --state run.state
 

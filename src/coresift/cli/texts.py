@@ -1,4 +1,4 @@
-"""From a table of texts to a file to train on: each stage's result is kept, and reused where it is already there."""
+"""From a table of texts to training data; the result of each stage is kept and reused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from coresift.types import digest
 
 @dataclass(frozen=True)
 class TextSources:
-    """Where rows and losses come from when they are made of texts."""
+    """Where rows and losses come from if they are computed from texts."""
 
     text: str
     target: str | None
@@ -36,21 +36,21 @@ class TextSources:
     device: str | None
 
     def refuse_any(self, work: Path | None) -> None:
-        """Refuse what only tables of texts take."""
-        given: dict[str, object] = {"--target": self.target, "--embed-model": self.embed_model}
-        given |= {"--loss-model": self.loss_model, "--gradient": self.gradient, "--work": work}
-        given |= {"--max-length": self.max_length, "--device": self.device, "--prefix": self.prefix}
-        for flag in (flag for flag, value in given.items() if value):
-            raise InputError(f"{flag} is for tables of texts; give --text, the column, with it.")
+        """Refuse flags that are only for tables of texts."""
+        values: dict[str, object] = {"--target": self.target, "--embed-model": self.embed_model}
+        values |= {"--loss-model": self.loss_model, "--gradient": self.gradient, "--work": work}
+        values |= {"--max-length": self.max_length, "--device": self.device, "--prefix": self.prefix}
+        for flag in (flag for flag, value in values.items() if value):
+            raise InputError(f"{flag} is for tables of texts; name the column with --text.")
 
     def check(self, losses: Path | None, column: str | None) -> None:
-        """Refuse what does not go together."""
+        """Refuse flags that contradict each other."""
         if self.embed_model is None:
-            raise InputError("--text needs --embed-model, the encoder that turns the texts into rows.")
+            raise InputError("--text needs --embed-model, the encoder that computes the embeddings.")
         if column is not None:
             raise InputError("--column is for tables that have embeddings; leave it out with --text.")
         if losses is not None and self.loss_model is not None:
-            raise InputError("--losses and --loss-model are two sources of losses; give one of them.")
+            raise InputError("--losses and --loss-model both give losses; leave one of them out.")
         for flag, value in (("--target", self.target), ("--gradient", self.gradient), ("--prefix", self.prefix)):
             if value and self.loss_model is None:
                 raise InputError(f"{flag} needs --loss-model.")
@@ -95,12 +95,12 @@ def select_texts(
             max_length=sources.max_length,
             device=sources.device,
         )
-    rows, path, found = _embedded(corpus, sources, folder, engine)
-    facts = [("embeddings", found)]
+    rows, path, note = _embedded(corpus, sources, folder, engine)
+    facts = [("embeddings", note)]
     job = settle(rows, budget, seed, asking=asked is not None, **options)
-    options["clusters"], found = _clustered(job, folder, engine)
+    options["clusters"], note = _clustered(job, folder, engine)
     options["z"], options["normalize"] = job.z, job.normalize
-    facts.append(("clusters", found))
+    facts.append(("clusters", note))
     picked = cs.select(rows, asked, budget, seed, engine=engine, **options)
     cs.save(picked, out, table=corpus.take(picked.ids))
     keep_origin(folder, out, embeddings=path, table=table)
@@ -112,7 +112,7 @@ def select_texts(
 def _embedded(
     corpus: Any, sources: TextSources, folder: Path, engine: cs.engines.Local | cs.engines.Ray
 ) -> tuple[cs.rows.Rows, Path, str]:
-    """Return the embeddings of these texts by this model, made or found, and where they are."""
+    """Return the embeddings of these texts, computed or reused, and where they are."""
     from coresift.models.embedding import embed_items, facts_of, text_encoder
     from coresift.models.items import Texts
 
@@ -121,17 +121,17 @@ def _embedded(
     path = folder / f"embeddings-{_name(facts_of(texts, encoder, 'float16'))}"
     there = path.exists()
     rows = embed_items(texts, encoder, path, batch=64, dtype="float16", progress=None)
-    return rows, path, f"{rows.n:,} of {rows.d:,} numbers, {'found' if there else 'made'} in {path}"
+    return rows, path, f"{rows.n:,} of {rows.d:,} numbers, {'reused from' if there else 'written to'} {path}"
 
 
 def _clustered(job: Job, folder: Path, engine: cs.engines.Local | cs.engines.Ray) -> tuple[cs.Clustering, str]:
-    """Return the clustering that `select` would make, made or found."""
+    """Return the clustering that `select` would make, computed or reused."""
     if job.clustering is not None:
         return job.clustering, f"{job.clustering.k:,}, given"
     before = set(folder.glob("clustering-*.npz"))
-    made = make_clustering(job, engine, choose(None), folder)
-    word = "found" if set(folder.glob("clustering-*.npz")) == before else "made"
-    return made, f"{made.k:,}, {word} in {folder}"
+    clustering = make_clustering(job, engine, choose(None), folder)
+    source = "reused from" if set(folder.glob("clustering-*.npz")) == before else "written to"
+    return clustering, f"{clustering.k:,}, {source} {folder}"
 
 
 def _name(*facts: Any) -> str:

@@ -1,4 +1,4 @@
-"""Sentences of the library in the words of the command line: arguments are flags there."""
+"""Translate error messages of the library for the command line, where arguments are flags."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, get_args
 
 from typer.models import OptionInfo
 
-# What one flag says and Python says otherwise.
+# Phrases that Python and the command line write differently.
 PHRASES = {
     "recipe=cs.recipes.paper(holder=...)": "--paper HOLDER",
     "recipe=cs.recipes.paper(holder=0.1)": "--paper 0.1",
 }
-# The same for parts of sentences that differ.
+# The same for phrases that vary.
 PATTERNS = {
     r"a callable of row numbers, an array of \w+, or (?=a \.parquet)": "",
     r"(?<=, which is not a file); if it is a column, .*(?=\.$)": "; a column of the table goes there with row or id",
@@ -25,7 +25,7 @@ PLURALS = {"exclude_column": "exclude_columns"}
 
 
 def flags_of(parameters: Iterable[inspect.Parameter]) -> dict[str, str]:
-    """Return the flags of a verb by the names that the library has for them."""
+    """Return the flags of a command by the names of the library's arguments."""
     flags: dict[str, str] = {}
     for part in parameters:
         for option in get_args(part.annotation):
@@ -37,7 +37,7 @@ def flags_of(parameters: Iterable[inspect.Parameter]) -> dict[str, str]:
 
 
 def in_flags(sentence: str, flags: Mapping[str, str]) -> str:
-    """Return a sentence in which arguments are called as their flags.
+    """Return a sentence with flags in place of arguments.
 
     >>> in_flags("budget must say how many rows to select; got none.", {"budget": "--budget"})
     '--budget must say how many rows to select; got none.'
@@ -62,7 +62,7 @@ def in_flags(sentence: str, flags: Mapping[str, str]) -> str:
 
 
 def reword(error: Exception, flags: Mapping[str, str]) -> None:
-    """Put the message of an error in the words of the command line."""
+    """Rewrite the message of an error for the command line."""
     if error.args and isinstance(error.args[0], str):
         rest: tuple[Any, ...] = error.args[1:]
         error.args = (in_flags(error.args[0], flags), *rest)
