@@ -854,7 +854,7 @@ REFUSALS = {
     "missing losses": (
         (*SELECT, "--losses", "few.csv"),
         r"few.csv must have every row that is asked; \d+ of \d+ are missing, the first of them \d+ "
-        r"\(its ids are such as 0\)\. Answers that are asked row by row come by coresift start select\.",
+        r"\(its ids look like 0\)\. Answers that are asked row by row come by coresift start select\.",
     ),
     "no losses": ((*SELECT, "--losses", "none.csv"), "--losses must be .* got 'none.csv', which is not a file."),
     "no loss column": ((*SELECT, "--losses", "ids.csv"), "ids.csv must have the column loss; it has row."),
@@ -877,7 +877,7 @@ REFUSALS = {
     "another power": ((*SELECT, "--clusters", "made.npz", "--z", 1), "--z must be that of the clustering, 2; got 1.0."),
     "code": (
         (*SELECT, "--score", "os.system('touch x')"),
-        "--score must be one of .*Learned.*, perhaps with options such as Mixture.*; got os.system.*",
+        "--score must be one of .*Learned.*, with or without options such as Mixture.*; got os.system.*",
     ),
     "code in an option": ((*SELECT, "--score", "Mixture(loss=exit())"), "--score must be one of .*"),
     "spread options": ((*SELECT, "--pilot", "Centers(**{'keep': True})"), "--pilot must be one of .*"),
@@ -885,11 +885,11 @@ REFUSALS = {
     "a part of another kind": ((*SELECT, "--pilot", "Mixture()"), "--pilot must be one of Centers, .*; got Mixture.*"),
     "unknown option of a part": (
         (*SELECT, "--pilot", "Centers(keeps=True)"),
-        r"--pilot Centers\(keeps=True\) does not fit; Centers takes keep.",
+        r"--pilot Centers\(keeps=True\) cannot be used; Centers takes keep.",
     ),
     "missing option of a part": (
         (*SELECT, "--score", "Sensitivity"),
-        "--score Sensitivity does not fit; Sensitivity takes holder.",
+        "--score Sensitivity cannot be used; Sensitivity takes holder.",
     ),
     "bad option of a part": ((*SELECT, "--score", "Mixture(loss=2)"), "loss must be a number from 0 to 1; got 2."),
     "paper and parts": ((*SELECT, "--paper", 1, "--design", "Poisson"), "--paper sets the pilot, .*"),

@@ -186,7 +186,7 @@ def test_every_function_says_what_is_misspelled_missing_or_too_much(name):
     required = [part.name for part in by_place if part.default is part.empty]
     with pytest.raises(cs.InputError, match=f"^{name} has no option nonsense; it takes .*"):
         function(nonsense=1)
-    with pytest.raises(cs.InputError, match=f"^{name} takes .* without their names; give every other argument with"):
+    with pytest.raises(cs.InputError, match=f"^{name} takes .* by position; give every other argument by"):
         function(*range(len(by_place) + 1))
     with pytest.raises(cs.InputError, match=f"^{name} takes {by_place[0].name} once; it was given twice"):
         function(1, **{by_place[0].name: 1})

@@ -97,17 +97,17 @@ def test_a_log_evaluates_a_larger_model():
     [
         ("log.csv", b"", r"path must be a log: samples_\*\.jsonl, \.eval or \.json; got log\.csv"),
         ("log.jsonl", b"", r"log\.jsonl has no samples\."),
-        ("log.jsonl", b"{", r"log\.jsonl is not a log that can be read"),
-        ("log.jsonl", b"[1]\n", r"log\.jsonl is not a log that can be read"),
-        ("log.jsonl", b"\xff\xfe", r"log\.jsonl is not a log that can be read"),
-        ("log.json", b"{}", r"log\.json is not a log that can be read: KeyError 'samples'"),
+        ("log.jsonl", b"{", r"log\.jsonl is not a readable log"),
+        ("log.jsonl", b"[1]\n", r"log\.jsonl is not a readable log"),
+        ("log.jsonl", b"\xff\xfe", r"log\.jsonl is not a readable log"),
+        ("log.json", b"{}", r"log\.json is not a readable log: KeyError 'samples'"),
         ("log.json", b'{"samples": []}', r"log\.json has no samples\."),
-        ("log.eval", b"no zip", r"log\.eval is not a log that can be read"),
-        ("log.json", b"[" * 100_000, r"log\.json is not a log that can be read: RecursionError"),
-        ("log.json", b'{"samples": ' + b"9" * 5_000 + b"}", r"log\.json is not a log that can be read: ValueError"),
-        ("log.json", b'{"samples": [{"id": 1, "scores": {"a": 5}}]}', r"is not a log that can be read: TypeError"),
-        ("log.jsonl", b'{"doc_id": "x", "metrics": []}', r"is not a log that can be read: ValueError invalid literal"),
-        ("log.jsonl", b'{"doc_id": 1e999, "metrics": []}', r"log\.jsonl is not a log that can be read: OverflowError"),
+        ("log.eval", b"no zip", r"log\.eval is not a readable log"),
+        ("log.json", b"[" * 100_000, r"log\.json is not a readable log: RecursionError"),
+        ("log.json", b'{"samples": ' + b"9" * 5_000 + b"}", r"log\.json is not a readable log: ValueError"),
+        ("log.json", b'{"samples": [{"id": 1, "scores": {"a": 5}}]}', r"is not a readable log: TypeError"),
+        ("log.jsonl", b'{"doc_id": "x", "metrics": []}', r"is not a readable log: ValueError invalid literal"),
+        ("log.jsonl", b'{"doc_id": 1e999, "metrics": []}', r"log\.jsonl is not a readable log: OverflowError"),
     ],
 )
 def test_what_is_not_a_log_is_refused_in_one_sentence(tmp_path, name, content, sentence):
@@ -137,7 +137,7 @@ def test_a_small_file_cannot_ask_for_much_memory(tmp_path):
         archive.writestr("summaries.json", b" " * 2**25)
     assert path.stat().st_size < 50_000
     with pytest.raises(
-        cs.InputError, match=r"has summaries of 33,554,432 bytes; of a file of its size, 1\d,\d+,\d+ are"
+        cs.InputError, match=r"has summaries of 33,554,432 bytes; the limit for a file of its size is 1\d,\d+,\d+ bytes"
     ):
         cs.signals.from_log(path)
     line = '{"doc_id": %d, "metrics": ["m%d"], "m%d": 1}\n'

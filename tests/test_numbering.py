@@ -99,7 +99,7 @@ def coresift(line, fails=None):
 
 def test_a_line_whose_row_and_id_disagree_is_refused(started):
     started.assign(id=np.roll(started["id"], 1)).to_csv("wrong.csv", index=False)
-    coresift("tell run.state wrong.csv", "wrong.csv must have the id of each row beside its number; row ")
+    coresift("tell run.state wrong.csv", "wrong.csv must have the id of each row next to its number; row ")
     assert "answered 0" in coresift("status run.state")
     started.assign(id=None).to_csv("blank.csv", index=False)
     assert "answered 2" in coresift("tell run.state blank.csv")
@@ -128,7 +128,7 @@ def test_losses_of_other_rows_are_noticed(tmp_path):
     cs.select(FRAME, tmp_path / "losses.csv", 12)
     table["id"] = table["id"].to_numpy()[::-1]
     table.to_csv(tmp_path / "losses.csv", index=False)
-    with pytest.raises(InputError, match=r"must have the id of each row beside its number; row \d+ has the id q\d+"):
+    with pytest.raises(InputError, match=r"must have the id of each row next to its number; row \d+ has the id q\d+"):
         cs.select(FRAME, tmp_path / "losses.csv", 12)
     with pytest.raises(InputError, match=r"\(1 of 1 lines are like that\)"):
         AnswerFile(tmp_path / "losses.csv").numbers("loss")(np.array([3]), ["q-none"])

@@ -341,7 +341,7 @@ def test_a_file_answers_by_the_ids_of_the_table_and_ignores_what_else_it_has(tmp
         ask(path, [30, 4, 5, 1], names=names)
     assert str(error.value) == (
         f"{path} must have every row that is asked; 2 of 4 are missing, the first of them {ids[4]} "
-        f"(its ids are such as {ids[30]})."
+        f"(its ids look like {ids[30]})."
     )
 
 
@@ -350,7 +350,7 @@ def test_row_numbers_and_ids_must_agree_and_names_without_ids_mean_row_numbers(t
     columns = {"id": [f"own {row}" for row in range(60)], "row": list(range(60)), "loss": LOSSES.tolist()}
     path = write(tmp_path / f"answers{suffix}", columns)
     assert np.array_equal(ask(path, names=lambda rows: [f"own {row}" for row in rows]), LOSSES[ROWS])
-    with pytest.raises(InputError, match="must have the id of each row beside its number; row 2 has the id own 57"):
+    with pytest.raises(InputError, match="must have the id of each row next to its number; row 2 has the id own 57"):
         ask(path, names=lambda rows: [f"own {59 - row}" for row in rows])
     path = write(tmp_path / f"numbers{suffix}", {"id": list(range(60)), "loss": LOSSES.tolist()})
     assert np.array_equal(ask(path, names=lambda rows: None), LOSSES[ROWS])

@@ -43,5 +43,5 @@ def test_every_target_row_has_a_row_at_the_top_and_no_row_has_nothing():
 
 
 def test_other_columns_are_refused():
-    with pytest.raises(cs.InputError, match="target_rows must be rows of 3 numbers, as the rows have; got rows of 2"):
+    with pytest.raises(cs.InputError, match="target_rows must be rows of 3 numbers, like the rows; got rows of 2"):
         near(np.ones((4, 3)), np.ones((1, 2)))

@@ -16,20 +16,19 @@ from coresift.tables.table import listed
 from coresift.tables.values import numbers_in, text_of, text_of_names, whole_numbers_in
 from coresift.types import Ints
 
-AT_ONCE = 2**16  # rows whose ids are looked at together
+AT_ONCE = 2**16  # rows whose ids are compared at a time
 LookUp: TypeAlias = Callable[[Ints, Sequence[Any] | None], NDArray[Any]]
 
 
 class MissingRowsError(InputError):
-    """A file lacks rows that were asked for."""
+    """A file lacks rows whose answers are needed."""
 
 
 class AnswerFile:
-    """A file in which a row is known by its number (`row`) or by its table's own `id`.
+    """A file with answers about rows, which it identifies by number (`row`) or by the table's `id`.
 
-    Where both stand, `row` counts, and the ids must be those of the rows. Ids are compared as text, so 7, "7" and the
-    7.0 of a column with gaps are one; rows that are not asked about are ignored, rows that have no answer are an error
-    with their count.
+    If a file has both, `row` is used, and the ids must match. Ids are compared as strings, so 7, "7" and the 7.0 of a
+    column with gaps are the same. Rows that nobody asks about are ignored; rows without an answer are an error.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "answers.csv"
@@ -39,50 +38,50 @@ class AnswerFile:
     """
 
     def __init__(self, path: str | Path, table: Any = None, id_column: str | None = None) -> None:
-        """Read a file, or take the table that was read from it; ids are in `id_column` if it has that, or in `id`."""
+        """Read a file, or use the table that was read from it; ids are in `id_column` if it has that, or in `id`."""
         self.path = Path(path)
         self._table: Table = open_table(self.path if table is None else table, argument="A file of answers")
         self.columns = self._table.columns
         self.key = "row" if "row" in self.columns else "id"
         self.id_column = id_column if id_column is not None and id_column in self.columns else "id"
         if self.key != "row" and self.id_column not in self.columns:
-            wanted = "id" if id_column in (None, "id") else f"id, {id_column}"
-            raise InputError(f"{self.path} must have the column {wanted} (or row); it has {self._there()}.")
+            expected = "id" if id_column in (None, "id") else f"id, {id_column}"
+            raise InputError(f"{self.path} must have the column {expected} (or row); it has {self._listed_columns()}.")
 
     def require(self, column: str) -> None:
         """Refuse a file without this column."""
         if column not in self.columns:
-            raise InputError(f"{self.path} must have the column {column}; it has {self._there()}.")
+            raise InputError(f"{self.path} must have the column {column}; it has {self._listed_columns()}.")
 
     def rows(self) -> Ints:
-        """Return the row numbers that the file lists."""
+        """Return the row numbers in the file."""
         if self.key != "row":
-            raise InputError(f"{self.path} must have the column row; it has {self._there()}.")
+            raise InputError(f"{self.path} must have the column row; it has {self._listed_columns()}.")
         rows = self._rows()
         return rows[rows >= 0]
 
     def ids(self) -> list[str]:
-        """Return the ids that the file lists, as texts."""
+        """Return the ids in the file, as strings."""
         return [str(name) for name in self._keys().drop_null().to_pylist()]
 
     @property
     def count(self) -> int:
-        """How many rows the file has a line for."""
+        """The number of distinct rows in the file."""
         return len(self._keys().drop_null().unique())
 
     def known(self, rows: Ints, names: Sequence[Any] | None) -> Ints:
-        """Return those of the rows that the file has a line for."""
+        """Return the rows that are in the file."""
         import pyarrow.compute as pc
 
-        found: Ints = rows[pc.is_in(self._asked(rows, names), value_set=self._keys()).to_numpy(False)]
-        return found
+        present: Ints = rows[pc.is_in(self._keys_of(rows, names), value_set=self._keys()).to_numpy(False)]
+        return present
 
     def numbers(self, column: str) -> LookUp:
-        """Return a function of row numbers (and the table's own ids, if it has any) that gives the column's numbers."""
+        """Return a function from row numbers (and the table's ids, if it has any) to the column's numbers."""
         return self._look_up(column, numbers_in)
 
     def labels(self, column: str) -> LookUp:
-        """Return such a function for a column of labels, as text; no label is an empty one."""
+        """Return such a function for a column of labels, as strings; a missing label is an empty string."""
         return self._look_up(column, _labels_in)
 
     def _look_up(self, column: str, convert: Callable[[Any], NDArray[Any]]) -> LookUp:
@@ -92,49 +91,52 @@ class AnswerFile:
 
         def look_up(rows: Ints, names: Sequence[Any] | None) -> NDArray[Any]:
             self._check_ids(rows, names)
-            asked = rows if names is None or self.key == "row" else names
-            found: NDArray[Any] = values[self._places(self._asked(rows, names), asked, ids)]
-            return found
+            shown = rows if names is None or self.key == "row" else names
+            answers: NDArray[Any] = values[self._positions(self._keys_of(rows, names), shown, ids)]
+            return answers
 
         return look_up
 
     def answered(self, column: str, *, numeric: bool) -> tuple[list[str], NDArray[Any]]:
-        """Return the ids or row numbers, as texts, of the lines that have an answer, and the answers."""
+        """Return the ids or row numbers of the lines that have an answer, as strings, and the answers."""
         self.require(column)
         with reading(str(self.path)):
             ids, values = self._distinct(column, (numbers_in if numeric else _labels_in)(self._table.whole(column)))
-        given = ~np.isnan(values) if numeric else values != ""
-        return ids.filter(given).to_pylist(), values[given]
+        present = ~np.isnan(values) if numeric else values != ""
+        return ids.filter(present).to_pylist(), values[present]
 
     def strangers(self, n: int, names: Callable[[Ints], Sequence[Any] | None]) -> list[str]:
-        """Return the row numbers or ids of the file, as texts, that none of n rows has; `names` gives their ids."""
+        """Return the row numbers or ids in the file that none of n rows has, as strings; `names` returns rows' ids."""
         import pyarrow.compute as pc
 
-        left = self._keys().drop_null().unique()
+        unknown = self._keys().drop_null().unique()
         for start in range(0, n, AT_ONCE):
             rows = np.arange(start, min(start + AT_ONCE, n))
-            left = left.filter(pc.invert(pc.is_in(left, value_set=self._asked(rows, names(rows)))))
-        strangers: list[str] = left.to_pylist()
+            unknown = unknown.filter(pc.invert(pc.is_in(unknown, value_set=self._keys_of(rows, names(rows)))))
+        strangers: list[str] = unknown.to_pylist()
         return strangers
 
     def _check_ids(self, rows: Ints, names: Sequence[Any] | None) -> None:
-        """Refuse a file in which a row has the id of another one; it may have been sorted by halves."""
+        """Refuse a file in which a row has the id of another row, as happens when only some columns were sorted."""
         import pyarrow.compute as pc
 
         if self.key != "row" or names is None or self.id_column not in self.columns or not rows.size:
             return
         order = np.argsort(rows, kind="stable")
         lines = self._rows()
-        places = order[np.minimum(np.searchsorted(rows[order], lines), rows.size - 1)]
-        about = np.flatnonzero(rows[places] == lines)
-        told, own = text_of(self._table.whole(self.id_column)).combine_chunks().take(about), text_of_names(names)
-        differ = np.flatnonzero(pc.fill_null(pc.not_equal(told, own.take(places[about])), False).to_numpy(False))
+        positions = order[np.minimum(np.searchsorted(rows[order], lines), rows.size - 1)]
+        shared = np.flatnonzero(rows[positions] == lines)
+        in_file = text_of(self._table.whole(self.id_column)).combine_chunks().take(shared)
+        expected = text_of_names(names)
+        unequal = pc.not_equal(in_file, expected.take(positions[shared]))
+        differ = np.flatnonzero(pc.fill_null(unequal, False).to_numpy(False))
         if differ.size:
             first = int(differ[0])
-            line = int(about[first])
+            line = int(shared[first])
             raise InputError(
-                f"{self.path} must have the id of each row beside its number; row {lines[line]} has the id "
-                f"{own[int(places[line])]} and not {told[first]} ({differ.size} of {about.size} lines are like that)."
+                f"{self.path} must have the id of each row next to its number; row {lines[line]} has the id "
+                f"{expected[int(positions[line])]}, not {in_file[first]} "
+                f"({differ.size} of {shared.size} lines are like that)."
             )
 
     def _rows(self) -> Ints:
@@ -143,7 +145,7 @@ class AnswerFile:
             return np.concatenate([np.zeros(0, np.int64), *chunks])
 
     def _keys(self) -> Any:
-        """Return the ids or row numbers of the file as texts, null where there is none."""
+        """Return the ids or row numbers in the file as strings, with null for missing ones."""
         import pyarrow as pa
 
         if self.key == "id":
@@ -151,43 +153,43 @@ class AnswerFile:
         rows = self._rows()
         return text_of(pa.array(rows, mask=rows < 0))
 
-    def _asked(self, rows: Ints, names: Sequence[Any] | None) -> Any:
+    def _keys_of(self, rows: Ints, names: Sequence[Any] | None) -> Any:
         import pyarrow as pa
 
         return text_of(pa.array(rows)) if names is None or self.key == "row" else text_of_names(names)
 
     def _distinct(self, column: str, values: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
-        """Return the distinct ids as text, and the value of each."""
+        """Return the distinct ids as strings, and the value of each."""
         keys = self._keys()
-        known = keys.is_valid().to_numpy(zero_copy_only=False)
-        ids, values = keys.drop_null().dictionary_encode(), values[known]
+        present = keys.is_valid().to_numpy(zero_copy_only=False)
+        ids, values = keys.drop_null().dictionary_encode(), values[present]
         codes = ids.indices.to_numpy(zero_copy_only=False)
         _, first = np.unique(codes, return_index=True)
-        kept = values[first]
-        again = np.flatnonzero((values != kept[codes]) & ~(_missing(values) & _missing(kept[codes])))
-        if again.size:
-            code, other = codes[again[0]], values[again[0]]
+        distinct = values[first]
+        conflicts = np.flatnonzero((values != distinct[codes]) & ~(_missing(values) & _missing(distinct[codes])))
+        if conflicts.size:
+            code, other = codes[conflicts[0]], values[conflicts[0]]
             raise InputError(
                 f"{self.path} must have one {column} for each {self.key}; "
-                f"{self.key} {ids.dictionary[code]} has {kept[code]} and {other}."
+                f"{self.key} {ids.dictionary[code]} has {distinct[code]} and {other}."
             )
-        return ids.dictionary, kept
+        return ids.dictionary, distinct
 
-    def _places(self, texts: Any, asked: Any, ids: Any) -> Ints:
+    def _positions(self, keys: Any, shown: Any, ids: Any) -> Ints:
         import pyarrow.compute as pc
 
-        places = pc.index_in(texts, value_set=ids, skip_nulls=True)
-        missing = np.flatnonzero(places.is_null().to_numpy(zero_copy_only=False))
+        indices = pc.index_in(keys, value_set=ids, skip_nulls=True)
+        missing = np.flatnonzero(indices.is_null().to_numpy(zero_copy_only=False))
         if missing.size:
-            example = f"its ids are such as {ids[0]}" if len(ids) else "it has no ids at all"
+            example = f"its ids look like {ids[0]}" if len(ids) else "it has no ids at all"
             raise MissingRowsError(
-                f"{self.path} must have every row that is asked; {missing.size} of {len(asked)} are missing, "
-                f"the first of them {asked[missing[0]]} ({example})."
+                f"{self.path} must have every row that is asked; {missing.size} of {len(shown)} are missing, "
+                f"the first of them {shown[missing[0]]} ({example})."
             )
-        found: Ints = places.to_numpy()
-        return found
+        positions: Ints = indices.to_numpy()
+        return positions
 
-    def _there(self) -> str:
+    def _listed_columns(self) -> str:
         return listed(self.columns, str) or "none"
 
 

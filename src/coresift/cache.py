@@ -1,4 +1,4 @@
-"""One cache of clusterings: a file is named by all that its clustering depends on, so a stale one is never reused."""
+"""A cache of clusterings. A file's name is a digest of everything it depends on, so stale files are never reused."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from coresift.version import __version__
 def cached(
     folder: str | os.PathLike[str], rows: Rows, k: int, options: Mapping[str, Any], make: Callable[[], Clustering]
 ) -> Clustering:
-    """Return the clustering that the folder has, or make it and keep it there."""
+    """Return the clustering from the cache folder, or compute it and store it there."""
     path = cache_path(folder, rows, k, options)
     if path.is_file():
-        kept = load(path)
-        assert isinstance(kept, Clustering)
-        return kept
-    made = make()
+        loaded = load(path)
+        assert isinstance(loaded, Clustering)
+        return loaded
+    clustering = make()
     path.parent.mkdir(parents=True, exist_ok=True)
-    save(made, path)
-    return made
+    save(clustering, path)
+    return clustering
 
 
 def cache_path(folder: str | os.PathLike[str], rows: Rows, k: int, options: Mapping[str, Any]) -> Path:
-    """Return where a clustering of these rows with these options is kept; the version is part of the key."""
-    known = {name: digest(value) if isinstance(value, np.ndarray) else value for name, value in options.items()}
-    key = repr((rows.fingerprint(), k, sorted(known.items()), __version__))
+    """Return the path of the clustering of these rows with these options; coresift's version is part of the key."""
+    parts = {name: digest(value) if isinstance(value, np.ndarray) else value for name, value in options.items()}
+    key = repr((rows.fingerprint(), k, sorted(parts.items()), __version__))
     return Path(folder) / f"clustering-{digest(np.frombuffer(key.encode(), np.uint8))}.npz"

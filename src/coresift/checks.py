@@ -1,4 +1,4 @@
-"""Input checks, and the one form of an error sentence: what is wrong, what is allowed, what came."""
+"""Input checks, and the form of every error message: what is wrong, what is allowed, what was given."""
 
 from __future__ import annotations
 
@@ -31,54 +31,62 @@ __all__ = [
     "whole",
 ]
 
-# Options that belong to opening rows, and that people look for elsewhere.
+# Options of `open_rows` that users try to give to other functions.
 READING = ("column", "columns", "exclude_columns", "id_column", "ids", "standardize", "target")
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def refuse(argument: str, allowed: str, came: object) -> NoReturn:
-    """Raise the one form of sentence for a bad argument."""
-    raise InputError(f"{argument} must be {allowed}; got {came}.")
+def refuse(argument: str, allowed: str, got: object) -> NoReturn:
+    """Raise the error for a bad argument, in the form that all of them have."""
+    raise InputError(f"{argument} must be {allowed}; got {got}.")
 
 
 def named_options(function: Callable[P, T]) -> Callable[P, T]:
-    """Let a public function, or a class's `__init__`, say in one sentence which argument is misspelled or missing.
+    """Decorate a public function, or a class's `__init__`, to report misspelled and missing arguments in one sentence.
 
-    Options that stand in a `TypedDict` (`**options: Unpack[...]`) are known as well; any others that a function takes
-    by `**` are its own to check.
+    Options in a `TypedDict` (`**options: Unpack[...]`) are checked too. A function that takes any other `**` options
+    must check them itself.
     """
-    parameters = [part for part in inspect.signature(function).parameters.values() if part.kind is not part.VAR_KEYWORD]
-    called = function.__qualname__.removesuffix(".__init__")
-    by_place = [part.name for part in parameters if part.kind is not part.KEYWORD_ONLY]
-    names = [part.name for part in parameters if part.name != "self"]
+    parameters = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    owner = function.__qualname__.removesuffix(".__init__")
+    positional = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
+    names = [parameter.name for parameter in parameters if parameter.name != "self"]
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         for name in kwargs:
             if name not in names and name not in (known := _all_names(function, names) or [name]):
-                unknown_option(called, name, known)
-        if len(args) > len(by_place):
-            shown = ", ".join(name for name in by_place if name != "self")
-            raise InputError(f"{called} takes {shown} without their names; give every other argument with its name.")
-        for name in by_place[: len(args)]:
+                unknown_option(owner, name, known)
+        if len(args) > len(positional):
+            shown = ", ".join(name for name in positional if name != "self")
+            raise InputError(f"{owner} takes {shown} by position; give every other argument by name.")
+        for name in positional[: len(args)]:
             if name in kwargs:
-                raise InputError(f"{called} takes {name} once; it was given twice.")
-        required = [part.name for part in parameters[len(args) :] if part.default is part.empty]
+                raise InputError(f"{owner} takes {name} once; it was given twice.")
+        required = [parameter.name for parameter in parameters[len(args) :] if parameter.default is parameter.empty]
         missing = [name for name in required if name not in kwargs]
         if missing:
-            raise InputError(f"{called} needs {' and '.join(missing)}.")
+            raise InputError(f"{owner} needs {' and '.join(missing)}.")
         return function(*args, **kwargs)
 
     return checked
 
 
 def _all_names(function: Callable[..., Any], names: list[str]) -> list[str] | None:
-    """Return the names of all arguments that a function takes; None if it takes any."""
-    more = [part for part in inspect.signature(function).parameters.values() if part.kind is part.VAR_KEYWORD]
-    if not more:
+    """Return the names of all arguments that a function accepts; None if it accepts any name."""
+    variable = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is parameter.VAR_KEYWORD
+    ]
+    if not variable:
         return names
-    (options,) = get_args(get_type_hints(function)[more[0].name]) or (None,)
+    (options,) = get_args(get_type_hints(function)[variable[0].name]) or (None,)
     return None if options is None else [*names, *get_type_hints(options)]
 
 
@@ -94,14 +102,14 @@ def unknown_option(function: str, name: str, known: Sequence[str]) -> NoReturn:
 
 
 def whole(argument: str, value: Any, *, least: int = 1) -> int:
-    """Return a whole number that is at least `least`."""
+    """Return an integer that is at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         refuse(argument, f"a whole number of at least {least}", repr(value))
     return int(value)
 
 
 def positive(argument: str, value: Any, *, zero: bool = False) -> float:
-    """Return a finite number above zero (or from zero on)."""
+    """Return a finite number above 0 (or at least 0)."""
     allowed = "a finite number of at least 0" if zero else "a finite number above 0"
     try:
         number = float(value)
@@ -113,7 +121,7 @@ def positive(argument: str, value: Any, *, zero: bool = False) -> float:
 
 
 def share(argument: str, value: Any, *, ends: bool = False) -> float:
-    """Return a number strictly between 0 and 1 (or with both ends)."""
+    """Return a number between 0 and 1, without the ends (or with them)."""
     allowed = "a number from 0 to 1" if ends else "a number between 0 and 1"
     try:
         number = float(value)
@@ -138,8 +146,8 @@ def row_numbers(argument: str, value: Any, count: int) -> NDArray[np.int64]:
         refuse(argument, "a list of row numbers", f"an array of {ids.dtype} with shape {ids.shape}{mask}")
     unique, first = np.unique(ids, return_index=True)
     if unique.size < ids.size:
-        again = np.setdiff1d(np.arange(ids.size), first)[0]
-        refuse(argument, "distinct row numbers", f"row {ids[again]} twice")
+        repeated = np.setdiff1d(np.arange(ids.size), first)[0]
+        refuse(argument, "distinct row numbers", f"row {ids[repeated]} twice")
     if unique[0] < 0 or unique[-1] >= count:
         bad = unique[0] if unique[0] < 0 else unique[-1]
         refuse(argument, f"row numbers from 0 to {count - 1}", bad)
@@ -147,7 +155,7 @@ def row_numbers(argument: str, value: Any, count: int) -> NDArray[np.int64]:
 
 
 def unusable(values: Any) -> str | None:
-    """Return what makes an array no real numbers: a mask, which would be ignored, or imaginary parts, likewise.
+    """Return why an array is not one of real numbers: a mask or imaginary parts, which numpy would silently drop.
 
     >>> unusable(np.array([1j])), unusable(np.ma.masked_array([1.0], mask=[True])), unusable([1.0])
     ('complex numbers', 'a masked array', None)
@@ -165,7 +173,7 @@ def loss_vector(
     names: Sequence[Any] | None = None,
     signed: bool = False,
 ) -> NDArray[np.float64]:
-    """Return one finite, nonnegative (unless `signed`) number for each of `ids`, or name the first row without."""
+    """Return one finite, nonnegative (unless `signed`) number per row; refuse the first row without one."""
     if unusable(values):
         raise AnswerError(f"{source} must be real numbers, one per row; got {unusable(values)}.")
     try:

@@ -1,4 +1,4 @@
-"""What runs the row blocks: threads on this machine, or a Ray cluster; and model calls spread over a cluster."""
+"""Engines that run row blocks, in threads or on a Ray cluster, and actors that spread model calls over a cluster."""
 
 from coresift.engine import Local
 from coresift.remote import Actors, Ray

@@ -1,11 +1,11 @@
-"""What coresift raises and warns of."""
+"""The errors and warnings of coresift."""
 
 import sys
 import warnings
 
 
 class CoresiftError(Exception):
-    """Anything that coresift itself reports to its user; the message is a full sentence.
+    """The base class of all errors that coresift raises; the message is a full sentence.
 
     Examples:
         >>> import coresift as cs
@@ -18,23 +18,23 @@ class CoresiftError(Exception):
 
 
 class InputError(CoresiftError, ValueError):
-    """An argument, file or row that cannot be used."""
+    """An argument, file or row is unusable."""
 
 
 class AnswerError(CoresiftError, RuntimeError):
-    """The source of losses or labels failed, or answered with something that cannot be used."""
+    """The source of losses or labels failed, or gave an unusable answer."""
 
 
 class CoresiftWarning(UserWarning):
-    """The result is usable, with the stated reservation."""
+    """The result is usable, with the stated caveat."""
 
 
 class ScaleWarning(CoresiftWarning):
-    """Columns are on very different scales, so that distances are almost one column's alone."""
+    """Columns are on very different scales, so one column dominates all distances."""
 
 
 def warn(message: str, category: type[CoresiftWarning] = CoresiftWarning) -> None:
-    """Warn at the line outside of coresift that has called it, however deep in it this is."""
+    """Issue a warning that points to the user's own line, however deep inside coresift this is called."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "coresift":
         level, frame = level + 1, frame.f_back

@@ -1,9 +1,9 @@
-"""Logs of evaluation tools: what a model did on each item of a benchmark, as columns of numbers.
+"""Logs of evaluation tools: a model's results on each item of a benchmark, as columns of numbers.
 
 - lm-evaluation-harness writes `samples_TASK_TIME.jsonl` with `--log_samples`: one line per item and filter.
 - inspect_ai writes `.eval`, a zip file with summaries of its samples, or `.json`.
 
-Nothing of the tools themselves is needed.
+The tools themselves need not be installed.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from coresift.checks import CoresiftError, InputError, named_options, refuse
 from coresift.signal_table import from_probabilities
 from coresift.types import Floats, Value
 
-# What inspect_ai's scorers say instead of a number.
+# The words that inspect_ai's scorers use instead of a number.
 WORDS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-# zip's number for Zstandard, which `zipfile` cannot read before Python 3.14.
+# The zip compression method Zstandard, which `zipfile` cannot read before Python 3.14.
 ZSTANDARD = 93
-# No entry of a log is larger, so that a damaged or hostile one cannot fill the memory.
+# The most bytes to unpack from a log, because a damaged or hostile log could otherwise fill the memory.
 MOST_BYTES = 1 << 30
-# Nor do all entries together have more bytes than this and so many times those of the file.
+# Nor may a log unpack to more than FREE_BYTES plus MOST_PACKED times its file size.
 FREE_BYTES, MOST_PACKED = 1 << 24, 30
-# A table of what the items say has at most so many cells, or so many times those that are filled.
+# The table of all items may have this many cells, plus this many for each cell that is filled.
 FREE_CELLS, MOST_EMPTY = 1 << 20, 20
-# What Python and its libraries raise about a file that is damaged, hostile or no log at all.
+# What Python and its libraries raise for a file that is damaged, hostile or not a log.
 UNREADABLE = (
     *(AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError, OverflowError),
     *(zipfile.BadZipFile, zlib.error),
@@ -43,14 +43,14 @@ UNREADABLE = (
 
 @dataclass(frozen=True, eq=False)
 class Log(Value):
-    """What one model did on the items of a benchmark.
+    """One model's results on the items of a benchmark.
 
     Attributes:
-        items: The items' names, as text.
-        scores: One number per item for every metric or scorer, by its name; NaN where the log has none.
-        probabilities: For multiple choice, the model's probability of each choice, 0 beyond an item's last one;
+        items: The items' names.
+        scores: One number per item for each metric or scorer, by its name; NaN if the log has none.
+        probabilities: For multiple choice, the model's probability of each choice, 0 beyond an item's last choice;
             otherwise None.
-        targets: For multiple choice, the number of the right choice, or −1 where the log does not say; otherwise None.
+        targets: For multiple choice, the number of the right choice, or −1 if the log does not say; otherwise None.
     """
 
     items: tuple[str, ...]
@@ -63,29 +63,29 @@ class Log(Value):
 
     @property
     def signals(self) -> dict[str, Floats]:
-        """All that the log knows, for `signals=`: the scores, and for multiple choice how sure the model was."""
-        found = dict(self.scores)
+        """Everything in the log, for `signals=`: the scores, and for multiple choice how sure the model was."""
+        signals = dict(self.scores)
         if self.probabilities is None:
-            return found
+            return signals
         known = np.isfinite(self.probabilities).all(axis=1)
         for name, column in from_probabilities(self.probabilities[known]).items():
-            found[name] = np.full(len(self), np.nan)
-            found[name][known] = column
+            signals[name] = np.full(len(self), np.nan)
+            signals[name][known] = column
         if self.targets is not None and np.all(self.targets[known] >= 0):
             chance = self.probabilities[np.flatnonzero(known), self.targets[known].astype(np.int64)]
-            found["target_probability"] = np.full(len(self), np.nan)
-            found["target_probability"][known] = chance
-        return found
+            signals["target_probability"] = np.full(len(self), np.nan)
+            signals["target_probability"][known] = chance
+        return signals
 
     def align(self, items: Sequence[Any]) -> Log:
-        """Return the log for these items in this order, NaN where it has none of them."""
-        place_of = {name: place for place, name in enumerate(self.items)}
-        places = np.array([place_of.get(str(item), -1) for item in items], np.int64)
+        """Return the log for these items, in this order, with NaN for items that it does not have."""
+        position_of = {name: position for position, name in enumerate(self.items)}
+        positions = np.array([position_of.get(str(item), -1) for item in items], np.int64)
 
         def pick(column: Floats) -> Floats:
-            picked: Floats = column[places].astype(np.float64)
-            picked[places < 0] = np.nan
-            return picked
+            values: Floats = column[positions].astype(np.float64)
+            values[positions < 0] = np.nan
+            return values
 
         return replace(
             self,
@@ -98,10 +98,10 @@ class Log(Value):
 
 @named_options
 def from_log(path: str | os.PathLike[str]) -> Log:
-    """Read what a model did on each item from a log of lm-evaluation-harness or inspect_ai.
+    """Read a model's results on each item from a log of lm-evaluation-harness or inspect_ai.
 
     Logs of cheaper or earlier models on the same items are signals: `cs.evaluate(values=..., signals=log.signals)`.
-    Items keep the order of their numbers (lm-evaluation-harness) or of the log (inspect_ai); `log.align(items)` puts
+    Items are sorted by number (lm-evaluation-harness) or in the order of the log (inspect_ai); `log.align(items)` puts
     several logs in the same order. Repeated samples of an item (epochs) are averaged.
 
     Args:
@@ -121,22 +121,22 @@ def from_log(path: str | os.PathLike[str]) -> Log:
         >>> log.scores["acc"].tolist(), log.signals["target_probability"].round(2).tolist()
         ([1.0, 0.0], [0.88, 0.38])
     """
-    place = Path(path)
+    file = Path(path)
     readers = {".jsonl": _harness, ".json": _inspect_json, ".eval": _inspect_zip}
-    if place.suffix.lower() not in readers:
-        refuse("path", "a log: samples_*.jsonl, .eval or .json", place.name)
-    if not place.is_file():
-        raise InputError(f"There is no file {place}.")
+    if file.suffix.lower() not in readers:
+        refuse("path", "a log: samples_*.jsonl, .eval or .json", file.name)
+    if not file.is_file():
+        raise InputError(f"There is no file {file}.")
     try:
-        return readers[place.suffix.lower()](place)
+        return readers[file.suffix.lower()](file)
     except CoresiftError:
         raise
     except UNREADABLE as cause:
-        raise InputError(f"{place.name} is not a log that can be read: {_reason(cause)}.") from None
+        raise InputError(f"{file.name} is not a readable log: {_reason(cause)}.") from None
 
 
 def _reason(cause: Exception) -> str:
-    """Return what is wrong in a few words; a message of a library may hold half the file."""
+    """Return what is wrong in a few words; the full message of a library may contain half the file."""
     text = getattr(cause, "strerror", None) or " ".join(str(cause).split())
     return f"{type(cause).__name__} {text[:100]}".rstrip(". ")
 
@@ -161,10 +161,10 @@ def _choices(lines: Sequence[Mapping[str, Any]]) -> tuple[Floats | None, Floats 
     if not all(len(answer) > 1 and all(_is_likelihood(part) for part in answer) for answer in answers):
         return None, None
     _check_filled(len(lines) * max(map(len, answers)), sum(map(len, answers)))
-    logs = np.full((len(lines), max(map(len, answers))), -np.inf)
+    likelihoods = np.full((len(lines), max(map(len, answers))), -np.inf)
     for row, answer in enumerate(answers):
-        logs[row, : len(answer)] = [float(part[0]) for part in answer]
-    odds = np.exp(logs - logs.max(axis=1, keepdims=True))
+        likelihoods[row, : len(answer)] = [float(part[0]) for part in answer]
+    odds = np.exp(likelihoods - likelihoods.max(axis=1, keepdims=True))
     targets = [_target(line.get("target"), len(answer)) for line, answer in zip(lines, answers, strict=True)]
     return odds / odds.sum(axis=1, keepdims=True), np.array(targets, np.float64)
 
@@ -180,17 +180,17 @@ def _target(target: Any, choices: int) -> int:
 
 def _inspect_json(path: Path) -> Log:
     log = json.loads(path.read_bytes())
-    return _inspected(path, log["samples"])
+    return _inspect_log(path, log["samples"])
 
 
 def _inspect_zip(path: Path) -> Log:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
-        # A run that was stopped has only the summaries of its journal.
+        # A run that was stopped has only summaries in its journal.
         parts = ["summaries.json"] if "summaries.json" in names else sorted(filter(_is_journal, names))
         _check_sizes(path, [archive.getinfo(name) for name in parts])
         samples = [sample for name in parts for sample in json.loads(_entry(path, archive, name))]
-    return _inspected(path, samples)
+    return _inspect_log(path, samples)
 
 
 def _is_journal(name: str) -> bool:
@@ -198,11 +198,13 @@ def _is_journal(name: str) -> bool:
 
 
 def _check_sizes(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
-    """Refuse entries that would fill the memory, before any of them is unpacked."""
+    """Refuse entries that would unpack to too many bytes, before any of them is read."""
     most = min(MOST_BYTES, FREE_BYTES + MOST_PACKED * path.stat().st_size)
     size = sum(entry.file_size for entry in entries)
     if size > most:
-        raise InputError(f"{path.name} has summaries of {size:,} bytes; of a file of its size, {most:,} are read.")
+        raise InputError(
+            f"{path.name} has summaries of {size:,} bytes; the limit for a file of its size is {most:,} bytes."
+        )
 
 
 def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
@@ -210,42 +212,42 @@ def _entry(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
     if entry.compress_type != ZSTANDARD:
         return archive.read(name)
     with path.open("rb") as file:
-        # The local header has 30 bytes, the last four of which say how long the name and the extra field are.
+        # The local header has 30 bytes; the last four are the lengths of the name and of the extra field.
         file.seek(entry.header_offset)
         header = file.read(30)
         file.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), os.SEEK_CUR)
         packed = file.read(entry.compress_size)
-    return _unpacked(path, entry, packed)
+    return _decompress(path, entry, packed)
 
 
-def _unpacked(path: Path, entry: zipfile.ZipInfo, packed: bytes) -> bytes:
+def _decompress(path: Path, entry: zipfile.ZipInfo, packed: bytes) -> bytes:
     import pyarrow as pa
 
     try:
         content: bytes = pa.decompress(packed, entry.file_size, codec="zstd", asbytes=True)
     except (OSError, pa.ArrowException):
-        _damaged(path, entry.filename)
+        _refuse_damaged(path, entry.filename)
     if zlib.crc32(content) != entry.CRC:
-        _damaged(path, entry.filename)
+        _refuse_damaged(path, entry.filename)
     return content
 
 
-def _damaged(path: Path, name: str) -> NoReturn:
+def _refuse_damaged(path: Path, name: str) -> NoReturn:
     raise InputError(f"{path.name} is damaged: its entry {name} does not have the stated checksum.") from None
 
 
-def _inspected(path: Path, samples: Iterable[Mapping[str, Any]]) -> Log:
+def _inspect_log(path: Path, samples: Iterable[Mapping[str, Any]]) -> Log:
     """Average each item's scores over its epochs."""
-    found: dict[str, list[dict[str, float]]] = {}
+    epochs: dict[str, list[dict[str, float]]] = {}
     for sample in samples:
         scores = dict(_named_numbers(sample.get("scores") or {}))
-        found.setdefault(str(sample["id"]), []).append(scores)
+        epochs.setdefault(str(sample["id"]), []).append(scores)
     rows = []
-    for repeats in found.values():
+    for repeats in epochs.values():
         names = dict.fromkeys(name for scores in repeats for name in scores)
         rows.append({name: float(np.mean([s[name] for s in repeats if name in s])) for name in names})
     _check_rows(path, rows)
-    return Log(tuple(found), _columns(rows))
+    return Log(tuple(epochs), _columns(rows))
 
 
 def _named_numbers(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
@@ -275,7 +277,7 @@ def _columns(rows: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
 
 
 def _check_filled(cells: int, filled: int) -> None:
-    """Refuse a table that is nearly empty: a small file could ask for any amount of memory by it."""
+    """Refuse a table that is nearly empty, because a small file could use any amount of memory that way."""
     if cells > FREE_CELLS + MOST_EMPTY * filled:
         raise ValueError(f"its items have little in common, {filled:,} values in a table of {cells:,}")
 

@@ -1,4 +1,4 @@
-"""How a value shows itself in a notebook: a title and a small table, in colors that follow the notebook's."""
+"""How results look in a notebook: a title and a small table, in the notebook's own colors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CELL = "text-align:left;vertical-align:top;padding:2px 16px 2px 0;border:0;backg
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
-    """Return a number and what it counts.
+    """Return a number with a noun in the singular or plural.
 
     >>> counted(1, "label"), counted(1200, "label"), counted(2, "loss", "losses")
     ('1 label', '1,200 labels', '2 losses')
@@ -18,7 +18,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def card(title: str, lines: Sequence[tuple[str, str]], remarks: Sequence[str] = ()) -> str:
-    """Return a title, lines of a name and a value, and remarks; everything in them is escaped.
+    """Return HTML with a title, a table of names and values, and remarks; all text is escaped.
 
     >>> card("2 < 3 rows", [("seed", "0")]).count("<tr>")
     1
@@ -27,8 +27,8 @@ def card(title: str, lines: Sequence[tuple[str, str]], remarks: Sequence[str] = 
         f'<tr><td style="{CELL};opacity:.7">{escape(name)}</td><td style="{CELL}">{escape(value)}</td></tr>'
         for name, value in lines
     )
-    said = "".join(f'<div style="margin-top:4px">{escape(remark)}</div>' for remark in remarks)
+    notes = "".join(f'<div style="margin-top:4px">{escape(remark)}</div>' for remark in remarks)
     return (
         f'<div style="font-variant-numeric:tabular-nums"><div><strong>{escape(title)}</strong></div>'
-        f'<table style="border-collapse:collapse;margin:4px 0"><tbody>{cells}</tbody></table>{said}</div>'
+        f'<table style="border-collapse:collapse;margin:4px 0"><tbody>{cells}</tbody></table>{notes}</div>'
     )

@@ -1,4 +1,4 @@
-"""Progress of the long steps: a bar on a terminal after a second, silence everywhere else."""
+"""Progress of long steps: a bar on a terminal after one second, and nothing anywhere else."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 
 
 class Progress:
-    """Receives how far a stage has come; this one says nothing."""
+    """Receives the progress of a stage; this base class shows nothing."""
 
     def start(self, stage: str, total: int) -> None:
-        """Open a stage of `total` units."""
+        """Start a stage of `total` units."""
 
     def advance(self, amount: int) -> None:
         """Count `amount` more units as done."""
 
     def finish(self) -> None:
-        """Close the stage, if one is open."""
+        """End the stage, if one is open."""
 
 
 class Bar(Progress):
@@ -38,13 +38,13 @@ class Bar(Progress):
         self._bar: RichProgress | None = None
 
     def start(self, stage: str, total: int) -> None:
-        """Open a stage of `total` units."""
-        self._stage, self._total, self._done, self._begun = stage, total, 0, time.monotonic()
+        """Start a stage of `total` units."""
+        self._stage, self._total, self._done, self._start_time = stage, total, 0, time.monotonic()
 
     def advance(self, amount: int) -> None:
-        """Count `amount` more units as done; the bar appears when the stage proves slow."""
+        """Count `amount` more units as done; the bar appears once the stage has taken a second."""
         self._done += amount
-        elapsed = time.monotonic() - self._begun
+        elapsed = time.monotonic() - self._start_time
         if elapsed < self.patience:
             return
         if self._bar is None:
@@ -53,7 +53,7 @@ class Bar(Progress):
         self._bar.update(self._bar.task_ids[0], completed=self._done, rate=rate)
 
     def finish(self) -> None:
-        """Close the stage, if one is open, and wipe its bar."""
+        """End the stage, if one is open, and clear its bar."""
         if self._bar is not None:
             self._bar.stop()
         self._bar = None
@@ -78,7 +78,7 @@ def _rich_bar(stage: str, total: int) -> RichProgress:
 
 
 def choose(progress: bool | Progress | None) -> Progress:
-    """Return the progress to use: by default a bar when standard error is a terminal."""
+    """Return the progress to use: by default, a bar if standard error is a terminal."""
     if progress is None:
         progress = not SILENT.get() and sys.stderr is not None and sys.stderr.isatty()
     if isinstance(progress, bool):
@@ -88,7 +88,7 @@ def choose(progress: bool | Progress | None) -> Progress:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Keep bars from showing inside, unless the caller asked for one.
+    """Show no bars inside the `with` block, except those that are explicitly requested.
 
     >>> with silence():
     ...     type(choose(None)).__name__
@@ -103,7 +103,7 @@ def silence() -> Iterator[None]:
 
 @contextmanager
 def stage(progress: Progress, name: str, total: int) -> Iterator[Progress]:
-    """Open a stage and close it whatever happens inside."""
+    """Start a stage, and end it when the `with` block ends."""
     progress.start(name, total)
     try:
         yield progress

@@ -1,4 +1,4 @@
-"""Secrets never leave the process: what looks like a key or a password is replaced before a text is kept or shown."""
+"""Keep secrets inside the process: anything that looks like a key or a password is hidden in stored and shown text."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 
 HIDDEN = "[hidden]"
 
-# What is looked for begins at few places or has a limit, so that a long text takes no more than its length deserves.
+# Every pattern starts at few positions or has a length limit; otherwise a long text could take quadratic time.
 
 _NAMES = r"(?:key|token|secret|password|passwd|pwd|credential|signature|authorization)s?"
-_PLAIN = r"(?!\[hidden\]|bearer\b|basic\b|\d{1,6}\b)"  # max_tokens=100 is no secret
+_PLAIN = r"(?!\[hidden\]|bearer\b|basic\b|\d{1,6}\b)"  # max_tokens=100 is not a secret
 _PATTERNS = (
-    # A user and a password in an address.
+    # A user and a password in a URL.
     (re.compile(r"(?<=://)[^\s/@]+(?=@)"), HIDDEN),
     (re.compile(r"(?<![\w/])[\w.+-]{1,100}:[^\s/@:]+(?=@[\w\[])"), HIDDEN),
     (re.compile(r"\b(bearer|basic)\s+[^\s\"',;]+", re.IGNORECASE), rf"\1 {HIDDEN}"),
-    # name=value, name: value, "name": "value"; also in the query of an address.
+    # name=value, name: value, "name": "value"; also in the query of a URL.
     (re.compile(rf"({_NAMES}[\"']?\s*[=:]\s*[\"']?){_PLAIN}[^\s\"'&,;)}}\]]+", re.IGNORECASE), rf"\1{HIDDEN}"),
-    # The forms that keys of well-known services have.
+    # The key formats of well-known services.
     (re.compile(r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{6,}"), HIDDEN),
     (re.compile(r"\b(?:ghp|gho|ghs|ghu|github_pat|glpat|hf|xox[abprs])[-_][A-Za-z0-9_-]{10,}"), HIDDEN),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b|\bAIza[A-Za-z0-9_-]{20,}"), HIDDEN),
@@ -27,10 +27,10 @@ _PATTERNS = (
 
 
 def redact(text: str) -> str:
-    """Return a text without what looks like a key, a token or a password.
+    """Return a text without anything that looks like a key, a token or a password.
 
     Args:
-        text: Any text that is about to be shown, or written to a file.
+        text: Any text that is about to be shown or written to a file.
 
     Returns:
         The same text with each secret replaced by `[hidden]`.
@@ -47,10 +47,10 @@ def redact(text: str) -> str:
 
 
 def holds_secret(error: BaseException | None) -> bool:
-    """Say whether an exception, or one that led to it, has a secret in its text.
+    """Return whether an exception, or one that led to it, has a secret in its text.
 
     Args:
-        error: The exception, whose causes and contexts are looked at as well.
+        error: The exception; its causes and contexts are checked too.
 
     Returns:
         True if a traceback of it would show a secret.
@@ -60,14 +60,14 @@ def holds_secret(error: BaseException | None) -> bool:
         (False, True)
     """
     seen: set[int] = set()
-    waiting = [error]
-    while waiting:
-        current = waiting.pop()
+    pending = [error]
+    while pending:
+        current = pending.pop()
         if current is None or id(current) in seen:
             continue
         seen.add(id(current))
         text = "\n".join([str(current), repr(current), *getattr(current, "__notes__", ())])
         if redact(text) != text:
             return True
-        waiting += [current.__cause__, current.__context__, *getattr(current, "exceptions", ())]
+        pending += [current.__cause__, current.__context__, *getattr(current, "exceptions", ())]
     return False

@@ -1,4 +1,4 @@
-"""Signals: whatever is known for every row at no cost, as columns of numbers that scores and estimates can use."""
+"""Signals: values that are known for every row at no cost, as numeric columns that scores and estimates can use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from coresift.checks import named_options, refuse, unusable
 from coresift.types import Floats, SignalTable
 
-# A class with more names than this keeps its most frequent ones; the others share a column.
+# The most categories of a signal that get a column each; the rarer ones share a column.
 MOST_CATEGORIES = 30
 LARGEST = 1e100
 
@@ -20,14 +20,14 @@ LARGEST = 1e100
 def signal_table(signals: Any, n: int) -> SignalTable:
     """Return signals of any accepted form as a table of n lines.
 
-    A number that is missing (NaN or None) becomes the median of the others, and a column of its own says where that
-    was done. A class (text, or anything that is not a number) becomes one 0/1 column per name; a missing one is a name
-    like any other. True and False are 1 and 0.
+    A missing number (NaN or None) becomes the median of the others, and an extra 0/1 column marks it. A categorical
+    signal (strings, or anything that is not a number) becomes one 0/1 column per category; "missing" is a category too.
+    True and False are 1 and 0.
 
     Args:
-        signals: One number or name per row; several columns as a matrix; or a mapping of names to any of these, or to
-            tables of signals. A table that iterates over its column names, such as pandas', counts as a mapping.
-        n: How many rows there are.
+        signals: One number or category per row; several columns as a matrix; or a mapping of names to any of these or
+            to tables of signals. A frame that iterates over its column names, such as pandas', counts as a mapping.
+        n: The number of rows.
 
     Returns:
         The table; no columns if `signals` is None.
@@ -40,18 +40,18 @@ def signal_table(signals: Any, n: int) -> SignalTable:
         [5.5, 1.0, 1.0, 0.0]
     """
     if isinstance(signals, SignalTable):
-        return _of_length(signals, n)
+        return _check_length(signals, n)
     if signals is None:
         return SignalTable((), np.zeros((n, 0)), np.zeros(0, np.bool_))
     named = [(name, values) for name, values in _named(signals) if not isinstance(values, SignalTable)]
-    tables = [_of_length(values, n) for _, values in _named(signals) if isinstance(values, SignalTable)]
+    tables = [_check_length(values, n) for _, values in _named(signals) if isinstance(values, SignalTable)]
     pieces = [piece for name, values in named for piece in _pieces(name, values, n)]
     for table in tables:
         pieces += list(zip(table.names, table.columns.T, table.sizes, strict=True))
     names = tuple(name for name, _, _ in pieces)
     if len(set(names)) < len(names):
-        again = next(name for place, name in enumerate(names) if name in names[:place])
-        refuse("signals", "columns with names of their own", f"{again!r} twice")
+        duplicate = next(name for position, name in enumerate(names) if name in names[:position])
+        refuse("signals", "columns with distinct names", f"{duplicate!r} twice")
     columns = np.stack([column for _, column, _ in pieces], axis=1) if pieces else np.zeros((n, 0))
     scales = np.concatenate(
         [np.ones(len(pieces) - sum(len(table.names) for table in tables)), *(t.scales for t in tables)]
@@ -61,47 +61,47 @@ def signal_table(signals: Any, n: int) -> SignalTable:
 
 @named_options
 def from_probabilities(probabilities: Any) -> dict[str, Floats]:
-    """Return what a classifier's own probabilities say about how likely it is to be wrong.
+    """Return signals of how likely a classifier is to be wrong, from its own probabilities.
 
     Args:
-        probabilities: One line per row and one column per class, each line summing to 1; or one number per row, the
+        probabilities: One line per row and one column per class, each line with sum 1; or one number per row, the
             probability of the second of two classes.
 
     Returns:
-        `expected_error`, 1 − max p; `deviation`, √(p(1 − p)) of the largest p, the standard deviation of right or
-        wrong; `entropy`, the expected log loss; `margin`, 1 − (p₁ − p₂) of the two largest.
+        `expected_error`, 1 − max p; `deviation`, √(p(1 − p)) for the largest p, the standard deviation of being right;
+        `entropy`, the expected log loss; `margin`, 1 − (p₁ − p₂) for the two largest.
 
     Examples:
         >>> signals = from_probabilities([[0.5, 0.5], [1.0, 0.0]])
         >>> {name: values.round(3).tolist() for name, values in signals.items()}
         {'expected_error': [0.5, 0.0], 'deviation': [0.5, 0.0], 'entropy': [0.693, 0.0], 'margin': [1.0, 0.0]}
     """
-    given = _matrix("probabilities", probabilities)
-    if given.shape[1] == 1:
-        given = np.concatenate([1 - given, given], axis=1)
-    if np.any(given < 0) or not np.allclose(given.sum(axis=1), 1, atol=1e-3):
-        refuse("probabilities", "numbers of at least 0 that sum to 1 in every line", "other ones")
-    # The two largest of each line, without sorting all.
-    second, first = np.partition(given, given.shape[1] - 2, axis=1)[:, -2:].T
-    surprise = -np.log(np.where(given > 0, given, 1.0))
+    matrix = _matrix("probabilities", probabilities)
+    if matrix.shape[1] == 1:
+        matrix = np.concatenate([1 - matrix, matrix], axis=1)
+    if np.any(matrix < 0) or not np.allclose(matrix.sum(axis=1), 1, atol=1e-3):
+        refuse("probabilities", "numbers of at least 0 with sum 1 in every line", "other numbers")
+    # A partition finds the two largest of each line without a full sort.
+    second, first = np.partition(matrix, matrix.shape[1] - 2, axis=1)[:, -2:].T
+    surprise = -np.log(np.where(matrix > 0, matrix, 1.0))
     return {
         "expected_error": np.maximum(1 - first, 0.0),
         "deviation": np.sqrt(np.maximum(first * (1 - first), 0.0)),
-        "entropy": (given * surprise).sum(axis=1),
+        "entropy": (matrix * surprise).sum(axis=1),
         "margin": np.maximum(1 - (first - second), 0.0),
     }
 
 
 @named_options
 def disagreement(first: Any, second: Any) -> Floats:
-    """Return how far two models are apart on every row: the total variation of their probabilities, or 0 and 1.
+    """Return how much two models disagree on each row: the total variation distance of their probabilities, or 0 and 1.
 
     Args:
         first: One line of class probabilities per row, or one answer per row.
-        second: The same of the other model.
+        second: The same for the other model.
 
     Returns:
-        For probabilities Σ|p − q|/2, from 0 to 1; for answers 1 where they differ.
+        For probabilities, Σ|p − q|/2, from 0 to 1; for answers, 1 if they differ and 0 otherwise.
 
     Examples:
         >>> disagreement(["cat", "dog"], ["cat", "cat"]).tolist()
@@ -109,23 +109,23 @@ def disagreement(first: Any, second: Any) -> Floats:
         >>> disagreement([[0.9, 0.1]], [[0.4, 0.6]]).tolist()
         [0.5]
     """
-    one, other = np.asarray(first), np.asarray(second)
-    if one.shape != other.shape or one.ndim not in (1, 2):
-        refuse("second", f"of the same shape as first, {one.shape}, with one line per row", f"shape {other.shape}")
-    if one.ndim == 1:
-        return np.asarray(one != other, np.float64)
-    apart: Floats = np.abs(_matrix("first", one) - _matrix("second", other)).sum(axis=1) / 2
-    return apart
+    left, right = np.asarray(first), np.asarray(second)
+    if left.shape != right.shape or left.ndim not in (1, 2):
+        refuse("second", f"of the same shape as first, {left.shape}, with one line per row", f"shape {right.shape}")
+    if left.ndim == 1:
+        return np.asarray(left != right, np.float64)
+    distances: Floats = np.abs(_matrix("first", left) - _matrix("second", right)).sum(axis=1) / 2
+    return distances
 
 
-def _of_length(table: SignalTable, n: int) -> SignalTable:
+def _check_length(table: SignalTable, n: int) -> SignalTable:
     if len(table) != n:
         refuse("signals", f"one line for each of {n} rows", f"{len(table)} lines")
     return table
 
 
 def _named(signals: Any) -> list[tuple[str, Any]]:
-    """Return (name, values) for every signal."""
+    """Return the name and values of each signal."""
     if isinstance(signals, Mapping) or hasattr(signals, "columns"):
         names = signals.column_names if hasattr(signals, "column_names") else list(signals)
         return [(str(name), signals[name]) for name in names]
@@ -133,7 +133,7 @@ def _named(signals: Any) -> list[tuple[str, Any]]:
 
 
 def _pieces(name: str, values: Any, n: int) -> list[tuple[str, Floats, bool]]:
-    """Return the columns that a signal becomes, with a name each and whether they can be a size."""
+    """Return the columns of a signal: name, values, and whether it can be used as a size."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -141,14 +141,14 @@ def _pieces(name: str, values: Any, n: int) -> list[tuple[str, Floats, bool]]:
     if array.shape[:1] != (n,) or array.ndim > 2:
         refuse("signals", f"one number or name for each of {n} rows in {name!r}", f"shape {array.shape}")
     if array.ndim == 2:
-        parts = [_pieces(f"{name} {place}", array[:, place], n) for place in range(array.shape[1])]
+        parts = [_pieces(f"{name} {index}", array[:, index], n) for index in range(array.shape[1])]
         return [piece for part in parts for piece in part]
     numbers = _numbers(array)
-    return _classes(name, array) if numbers is None else _complete(name, numbers)
+    return _category_columns(name, array) if numbers is None else _numeric_columns(name, numbers)
 
 
 def _numbers(array: NDArray[Any]) -> Floats | None:
-    """Return the values as numbers with NaN for missing ones, or None if they are names."""
+    """Return the values as numbers with NaN for missing ones, or None if they are categories."""
     if np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_:
         if np.issubdtype(array.dtype, np.complexfloating):
             return None
@@ -168,16 +168,16 @@ def _number(value: Any) -> float:
 
 
 def _missing(value: Any) -> bool:
-    # pandas' own marks cannot be imported without pandas.
+    # pandas' missing values are recognized by name, because pandas need not be installed.
     return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and isnan(value))
 
 
-def _complete(name: str, numbers: Floats) -> list[tuple[str, Floats, bool]]:
+def _numeric_columns(name: str, numbers: Floats) -> list[tuple[str, Floats, bool]]:
     missing = np.isnan(numbers)
     if np.isinf(numbers).any():
         refuse("signals", f"finite numbers, or NaN where missing, in {name!r}", "an infinity")
     largest = float(np.abs(numbers[~missing]).max(initial=0.0))
-    if largest > LARGEST:  # their squares would be no numbers any more
+    if largest > LARGEST:  # their squares could overflow
         refuse("signals", f"numbers of at most {LARGEST:g} in size in {name!r}", f"{largest:g}")
     if missing.all():
         refuse("signals", f"at least one number in {name!r}", "none")
@@ -189,13 +189,13 @@ def _complete(name: str, numbers: Floats) -> list[tuple[str, Floats, bool]]:
     return columns
 
 
-def _classes(name: str, array: NDArray[Any]) -> list[tuple[str, Floats, bool]]:
+def _category_columns(name: str, array: NDArray[Any]) -> list[tuple[str, Floats, bool]]:
     words = np.array(["missing" if _missing(value) else str(value) for value in array.tolist()])
-    found, place, counts = np.unique(words, return_inverse=True, return_counts=True)
-    kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
-    columns = [(f"{name}={found[code]}", (place == code).astype(np.float64), False) for code in kept]
-    if kept.size < found.size:
-        columns.append((f"{name}: others", (~np.isin(place, kept)).astype(np.float64), False))
+    categories, codes, counts = np.unique(words, return_inverse=True, return_counts=True)
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+    columns = [(f"{name}={categories[code]}", (codes == code).astype(np.float64), False) for code in frequent]
+    if frequent.size < categories.size:
+        columns.append((f"{name}: others", (~np.isin(codes, frequent)).astype(np.float64), False))
     return columns
 
 

@@ -1,4 +1,4 @@
-"""Begin a job whose answers come later: from people, from files, or from another process days from now."""
+"""Start a job whose answers come later: from people, from files, or from another process days from now."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coresift.oracle.run import Run
 from coresift.progress import Progress, choose
 from coresift.rows import RowsLike
 
-# What can be started, and how it is prepared up to its first question.
+# The functions that can be started, and for each the function that prepares its job.
 STARTERS: dict[Callable[..., Any], Callable[..., Prepared[Any]]] = {
     selection.select: selection.begin,
     regression.select: regression.begin,
@@ -35,22 +35,22 @@ def start(
     progress: bool | Progress | None = None,
     **options: Any,
 ) -> Run[Any]:
-    """Begin `select`, `rounds`, `diagnose` or `regression.select` without its answers, and return a run.
+    """Start `select`, `rounds`, `diagnose` or `regression.select` without its answers, and return a run.
 
     Args:
-        function: The function to begin, such as `cs.select`.
+        function: The function to start, such as `cs.select`.
         rows: As in that function.
         budget: As in that function.
         seed: As in that function.
-        state: A file that keeps every answer. With the same arguments, the same file continues the run, in this
-            process or a later one.
+        state: A file that stores every answer. To continue the run, in this process or a later one, use the same
+            arguments and the same file.
         engine: As in that function.
         progress: As in that function.
         **options: The other options of that function, except the losses or labels.
 
     Returns:
-        A run. `ask()` returns the rows to answer next, `tell(ids, answers)` takes answers, `result` is what the
-        function would have returned.
+        A run. `ask()` returns the rows to answer next, `tell(ids, answers)` passes in their answers, and `result` is
+        what the function would have returned.
 
     Examples:
         >>> import numpy as np, coresift as cs
@@ -62,8 +62,8 @@ def start(
         WeightedSelection(50 of 1000 rows, 10 losses asked, seed=0)
     """
     if function not in STARTERS:
-        names = ", ".join(f"{known.__module__.rpartition('.')[2]}.{known.__name__}" for known in STARTERS)
+        names = ", ".join(f"{starter.__module__.rpartition('.')[2]}.{starter.__name__}" for starter in STARTERS)
         refuse("function", f"one of {names}", repr(function))
-    shown = choose(progress)
-    prepared = STARTERS[function](rows, budget, seed, engine=engine, progress=shown, **options)
-    return prepared.run(state=state, progress=shown)
+    chosen_progress = choose(progress)
+    prepared = STARTERS[function](rows, budget, seed, engine=engine, progress=chosen_progress, **options)
+    return prepared.run(state=state, progress=chosen_progress)

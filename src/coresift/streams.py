@@ -1,4 +1,4 @@
-"""The random streams of a seed. Each use of randomness has its own number, so that no two share their draws."""
+"""The random streams of a seed. Each use of randomness has its own stream, so no two share their draws."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """What a generator is for; the number is part of every result, so it never changes once released."""
+    """What a random stream is for. Results depend on the numbers, so they never change once released."""
 
     CLUSTERING = 1
     PILOT = 2
@@ -26,7 +26,7 @@ class Stream(IntEnum):
 
 
 def generator(seed: int, stream: Stream, *more: int) -> np.random.Generator:
-    """Return the generator of a stream; `more` tells apart rounds, blocks or attempts within it.
+    """Return the generator of a stream; `more` distinguishes rounds, blocks or attempts within it.
 
     >>> generator(0, Stream.PILOT).random() == generator(0, Stream.DRAW).random()
     False
