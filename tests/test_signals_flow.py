@@ -94,7 +94,7 @@ def test_rows_may_be_left_out(problem, tmp_path):
 
 def test_what_would_do_nothing_is_refused(problem):
     rows, losses, hard = problem
-    with pytest.raises(cs.InputError, match="signals count as far as losses confirm them"):
+    with pytest.raises(cs.InputError, match="signals need losses to confirm them"):
         cs.select(rows, budget=100, signals=hard)
     with pytest.raises(cs.InputError, match="does not use signals"):
         cs.select(rows, losses, 100, signals=hard, score=cs.scores.Learned())

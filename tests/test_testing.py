@@ -119,7 +119,7 @@ def test_a_score_with_a_zero_where_a_row_matters_is_caught(registered):
             n = evidence.clustering.n
             return Scores(np.where(np.arange(n) == 3, 0.0, 1.0), np.arange(n))
 
-    with pytest.raises(AssertionError, match=r"Forgetful\(\) gives row 3 the size 0, and its loss is above 0"):
+    with pytest.raises(AssertionError, match=r"Forgetful\(\) gives row 3 size 0, but its loss is above 0"):
         check_score(Forgetful())
 
 
@@ -141,7 +141,7 @@ class _Uneven(cs.pilots.Pilot):
 
 def test_a_biased_pilot_is_caught(registered):
     REGISTERED["pilot"]["_Uneven"] = _Uneven
-    with pytest.raises(AssertionError, match="gives its rows a share of row 4, which it can never draw"):
+    with pytest.raises(AssertionError, match="gives row 4 a share, but can never draw it"):
         check_pilot(_Uneven())
 
 

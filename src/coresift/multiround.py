@@ -17,7 +17,7 @@ from coresift.oracle import LossesLike, Oracle, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import rounds as rounds_recipe
-from coresift.recipes.arguments import Job, PartOptions, check_options, checked_part, merged, settle
+from coresift.recipes.arguments import Job, PartOptions, check_options, checked_part, merge_recipe, settle
 from coresift.rows import Rows, RowsLike
 from coresift.selection import Draft, draft_of, finish
 from coresift.streams import Stream, generator
@@ -114,12 +114,12 @@ def _settle(
     """Check the arguments; parts that are not given are those of Algorithm 3."""
     check_options("rounds", options, ARGUMENTS, PartOptions)
     arguments: dict[str, Any] = dict(options)
-    recipe = merged(arguments.pop("recipe", None), {})
+    recipe = merge_recipe(arguments.pop("recipe", None), {})
     default_score = rounds_recipe(asking=asking).score
     score = checked_part("score", arguments.get("score") or recipe.score or default_score, Score)
     defaults = rounds_recipe(asking=asking and score.needs.pilot)
     recipe_parts = {name: getattr(recipe, name) for name in ("clusters", "z", "normalize", "pilot", "design")}
-    arguments["recipe"] = merged(defaults, {**recipe_parts, "score": score})
+    arguments["recipe"] = merge_recipe(defaults, {**recipe_parts, "score": score})
     job = settle(rows, budget, seed, asking=asking, clusters=clusters, **arguments)
     if job.pilot is not None and not job.pilot.asks_centers:
         refuse("pilot", "Centers(keep=False) or Centers(keep=True), since rounds ask centers", repr(job.pilot))

@@ -18,7 +18,7 @@ from coresift.oracle import LABEL, LossesLike, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
 from coresift.recipes import regression as regression_parts
-from coresift.recipes.arguments import Options, check_options, merged, settle
+from coresift.recipes.arguments import Options, check_options, merge_recipe, settle
 from coresift.rows import Rows, RowsLike, open_rows
 from coresift.rows.numbering import numbers_of
 from coresift.selection import Draft, finish, prepare
@@ -286,7 +286,7 @@ def _begin(
     intercept = arguments.pop("intercept", True)
     if not isinstance(intercept, bool):
         refuse("intercept", "True or False", repr(intercept))
-    recipe = merged(
+    recipe = merge_recipe(
         arguments.pop("recipe", None), {name: arguments.pop(name, None) for name in ("score", "pilot", "design")}
     )
     score, pilot, design = regression_parts(recipe.score, recipe.pilot, recipe.design)
@@ -298,7 +298,7 @@ def _begin(
     clusters = arguments.pop("clusters", None) or recipe.clusters
     if clusters is None:
         clusters = _default_medoids(rows.n, budget if keeps_medoids else None, pilot is None)
-    recipe = merged(recipe, {"score": score, "pilot": pilot, "design": design, "z": 1.0})
+    recipe = merge_recipe(recipe, {"score": score, "pilot": pilot, "design": design, "z": 1.0})
     job = settle(rows, budget, seed, asking=True, clusters=clusters, recipe=recipe, **arguments)
     # The paper asks for a tenth of the rows, even if fewer are drawn afterward.
     draft = prepare(job, engine, progress, most=job.budget if keeps_medoids else rows.n)

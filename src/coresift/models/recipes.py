@@ -10,7 +10,7 @@ import numpy as np
 
 from coresift.checks import refuse, share, whole
 from coresift.recipes import paper_training
-from coresift.recipes.arguments import Options, merged
+from coresift.recipes.arguments import Options, merge_recipe
 from coresift.rows import Rows, open_rows
 from coresift.selection import select
 from coresift.streams import Stream, generator
@@ -118,7 +118,7 @@ def image_recipe(
     rows = open_rows(embed(model))
     _check_rows(rows, n)
     clusters = max(1, round(share("centers", centers) * budget))
-    options.setdefault("recipe", merged(paper_training(holder), {"clusters": clusters}))
+    options.setdefault("recipe", merge_recipe(paper_training(holder), {"clusters": clusters}))
     options.setdefault("given", begun)
     selection = select(rows, losses(model), budget, seed, **options)
     final = train(*_training_set(selection, weighted))

@@ -1,6 +1,6 @@
-"""Recipes: how a selection is made, as values that `select` and its relatives take as `recipe=`.
+"""Recipes: how a selection is made, for the argument `recipe=` of `select` and related functions.
 
-This package is the only one that knows the strategies' classes; everything else knows their interfaces.
+Only this package knows the strategies' classes; everything else uses their interfaces.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from coresift.types import Design, Pilot, Recipe, Score
 
 __all__ = ["Recipe", "by_distance", "by_proxy", "default", "mixture", "paper", "paper_training"]
 
-# A fixed number of distinct rows, spread along their order: how pilots are drawn, and baselines unless they say more.
+# A fixed number of distinct rows, spread along their order; pilots are drawn this way, and baselines by default.
 EVEN_DRAW: Design = Systematic()
 
 
 def default() -> Recipe:
-    """Return the recipe that `select` uses for losses unless told otherwise.
+    """Return the default recipe of `select` with losses.
 
     Returns:
-        A random pilot (`Representatives`), a portfolio of densities that it mixes (`Portfolio`), and a systematic draw
+        A random pilot (`Representatives`), a portfolio of densities (`Portfolio`), and a systematic draw
         (`Systematic`).
 
     Examples:
@@ -36,7 +36,7 @@ def default() -> Recipe:
 
 @named_options
 def paper(holder: Any, *, keep: bool = False) -> Recipe:
-    """Return the paper's Algorithm 1: ask the centers, then draw independently ∝ ℓ(c) + Λ‖e − c‖^z.
+    """Return the paper's Algorithm 1: ask for the centers' losses, then draw independently ∝ ℓ(c) + Λ‖e − c‖^z.
 
     Args:
         holder: Λ: a number, one number per cluster, or "free", "robust" or "estimate" to estimate it.
@@ -71,11 +71,11 @@ def paper_training(holder: Any = "free") -> Recipe:
 
 @named_options
 def mixture(loss: float = 0.25, distance: float = 0.25) -> Recipe:
-    """Return a recipe that keeps the centers and draws by loss, by distance and uniformly, in fixed parts.
+    """Return a recipe that keeps the centers and draws from a fixed mixture of loss, distance and uniform.
 
     Args:
-        loss: The part of the probability that follows the losses of the centers.
-        distance: The part that follows the distance to the center. The rest is uniform.
+        loss: The share that is proportional to the losses of the centers.
+        distance: The share that is proportional to the distance from the center. The rest is uniform.
 
     Returns:
         The recipe.
@@ -92,7 +92,7 @@ def by_distance(floor: float = 0.5) -> Recipe:
     """Return a recipe that asks for no losses: rows are drawn by distance, above a uniform floor.
 
     Args:
-        floor: The part of the probability that is uniform.
+        floor: The uniform share.
 
     Returns:
         The recipe.
@@ -106,11 +106,11 @@ def by_distance(floor: float = 0.5) -> Recipe:
 
 @named_options
 def by_proxy(losses: Any, floor: float = 0.2) -> Recipe:
-    """Return a recipe that draws by a cheap model's loss of every row, above a uniform floor.
+    """Return a recipe that draws by a cheap model's loss for every row, above a uniform floor.
 
     Args:
         losses: One cheap loss per row.
-        floor: The part of the probability that is uniform.
+        floor: The uniform share.
 
     Returns:
         The recipe. It asks for no losses.
@@ -119,7 +119,7 @@ def by_proxy(losses: Any, floor: float = 0.2) -> Recipe:
         >>> by_proxy([1.0, 2.0, 3.0]).clusters
         1
     """
-    # The order of the draw is that of the cheap losses, so one cluster is as good as many.
+    # Rows are drawn in the order of the cheap losses, so one cluster is as good as many.
     return Recipe(clusters=1, score=Proxy(losses, floor))
 
 
@@ -142,7 +142,7 @@ def rounds(*, asking: bool) -> Recipe:
 
 
 def regression(score: Any, pilot: Any, design: Any) -> tuple[Score, Pilot | None, Design]:
-    """Return the parts of a regression: medoids that are kept, then squared distances above a floor.
+    """Return the parts of a regression; by default, medoids are kept, and draws are by squared distance above a floor.
 
     Args:
         score: The score, or None for the default.
@@ -156,8 +156,8 @@ def regression(score: Any, pilot: Any, design: Any) -> tuple[Score, Pilot | None
         >>> regression(None, None, None)[1:]
         (Centers(keep=True), Pivotal())
     """
-    chosen: Score = checked_part("score", score, Score) or Distance(floor=0.3, power=2.0)
-    asked: Pilot | None = checked_part("pilot", pilot, Pilot)
-    if asked is None and chosen.needs.leverage is None:
-        asked = Centers(keep=True)
-    return chosen, asked, checked_part("design", design, Design) or Pivotal()
+    score = checked_part("score", score, Score) or Distance(floor=0.3, power=2.0)
+    pilot = checked_part("pilot", pilot, Pilot)
+    if pilot is None and score.needs.leverage is None:
+        pilot = Centers(keep=True)
+    return score, pilot, checked_part("design", design, Design) or Pivotal()

@@ -1,4 +1,4 @@
-"""The arguments that `select` and its relatives share: checked, and completed where they were left to us."""
+"""Check the arguments that `select` and related functions share, and fill in defaults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLES = {"pilot": Representatives(), "score": Portfolio(), "design": Systemat
 
 
 class PartOptions(TypedDict, total=False):
-    """What selecting jobs take besides rows, budget, seed and clusters; `settle` checks it."""
+    """Options of selecting jobs besides rows, budget, seed and clusters; `settle` checks them."""
 
     recipe: Recipe | None
     z: float | None
@@ -40,13 +40,13 @@ class PartOptions(TypedDict, total=False):
 
 
 class Options(PartOptions, total=False):
-    """What selecting jobs take besides rows, budget and seed."""
+    """Options of selecting jobs besides rows, budget and seed."""
 
     clusters: int | Clustering | None
 
 
 def check_options(function: str, options: Mapping[str, Any], arguments: Sequence[str], known: type) -> None:
-    """Refuse an option that a function does not have, and name the nearest one that it has."""
+    """Refuse an option that a function does not have, and suggest the most similar one."""
     names = list(get_type_hints(known))
     for name in options:
         if name not in names:
@@ -55,9 +55,9 @@ def check_options(function: str, options: Mapping[str, Any], arguments: Sequence
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be selected from which rows, checked and completed; nothing has been computed yet.
+    """The checked arguments of a selection, with defaults filled in; nothing has been computed yet.
 
-    `clustering` is one that was made before; without one, `clusters` says how many to make.
+    `clustering` is an existing one; without it, `clusters` says how many clusters to make.
     """
 
     rows: Rows
@@ -74,16 +74,24 @@ class Job:
 
     @property
     def room(self) -> int:
-        """How many rows are left to choose besides the given ones."""
+        """How many rows to choose besides the given ones."""
         return self.budget - self.frame.given.size
 
     def provenance(self, name: str, clustering: Clustering, options: dict[str, str]) -> Provenance:
-        """Return what a selection says about how it was made."""
+        """Return the provenance of a selection that this job makes."""
         recipe = Recipe(
             clustering.k, clustering.z, clustering.normalized, pilot=self.pilot, score=self.score, design=self.design
         )
-        made = name, self.budget, recipe, self.frame.record(), clustering.seed, options
-        return Provenance(*made, columns=self.rows.columns, id_column=self.rows.id_name)
+        return Provenance(
+            name,
+            self.budget,
+            recipe,
+            self.frame.record(),
+            clustering.seed,
+            options,
+            columns=self.rows.columns,
+            id_column=self.rows.id_name,
+        )
 
 
 def settle(
@@ -106,37 +114,37 @@ def settle(
     epsilon: float | None = None,
     delta: float | None = None,
 ) -> Job:
-    """Check the arguments and fill in what was left to us; the recipe says what holds where an argument is None."""
+    """Check the arguments and fill in defaults; the recipe replaces arguments that are None."""
     opened, seed = None if rows is None else open_rows(rows), whole("seed", seed, least=0)
-    known = read_signals(signals, opened)
-    rows = rows_of_signals(known) if opened is None else opened
-    frame = _frame(rows, given, exclude, strata, known)
-    explicit = {"z": z, "normalize": normalize, "pilot": pilot, "score": score, "design": design}
-    explicit["clusters"] = None if isinstance(clusters, Clustering) else clusters
-    wanted = merged(recipe, explicit)
-    chosen_pilot, chosen_score, chosen_design = _parts(
-        wanted, asking, informed=known is not None and opened is not None
+    signal_table = read_signals(signals, opened)
+    rows = rows_of_signals(signal_table) if opened is None else opened
+    frame = _frame(rows, given, exclude, strata, signal_table)
+    overrides = {"z": z, "normalize": normalize, "pilot": pilot, "score": score, "design": design}
+    overrides["clusters"] = None if isinstance(clusters, Clustering) else clusters
+    settings = merge_recipe(recipe, overrides)
+    pilot_part, score_part, design_part = _parts(
+        settings, asking, informed=signal_table is not None and opened is not None
     )
-    budget = _budget(budget, epsilon, delta, (chosen_pilot, chosen_score, chosen_design), frame)
+    budget = _budget(budget, epsilon, delta, (pilot_part, score_part, design_part), frame)
     clustering = clusters if isinstance(clusters, Clustering) else None
     if clustering is not None:
-        _check_clustering(clustering, rows, wanted, frame)
-        wanted = replace(wanted, clusters=clustering.k, z=clustering.z, normalize=clustering.normalized)
+        _check_clustering(clustering, rows, settings, frame)
+        settings = replace(settings, clusters=clustering.k, z=clustering.z, normalize=clustering.normalized)
         frame = replace(frame, strata=clustering.classes())
     rows.warn_of_scales()
-    if chosen_design.distinct and budget >= frame.population:
+    if design_part.distinct and budget >= frame.population:
         warn_of_budget(budget, frame.population)
-        chosen_score, chosen_pilot = Distance(floor=1.0), None  # every row comes out, so there is nothing to learn
+        score_part, pilot_part = Distance(floor=1.0), None  # every row is selected, so there is nothing to learn
     return Job(
         rows=rows,
         frame=frame,
-        clusters=clustering.k if clustering is not None else _cluster_count(wanted.clusters, budget, frame),
+        clusters=clustering.k if clustering is not None else _cluster_count(settings.clusters, budget, frame),
         clustering=clustering,
-        z=2.0 if wanted.z is None else positive("z", wanted.z),
-        normalize=bool(wanted.normalize),
-        pilot=chosen_pilot,
-        score=chosen_score,
-        design=chosen_design,
+        z=2.0 if settings.z is None else positive("z", settings.z),
+        normalize=bool(settings.normalize),
+        pilot=pilot_part,
+        score=score_part,
+        design=design_part,
         budget=budget,
         seed=seed,
     )
@@ -147,11 +155,11 @@ def _frame(rows: Rows, given: Any, exclude: Any, strata: Any, signals: SignalTab
     return Frame(rows.n, numbers_of("given", given, rows), numbers_of("exclude", exclude, rows), classes, signals)
 
 
-def merged(recipe: Recipe | None, explicit: dict[str, Any]) -> Recipe:
-    """Return the recipe with those options replaced that were given explicitly."""
+def merge_recipe(recipe: Recipe | None, overrides: dict[str, Any]) -> Recipe:
+    """Return the recipe with the given options replaced; None means not given."""
     if recipe is not None and not isinstance(recipe, Recipe):
         refuse("recipe", "a Recipe, such as cs.recipes.paper(holder=0.1)", type(recipe).__name__)
-    return replace(recipe or Recipe(), **{name: value for name, value in explicit.items() if value is not None})
+    return replace(recipe or Recipe(), **{name: value for name, value in overrides.items() if value is not None})
 
 
 def _parts(recipe: Recipe, asking: bool, *, informed: bool) -> tuple[Pilot | None, Score, Design]:
@@ -160,22 +168,22 @@ def _parts(recipe: Recipe, asking: bool, *, informed: bool) -> tuple[Pilot | Non
     needs = score.needs.pilot
     if informed and not score.needs.signals:
         if not asking:
-            raise InputError("signals count as far as losses confirm them; give losses, or leave signals out.")
+            raise InputError("signals need losses to confirm them; give losses, or leave signals out.")
         raise InputError(f"score={score!r} does not use signals; leave it out, or use score=cs.scores.Portfolio().")
     if not asking and (needs or pilot is not None):
         part = f"score={score!r}" if needs else f"pilot={pilot!r}"
         raise InputError(f"{part} asks for losses, and there are none; give losses, or leave it out.")
     if pilot is None and needs:
         pilot = Informed() if informed and score.needs.signals else Representatives()
-    # Of the sorted designs, which have nearly the same error: after a random pilot no two orders and sizes are the
-    # same, and one random start is the more even draw. Without a pilot, order and sizes are fixed, and a single start
-    # could be a bad one for good; duels keep the interval honest.
+    # Both sorted designs have nearly the same error. After a random pilot, order and sizes differ between seeds, and a
+    # systematic draw is the more even one. Without a pilot, order and sizes are fixed, so the few possible systematic
+    # samples could all be bad; pivotal duels are random enough for a valid interval.
     design = checked_part("design", recipe.design, Design) or (Systematic() if needs else Pivotal())
     return pilot, score, design
 
 
 def checked_part(name: str, part: Any, kind: type) -> Any:
-    """Return the part, or refuse what is not of its kind."""
+    """Return the part, or refuse it if it is not an instance of `kind`."""
     if part is not None and not isinstance(part, kind):
         refuse(name, f"one of coresift's {name}s, such as {EXAMPLES[name]}", repr(part))
     return part
@@ -190,8 +198,10 @@ def _budget(
 ) -> int:
     if epsilon is not None:
         pilot, score, design = parts
-        algorithm = pilot is not None and pilot.asks_centers and not pilot.keep and score.theorem and design.independent
-        if budget is not None or not algorithm:
+        is_paper_mode = (
+            pilot is not None and pilot.asks_centers and not pilot.keep and score.theorem and design.independent
+        )
+        if budget is not None or not is_paper_mode:
             raise InputError("epsilon replaces the budget in paper mode only: recipe=cs.recipes.paper(holder=...).")
         return paper_size(epsilon, delta)
     if delta is not None:
@@ -203,27 +213,27 @@ def _budget(
         raise InputError("exclude leaves no row to select.")
     given = frame.given.size
     if budget < given or budget == given < frame.population:
-        refuse("budget", f"more than the {given} given rows, which count in it", budget)
+        refuse("budget", f"more than the {given} given rows, which count toward it", budget)
     return int(budget)
 
 
 def _cluster_count(clusters: Any, budget: int, frame: Frame) -> int:
     least = int(frame.strata.max()) + 1 if frame.strata.size else 1
     if clusters is None:
-        # Classes do part of what clusters are for; with fewer clusters, the pilot has more rows of each.
+        # Classes already do part of the clusters' work, and with fewer clusters the pilot has more rows in each.
         return min(max(budget // (20 if frame.strata.size else 10), least), frame.n)
     if whole("clusters", clusters) < least:
         refuse("clusters", f"at least {least}, one for each class in strata", clusters)
     return int(clusters)
 
 
-def _check_clustering(clustering: Clustering, rows: Rows, wanted: Recipe, frame: Frame) -> None:
+def _check_clustering(clustering: Clustering, rows: Rows, settings: Recipe, frame: Frame) -> None:
     check_clustered(clustering, rows)
-    if wanted.z is not None and wanted.z != clustering.z:
-        raise InputError(f"z must be that of the clustering, {clustering.z:g}; got {wanted.z}.")
-    if wanted.normalize and not clustering.normalized:
+    if settings.z is not None and settings.z != clustering.z:
+        raise InputError(f"z must be that of the clustering, {clustering.z:g}; got {settings.z}.")
+    if settings.normalize and not clustering.normalized:
         raise InputError("normalize=True needs a clustering of normalized rows; this one is not.")
     if frame.strata.size and not clustering.strata.size:
         raise InputError("strata needs a clustering that was made within classes; this one was not.")
     if frame.strata.size and not np.array_equal(frame.strata, clustering.classes()):
-        raise InputError("strata must be the classes that the clustering was made with; these are others.")
+        raise InputError("strata must be the classes that the clustering was made with; these are different.")

@@ -1,4 +1,4 @@
-"""Signals in any accepted form, and rows that are made of nothing else."""
+"""Read signals in any accepted form, and make rows from signals alone."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def read_signals(signals: Any, rows: Rows | None) -> SignalTable | None:
 
     Args:
         signals: What `signal_table` takes; the name of a column of the rows' table, or several separated by commas or
-            in a list; a path of a table with one line per row, or of a `.npy` file. A table with a column `row`, or an
-            `id` column where rows have ids, may have its lines in any order.
-        rows: The rows, or None if signals are all that is known.
+            in a list; the path of a table with one line per row, or of a `.npy` file. A table with a column `row`, or
+            with an `id` column if rows have ids, may have its lines in any order.
+        rows: The rows, or None if there are only signals.
     """
     if signals is None or isinstance(signals, SignalTable):
         return signals
     if isinstance(signals, str | os.PathLike):
-        signals = _named(os.fspath(signals), rows)
+        signals = _from_text(os.fspath(signals), rows)
     elif isinstance(signals, list | tuple) and _are_columns(signals, rows):
         signals = _columns(signals, rows)
     elif isinstance(signals, Mapping):
@@ -53,21 +53,21 @@ def read_signals(signals: Any, rows: Rows | None) -> SignalTable | None:
 
 
 def rows_of_signals(signals: SignalTable | None) -> Rows:
-    """Return rows that are the signals, each with mean 0 and deviation 1."""
+    """Return the signals as rows, each column with mean 0 and standard deviation 1."""
     if signals is None or not signals.names:
         raise InputError("rows must be given, or signals; got neither.")
     return SignalRows(open_rows(standardized(signals.columns)))
 
 
 class SignalRows(View):
-    """Rows that are made of signals."""
+    """Rows made from signals."""
 
     def content(self, ids: Ints) -> str | None:
-        """Return None: no table has these numbers."""
+        """Return None, since these numbers are not stored in any table."""
         return None
 
 
-def _named(text: str, rows: Rows | None) -> Any:
+def _from_text(text: str, rows: Rows | None) -> Any:
     if text.lower().endswith(".npy"):
         return map_npy(text)
     if text.lower().endswith(tuple(SUFFIXES)) or Path(text).is_dir():
@@ -76,7 +76,7 @@ def _named(text: str, rows: Rows | None) -> Any:
 
 
 def _are_columns(names: Sequence[Any], rows: Rows | None) -> bool:
-    """Tell names of columns from one class per row, which are texts as well."""
+    """Return whether these are column names and not one class per row, which can be text too."""
     return rows is not None and 0 < len(names) != rows.n and all(isinstance(name, str) for name in names)
 
 
@@ -91,7 +91,7 @@ def _columns(names: Sequence[str], rows: Rows | None) -> dict[str, NDArray[Any]]
 
 
 def _values(table: Table, name: str) -> NDArray[Any]:
-    """Return a column's values; times of day, which numpy does not have, as texts."""
+    """Return a column's values; times of day become text, since numpy has no such type."""
     import pyarrow.types as kinds
 
     column = table.whole(name)
@@ -102,23 +102,23 @@ def _values(table: Table, name: str) -> NDArray[Any]:
 
 def _from_table(source: Any, rows: Rows | None) -> dict[str, NDArray[Any]]:
     table = open_table(source, argument="signals", texts=())
-    skipped = {"row", table.id_name, *table.index_columns}
-    columns = {name: _values(table, name) for name in table.columns if name not in skipped}
+    key_columns = {"row", table.id_name, *table.index_columns}
+    columns = {name: _values(table, name) for name in table.columns if name not in key_columns}
     if not columns:
         refuse("signals", "a table with a column besides row and id", table.listed())
     if rows is not None and table.n != rows.n:
         refuse("signals", f"a table with one line for each of {rows.n} rows", f"{table.n} lines")
-    places: NDArray[Any] | None = None
+    numbers: NDArray[Any] | None = None
     if "row" in table.columns:
         with reading("The column row"):
-            places = numbers_in(table.whole("row"))
+            numbers = numbers_in(table.whole("row"))
     elif table.id_name is not None and rows is not None and rows.id_name is not None:
-        places = rows.numbers_of(table.names(np.arange(table.n)) or [], "signals")
-    if places is None:
+        numbers = rows.numbers_of(table.names(np.arange(table.n)) or [], "signals")
+    if numbers is None:
         return columns
-    if not np.array_equal(np.sort(places), np.arange(table.n)):
+    if not np.array_equal(np.sort(numbers), np.arange(table.n)):
         refuse("signals", f"a table with every row once, from 0 to {table.n - 1}", "other rows")
-    return {name: values[np.argsort(places)] for name, values in columns.items()}
+    return {name: values[np.argsort(numbers)] for name, values in columns.items()}
 
 
 def _length(signals: Any) -> int:

@@ -1,7 +1,7 @@
-"""Checks that any strategy must pass, yours as well as ours. Each raises an AssertionError that says what is wrong.
+"""Checks that every strategy must pass, yours and ours. Each raises an AssertionError that says what is wrong.
 
-They prove unbiasedness by enumeration (every outcome of the real code, with its probability) and compare the variance
-that a strategy claims with the one that its draws have, over many seeds.
+They prove unbiasedness by enumeration (every outcome of the real code, with its probability), and compare the variance
+that a strategy claims with the observed variance over many seeds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coresift.checks import CoresiftWarning
 from coresift.clustering import cluster
 from coresift.estimation.intervals import moments
 from coresift.progress import Progress
-from coresift.recipes.arguments import merged, settle
+from coresift.recipes.arguments import merge_recipe, settle
 from coresift.rows import open_rows
 from coresift.selection import Draft, finish, prepare
 from coresift.testing.enumeration import Outcome, outcomes
@@ -37,18 +37,18 @@ from coresift.types import (
 
 __all__ = ["check_design", "check_pilot", "check_score", "expected_weights", "outcomes"]
 
-# A small problem whose every outcome can be enumerated: two groups of rows and a lone one.
+# A problem that is small enough to enumerate every outcome: two groups of rows and a single one.
 TINY = np.array([[0.0, 0.0], [0.3, 0.1], [0.1, 0.5], [4.0, 4.0], [4.2, 4.5], [3.5, 4.4], [9.0, 0.0]])
 TINY_LOSSES = np.array([0.5, 1.0, 0.2, 3.0, 2.0, 2.5, 7.0])
 FRAMES: tuple[dict[str, Any], ...] = ({}, {"given": [4]}, {"exclude": [1]}, {"given": [0], "exclude": [6]})
 EXACT = 1e-7
-# The claimed variance against that of the totals, both over the same seeds and summed over several vectors of values:
-# a single vector may suit a draw by chance. A right claim strays from 1 by more than this once in 10,000 checks.
+# The ratio of claimed to observed variance, over the same seeds and summed over several vectors of values, because a
+# single vector may suit a draw by chance. A correct claim is outside of these limits once in 10,000 checks.
 ROWS, SELECTED, SEEDS, VECTORS, LOWEST, HIGHEST = 900, 90, 250, 12, 0.8, 1.4
 
 
 def check_design(design: Design) -> None:
-    """Check a design: right inclusion probabilities, unbiased weights, and the variance that it claims.
+    """Check a design: its inclusion probabilities, unbiased weights, and the variance that it claims.
 
     Args:
         design: The design to check.
@@ -65,15 +65,15 @@ def check_design(design: Design) -> None:
         for count in (1, 2, 3):
             _check_inclusion(design, np.array(sizes), count)
     _check_flow(pilot=None, score=recipes.by_distance().score, design=design)
-    _check_variance(merged(recipes.by_distance(), {"design": design}), what=repr(design), mean=5.0)
+    _check_variance(merge_recipe(recipes.by_distance(), {"design": design}), what=repr(design), mean=5.0)
 
 
 def check_score(score: Score, n: int = len(TINY)) -> None:
-    """Check a score: a size above 0 wherever a row may matter, a complete order, and unbiased weights.
+    """Check a score: sizes above 0 for all rows that matter, a complete order, and unbiased weights.
 
     Args:
         score: The score to check.
-        n: How many rows the score is for, where it has an option with one number per row; 7 otherwise.
+        n: How many rows the score is for, if it has an option with one number per row; it must be 7.
 
     Raises:
         AssertionError: Something is wrong; the message says what.
@@ -89,14 +89,14 @@ def check_score(score: Score, n: int = len(TINY)) -> None:
         scores = score.scores(_evidence(draft, losses))
         unreachable = np.flatnonzero((scores.sizes <= 0) & (losses > 0))
         assert not unreachable.size, (
-            f"{score!r} gives row {unreachable[0]} the size 0, and its loss is above 0: totals are biased."
+            f"{score!r} gives row {unreachable[0]} size 0, but its loss is above 0: totals are biased."
         )
         assert np.array_equal(np.sort(scores.order), np.arange(len(TINY))), f"{score!r} must order every row once."
     _check_flow(pilot=None, score=score, design=recipes.EVEN_DRAW)
 
 
 def check_pilot(pilot: Pilot) -> None:
-    """Check a pilot: a plan that leaves no row out, unbiased weights, and the variance that it claims.
+    """Check a pilot: a consistent plan, unbiased weights, and the variance that it claims.
 
     Args:
         pilot: The pilot to check.
@@ -111,21 +111,21 @@ def check_pilot(pilot: Pilot) -> None:
     _check_strategy(pilot, Pilot)
     draft = _draft({"pilot": pilot, "score": recipes.default().score})
     plan = draft.pilot.plan
-    assert plan.keep == pilot.keep, f"{pilot!r} says keep={pilot.keep}, and its plan says {plan.keep}."
-    lost = np.flatnonzero((plan.share > 0) & (plan.inclusion == 0))
-    assert not lost.size, (
-        f"{pilot!r} gives its rows a share of row {lost[0]}, which it can never draw: totals are biased."
+    assert plan.keep == pilot.keep, f"{pilot!r} says keep={pilot.keep}, but its plan says {plan.keep}."
+    unreachable = np.flatnonzero((plan.share > 0) & (plan.inclusion == 0))
+    assert not unreachable.size, (
+        f"{pilot!r} gives row {unreachable[0]} a share, but can never draw it: totals are biased."
     )
     expected = pilot.size(draft.clustering.k, 4)
-    assert draft.pilot.ids.size == expected, f"{pilot!r} asks {draft.pilot.ids.size} rows, and says {expected}."
+    assert draft.pilot.ids.size == expected, f"{pilot!r} asks {draft.pilot.ids.size} rows, but says {expected}."
     _check_flow(pilot=pilot, score=recipes.default().score, design=recipes.EVEN_DRAW)
-    _check_variance(merged(recipes.default(), {"pilot": pilot}), what=repr(pilot), mean=0.0)
+    _check_variance(merge_recipe(recipes.default(), {"pilot": pilot}), what=repr(pilot), mean=0.0)
 
 
 def expected_weights(
     options: dict[str, Any], frame: dict[str, Any] | None = None, budget: int = 4, clustering: Clustering | None = None
 ) -> Floats:
-    """Return the exact expected weight of each of the seven rows, over every outcome of both draws.
+    """Return the exact expected weight of each of the seven rows of `TINY`, over every outcome of both draws.
 
     Args:
         options: The pilot, score and design, as `select` takes them.
@@ -138,9 +138,9 @@ def expected_weights(
     """
     draft = _draft(options, frame, budget, clustering)
     total = np.zeros(len(TINY))
-    for first, chance in _pilots(draft):
-        for selection, further in _draws(replace(draft, pilot=first)):
-            total[selection.ids] += chance * further * selection.weights
+    for pilot, chance in _pilots(draft):
+        for selection, draw_chance in _draws(replace(draft, pilot=pilot)):
+            total[selection.ids] += chance * draw_chance * selection.weights
     return total
 
 
@@ -160,41 +160,41 @@ def _pilots(draft: Draft) -> list[tuple[PilotSample, float]]:
     order = plan.order[plan.inclusion[plan.order] > 0]
     if not order.size:
         return [(draft.pilot, 1.0)]
-    every = outcomes(recipes.EVEN_DRAW, plan.inclusion[order])
-    return [(PilotSample(order[outcome.positions], plan), outcome.probability) for outcome in every]
+    all_outcomes = outcomes(recipes.EVEN_DRAW, plan.inclusion[order])
+    return [(PilotSample(order[outcome.positions], plan), outcome.probability) for outcome in all_outcomes]
 
 
-class _Outcome:
-    """A design with a known outcome instead of a draw; without one it draws, and remembers what it was given."""
+class _FixedOutcome:
+    """A design that returns a fixed outcome; without one it draws, and records the inclusion probabilities."""
 
     def __init__(self, design: Design, outcome: Outcome | None = None) -> None:
         self._design, self._outcome = design, outcome
-        self.seen: Floats | None = None
+        self.inclusion_seen: Floats | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._design, name)
 
     def draw(self, inclusion: Floats, uniforms: Any) -> Any:
-        self.seen = inclusion
+        self.inclusion_seen = inclusion
         if self._outcome is None:
             return self._design.draw(inclusion, uniforms)
         return self._outcome.positions, self._outcome.counts
 
 
 def _draws(draft: Draft) -> Iterator[tuple[WeightedSelection, float]]:
-    """Yield every selection that the second draw can end in, with its probability."""
+    """Yield every selection that the second draw can produce, with its probability."""
 
     def run(design: Any) -> WeightedSelection:
         answers, probed = TINY_LOSSES[draft.pilot.ids], TINY_LOSSES[draft.probed]
         return finish(replace(draft, job=replace(draft.job, design=design)), answers, Ledger(), probed=probed)
 
-    recorder = _Outcome(draft.job.design)
+    recorder = _FixedOutcome(draft.job.design)
     drawn = run(recorder)
-    if recorder.seen is None:
+    if recorder.inclusion_seen is None:
         yield drawn, 1.0
         return
-    for outcome in outcomes(draft.job.design, recorder.seen):
-        yield run(_Outcome(draft.job.design, outcome)), outcome.probability
+    for outcome in outcomes(draft.job.design, recorder.inclusion_seen):
+        yield run(_FixedOutcome(draft.job.design, outcome)), outcome.probability
 
 
 def _check_strategy(strategy: Any, kind: type[Strategy]) -> None:
@@ -203,7 +203,7 @@ def _check_strategy(strategy: Any, kind: type[Strategy]) -> None:
     known = registry.known(name, installed=False)
     assert known.get(type(strategy).__name__) is type(strategy), f"{strategy!r} is not registered under its name."
     restored = registry.restore(name, strategy.record())
-    assert restored == strategy, f"{strategy!r} is not equal to what its own record gives back, {restored!r}."
+    assert restored == strategy, f"{strategy!r} is not equal to {restored!r}, which was restored from its record."
 
 
 def _check_inclusion(design: Design, sizes: Floats, count: int) -> None:
@@ -211,30 +211,30 @@ def _check_inclusion(design: Design, sizes: Floats, count: int) -> None:
     possible = int(np.count_nonzero(sizes))
     assert np.all(inclusion[sizes == 0] == 0), f"{design!r} must give rows of size 0 the inclusion 0."
     assert np.all(inclusion[sizes > 0] > 0), f"{design!r} must give rows of positive size a positive inclusion."
-    wanted = min(count, possible) if design.distinct else count
-    assert np.isclose(inclusion.sum(), wanted), f"{design!r}: inclusions sum to {inclusion.sum():g}, not {wanted}."
-    seen, mass = np.zeros(sizes.size), 0.0
+    expected = min(count, possible) if design.distinct else count
+    assert np.isclose(inclusion.sum(), expected), f"{design!r}: inclusions sum to {inclusion.sum():g}, not {expected}."
+    inclusion_seen, mass = np.zeros(sizes.size), 0.0
     for outcome in outcomes(design, inclusion):
-        seen[outcome.positions] += outcome.probability * outcome.counts
+        inclusion_seen[outcome.positions] += outcome.probability * outcome.counts
         mass += outcome.probability
         drawn = int(outcome.counts.sum())
-        assert not design.fixed_size or drawn == wanted, f"{design!r} drew {drawn} rows instead of {wanted}."
+        assert not design.fixed_size or drawn == expected, f"{design!r} drew {drawn} rows instead of {expected}."
         assert not design.distinct or np.all(outcome.counts == 1), f"{design!r} is distinct and drew a row twice."
     assert np.isclose(mass, 1, atol=EXACT), f"The probabilities of {design!r} sum to {mass}."
-    worst = int(np.abs(seen - inclusion).argmax())
-    assert np.allclose(seen, inclusion, atol=EXACT), (
-        f"{design!r} draws row {worst} with probability {seen[worst]:.6g}, and says {inclusion[worst]:.6g}."
+    worst = int(np.abs(inclusion_seen - inclusion).argmax())
+    assert np.allclose(inclusion_seen, inclusion, atol=EXACT), (
+        f"{design!r} draws row {worst} with probability {inclusion_seen[worst]:.6g}, but says {inclusion[worst]:.6g}."
     )
 
 
 def _check_flow(*, pilot: Pilot | None, score: Any, design: Design) -> None:
     for frame in FRAMES:
-        found = expected_weights({"pilot": pilot, "score": score, "design": design}, frame)
+        weights = expected_weights({"pilot": pilot, "score": score, "design": design}, frame)
         expected = np.ones(len(TINY))
         expected[frame.get("exclude", [])] = 0
-        worst = int(np.abs(found - expected).argmax())
-        assert np.allclose(found, expected, atol=1e-6), (
-            f"The expected weight of row {worst} is {found[worst]:.6g} instead of {expected[worst]:g} "
+        worst = int(np.abs(weights - expected).argmax())
+        assert np.allclose(weights, expected, atol=1e-6), (
+            f"The expected weight of row {worst} is {weights[worst]:.6g} instead of {expected[worst]:g} "
             f"with {pilot!r}, {score!r} and {design!r}: totals are biased."
         )
 
@@ -242,15 +242,15 @@ def _check_flow(*, pilot: Pilot | None, score: Any, design: Design) -> None:
 def _evidence(draft: Draft, losses: Floats) -> Evidence:
     leverage = np.full(len(TINY), 1 / len(TINY)) if draft.job.score.needs.leverage is not None else np.zeros(0)
     holder = np.ones(draft.clustering.k) if draft.job.score.needs.probes else np.zeros(0)
-    asked = losses[draft.pilot.ids]
-    return Evidence(draft.clustering, draft.job.frame, draft.pilot, asked, leverage, holder)
+    answers = losses[draft.pilot.ids]
+    return Evidence(draft.clustering, draft.job.frame, draft.pilot, answers, leverage, holder)
 
 
 def _check_variance(recipe: Any, *, what: str, mean: float) -> None:
-    """Compare the claimed variance with the real one, for values that no order of the rows predicts.
+    """Compare the claimed variance with the observed one, for values that are unrelated to the order of the rows.
 
-    Values far from 0 show what a random number of rows does. Around 0 they show a pilot's own share of the error, which
-    the draw after it would hide.
+    Values far from 0 reveal the effect of a random sample size. Values around 0 reveal the pilot's own share of the
+    error, which the second draw would otherwise hide.
     """
     rng = np.random.default_rng(5)
     points = rng.normal(size=(6, 3))[rng.integers(6, size=ROWS)] * 3 + rng.normal(size=(ROWS, 3))
@@ -267,10 +267,10 @@ def _check_variance(recipe: Any, *, what: str, mean: float) -> None:
             totals[seed] = vectors[:, selection.ids] @ selection.weights
             claims[seed] = [moments(selection, values).variance for values in vectors[:, selection.ids]]
     if not np.all(np.isfinite(claims)):
-        return  # it claims nothing: there is a total, but no interval
-    claimed, real = float(claims.mean(axis=0).sum()), float(totals.var(axis=0, ddof=1).sum())
-    ratio = claimed / real
+        return  # without moments there is a total but no interval, so there is nothing to compare
+    claimed, observed = float(claims.mean(axis=0).sum()), float(totals.var(axis=0, ddof=1).sum())
+    ratio = claimed / observed
     assert LOWEST < ratio < HIGHEST, (
-        f"{what} claims a standard error of {np.sqrt(claimed / VECTORS):.3g}, and its totals have "
-        f"{np.sqrt(real / VECTORS):.3g} over {SEEDS} seeds: its moments are wrong."
+        f"{what} claims a standard error of {np.sqrt(claimed / VECTORS):.3g}, but its totals have "
+        f"{np.sqrt(observed / VECTORS):.3g} over {SEEDS} seeds: its moments are wrong."
     )

@@ -1,8 +1,8 @@
-"""Every outcome of a draw with its probability, by finding where the outcome changes with each uniform number.
+"""Enumerate every outcome of a draw with its probability, by finding where each uniform number changes the outcome.
 
-A draw maps uniform numbers to a sample, and along each number the map is constant but for a few jumps. The jumps are
-found by bisection; between them lie boxes whose volumes are probabilities. Running the real code once per box gives its
-exact distribution. Random points check that no jump was missed.
+A draw maps uniform numbers to a sample, and the map is piecewise constant along each number. The jumps are found by
+bisection; between them are boxes whose volumes are probabilities. Running the real code once per box gives its exact
+distribution. Random points check that no jump was missed.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from coresift.types import Design, Floats, Ints
 
 R = TypeVar("R")
 
-# Points along a line between which jumps are looked for, and how many lines each number gets.
+# How many points along a line to search for jumps between, and how many lines to search per number.
 POINTS, LINES = 32, 4
-# Random points that must fall into a box with the same outcome.
+# How many random points to check against the outcome of their box.
 CHECKS = 100
 MOST_BOXES = 300_000
 
 
 class Script:
-    """Uniform numbers that were decided beforehand, handed out in order."""
+    """A source of uniform numbers that returns given numbers in order."""
 
     def __init__(self, numbers: Floats) -> None:
         self.numbers, self.used = np.asarray(numbers, np.float64), 0
@@ -40,16 +40,16 @@ class Script:
 
 
 class _MoreNumbersError(Exception):
-    """A draw wants more numbers than the script has."""
+    """A draw needs more numbers than the script has."""
 
-    def __init__(self, wanted: int) -> None:
-        super().__init__(f"{wanted} numbers are wanted")
-        self.wanted = wanted
+    def __init__(self, needed: int) -> None:
+        super().__init__(f"{needed} numbers are needed")
+        self.needed = needed
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One box: what was drawn (positions and counts), and how probable it is."""
+    """One possible sample: positions and counts, and its probability."""
 
     positions: Ints
     counts: Ints
@@ -68,8 +68,8 @@ def outcomes(design: Design, inclusion: Floats) -> list[Outcome]:
 
     Examples:
         >>> from coresift.designs import Systematic
-        >>> found = outcomes(Systematic(), np.array([0.25, 0.75]))
-        >>> sorted((result.positions.tolist(), round(result.probability, 6)) for result in found)
+        >>> samples = outcomes(Systematic(), np.array([0.25, 0.75]))
+        >>> sorted((sample.positions.tolist(), round(sample.probability, 6)) for sample in samples)
         [([0], 0.25), ([1], 0.75)]
     """
     inclusion = np.asarray(inclusion, np.float64)
@@ -81,17 +81,17 @@ def outcomes(design: Design, inclusion: Floats) -> list[Outcome]:
     merged: dict[Hashable, Outcome] = {}
     for (positions, counts), probability in boxes(draw, _key):
         key = _key((positions, counts))
-        known = merged[key].probability if key in merged else 0.0
-        merged[key] = Outcome(positions, counts, known + probability)
+        so_far = merged[key].probability if key in merged else 0.0
+        merged[key] = Outcome(positions, counts, so_far + probability)
     return list(merged.values())
 
 
 def boxes(run: Callable[[Script], R], key: Callable[[R], Hashable]) -> Iterator[tuple[R, float]]:
-    """Yield what `run` returns in every box of the uniform numbers that it uses, with the box's volume.
+    """Yield the result of `run` in every box of the uniform numbers that it uses, with the box's volume.
 
     Args:
         run: A function of a script of uniform numbers; the same numbers must give the same result.
-        key: What two results have in common when they are the same outcome.
+        key: Returns equal keys for results that are the same outcome.
     """
     size = _numbers_used(run)
     if size == 0:
@@ -116,7 +116,7 @@ def _numbers_used(run: Callable[[Script], R]) -> int:
         try:
             run(script)
         except _MoreNumbersError as error:
-            size = error.wanted
+            size = error.needed
             continue
         return script.used
 
@@ -124,7 +124,7 @@ def _numbers_used(run: Callable[[Script], R]) -> int:
 def _jumps(
     run: Callable[[Script], R], key: Callable[[R], Hashable], axis: int, size: int, rng: np.random.Generator
 ) -> list[float]:
-    found: set[float] = set()
+    jumps: set[float] = set()
     for _ in range(LINES):
         point = rng.random(size)
 
@@ -135,9 +135,9 @@ def _jumps(
 
         grid = np.linspace(0, 1 - 1e-12, POINTS)
         keys = [at(float(value)) for value in grid]
-        for place in range(POINTS - 1):
-            found |= set(_between(at, float(grid[place]), float(grid[place + 1]), keys[place], keys[place + 1]))
-    return _distinct(sorted(found))
+        for index in range(POINTS - 1):
+            jumps |= set(_between(at, float(grid[index]), float(grid[index + 1]), keys[index], keys[index + 1]))
+    return _distinct(sorted(jumps))
 
 
 def _between(at: Callable[[float], Hashable], low: float, high: float, left: Hashable, right: Hashable) -> list[float]:
@@ -154,12 +154,12 @@ def _between(at: Callable[[float], Hashable], low: float, high: float, left: Has
 
 
 def _distinct(jumps: list[float]) -> list[float]:
-    """Return jumps of several lines as one each: bisection finds them to about 1e-13."""
-    kept: list[float] = []
+    """Merge equal jumps of several lines, which bisection finds to within about 1e-13."""
+    distinct: list[float] = []
     for jump in jumps:
-        if not kept or jump - kept[-1] > 1e-10:
-            kept.append(jump)
-    return kept
+        if not distinct or jump - distinct[-1] > 1e-10:
+            distinct.append(jump)
+    return distinct
 
 
 def _pieces(cuts: list[float]) -> list[tuple[float, float]]:
@@ -175,12 +175,12 @@ def _check_constant(
         middle = np.empty(len(cuts))
         for axis, jumps in enumerate(cuts):
             ends = np.array([0.0, *jumps, 1.0])
-            place = int(np.searchsorted(ends, point[axis], side="right"))
-            middle[axis] = (ends[place - 1] + ends[place]) / 2
+            index = int(np.searchsorted(ends, point[axis], side="right"))
+            middle[axis] = (ends[index - 1] + ends[index]) / 2
         if key(run(Script(point))) != key(run(Script(middle))):
             raise AssertionError(
                 "The draw changes inside a box of its uniform numbers, so its outcomes cannot be enumerated: "
-                "where a number decides must not depend on the others."
+                "where the outcome jumps along one number must not depend on the others."
             )
 
 
