@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coresift.baselines.making import BaselineTask, Watch, begin, flag
+from coresift.baselines.making import BaselineTask, ProgressLike, begin, flag
 from coresift.checks import named_options, real_vector, refuse
 from coresift.engine import Engine
 from coresift.facility import cover_rows
@@ -31,7 +31,7 @@ def cover(
     normalize: bool = False,
     seed: int = 0,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> CoverSelection:
     """Choose rows so that every row has a chosen row nearby; important rows count more. There are no weights.
 

@@ -1,4 +1,4 @@
-"""The paper's theory: how many draws an error takes, the Hölder constant Λ, leverage, and the difference estimator."""
+"""The paper's theory: error bounds, numbers of draws, the Hölder constant Λ, leverage, and the difference estimator."""
 
 from coresift.bounds import difference_error, difference_size, paper_error, paper_size
 from coresift.estimation.methods import center_predictions, difference_weights

@@ -1,8 +1,8 @@
-"""Other ways to select rows, each as good a version as we can make, with the same arguments and the same result.
+"""Other ways to select rows, each implemented as well as we can, with the same arguments and results.
 
 Every method is called as `method(rows, budget, *, seed=0, given=None, exclude=None, ..., engine=None, progress=None)`.
-It returns a `WeightedSelection` if the method defines weights, else a `Selection`, with a ledger of its model calls.
-`METHODS` has them by name.
+It returns a `WeightedSelection` if the method defines weights, and otherwise a `Selection`, with a ledger of its model
+calls. `METHODS` maps names to methods.
 
 Examples:
     >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Rows that cover the space: each as far as possible from those before, or one for each of many clusters."""
+"""Choose rows that cover the space: each as far as possible from the previous ones, or one per cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.baselines.making import Watch, begin, by_block, flag
+from coresift.baselines.making import ProgressLike, begin, by_block, flag
 from coresift.checks import named_options
 from coresift.clustering import cluster
 from coresift.clustering.nearest import squared_distances
@@ -15,7 +15,7 @@ from coresift.progress import stage
 from coresift.rows import Rows, RowsLike, refuse_bad_row
 from coresift.types import Ints, Selection, Singles
 
-# How many of the farthest rows are kept between two passes, and how many centers a block meets at a time.
+# How many of the farthest rows are kept between two passes, and with how many centers a block is compared at a time.
 AT_HAND = 1024
 TILE = 64
 
@@ -30,15 +30,15 @@ def k_center(
     exclude: Any = None,
     normalize: bool = False,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Choose greedily the row farthest from all rows chosen so far (Sener and Savarese 2018).
+    """Greedily choose the row that is farthest from all rows chosen so far (Sener and Savarese 2018).
 
-    It begins with the given rows, or else with a random one.
+    It starts with the given rows, or with a random row.
 
-    Distances only fall as rows are chosen, so those measured earlier bound the new ones: between two passes the next
-    rows come from the thousand that were farthest, as long as these stay farther than all others ever were. The
-    result is that of comparing every row with every choice, in far fewer passes.
+    Distances only fall as rows are chosen, so earlier distances are upper bounds. Between two passes the next rows come
+    from the thousand farthest rows, as long as these stay farther away than the bounds of all others. The result is the
+    same as comparing every row with every choice, in far fewer passes.
 
     Cost: no model call; n × budget distances. Memory: 30 bytes per row, and a thousand rows.
 
@@ -46,9 +46,9 @@ def k_center(
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
-        normalize: Whether to give every row length 1 first.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
+        normalize: Whether to scale every row to length 1 first.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
 
@@ -74,9 +74,9 @@ def k_center(
             chosen = [int(task.rng.integers(ids.size))]
             cover.add(view.take(chosen))
         while len(chosen) < task.room and cover.radius > 0:
-            further = cover.choose(task.room - len(chosen))
-            chosen += further
-            task.progress.advance(len(further))
+            new_choices = cover.choose(task.room - len(chosen))
+            chosen += new_choices
+            task.progress.advance(len(new_choices))
     return task.choose(ids[np.array(chosen, np.int64)])
 
 
@@ -90,9 +90,9 @@ def diversity(
     exclude: Any = None,
     normalize: bool = False,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Cluster into as many clusters as the budget has rows, and take the row nearest to each center.
+    """Make as many clusters as the budget has rows, and choose the row nearest to each center.
 
     Given rows count toward the budget, and the others are clustered without them.
 
@@ -102,9 +102,9 @@ def diversity(
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
-        normalize: Whether to give every row length 1 first.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
+        normalize: Whether to scale every row to length 1 first.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
 
@@ -125,11 +125,11 @@ def diversity(
 
 
 class _Cover:
-    """The squared distance of every row to the nearest of some centers, and the rows that are farthest."""
+    """The squared distance of every row to its nearest center, and the farthest rows."""
 
     def __init__(self, rows: Rows, workers: Workers) -> None:
         self._rows, self._workers = rows, workers
-        # About the mean, rounding is in proportion to how far apart the rows are.
+        # Rounding errors grow with the lengths of rows, so shift the origin to the mean.
         self._mean = mean_of(rows, workers)
         self._norms = lengths_about(rows, self._mean, workers)
         self._closest = np.full(rows.n, np.inf, np.float32)
@@ -140,7 +140,7 @@ class _Cover:
         return float(self._closest.max())
 
     def add(self, centers: Singles) -> None:
-        """Let these points be centers too: one pass."""
+        """Add centers, in one pass."""
         mean = self._mean
         centers = centers - mean
 
@@ -160,7 +160,7 @@ class _Cover:
             refuse_bad_row(self._rows)
 
     def choose(self, most: int) -> list[int]:
-        """Return the farthest row, and those that follow it for certain; make them centers."""
+        """Return the farthest row and all following choices that are certain, and add them as centers."""
         at_hand, limit = self._farthest()
         points = self._rows.take(at_hand)
         shifted, closest = points - self._mean, self._closest[at_hand]
@@ -170,14 +170,14 @@ class _Cover:
             chosen.append(farthest)
             np.minimum(closest, squared_distances(shifted, norms, shifted[farthest : farthest + 1])[0], out=closest)
             farthest = int(closest.argmax())
-            # A row that was not kept may be as far as the limit, and be next.
+            # A row outside of the kept ones may be as far away as the limit, and could be next.
             if len(chosen) == most or closest[farthest] <= limit:
                 break
         self.add(points[chosen])
         return [int(row) for row in at_hand[chosen]]
 
     def _farthest(self) -> tuple[Ints, float]:
-        """Return the farthest rows, the first ones on a tie, and the most that the others' distances can be."""
+        """Return the farthest rows (on a tie, the first ones), and the largest distance that the others can have."""
         others = self._closest.size - AT_HAND
         if others <= 0:
             return np.arange(self._closest.size), 0.0
@@ -198,11 +198,11 @@ def mean_of(rows: Rows, workers: Workers) -> Singles:
 
 
 def lengths_about(rows: Rows, point: Singles, workers: Workers) -> Singles:
-    """Return every row's squared distance to a point, or refuse the row that is too far away."""
-    found: Singles = by_block(workers.map(rows, lambda _, block: squared_lengths(block - point)))
-    if not np.isfinite(found).all():
+    """Return every row's squared distance to a point, or refuse a row whose distance overflows."""
+    squared: Singles = by_block(workers.map(rows, lambda _, block: squared_lengths(block - point)))
+    if not np.isfinite(squared).all():
         refuse_bad_row(rows)
-    return found
+    return squared
 
 
 def squared_lengths(points: Singles) -> Singles:

@@ -1,4 +1,4 @@
-"""Rows that matter for regression, drawn by leverage scores or Lewis weights; 1/π weights keep sums unbiased."""
+"""Draw rows for regression by leverage scores or Lewis weights; 1/π weights keep totals unbiased."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from coresift.baselines.lewis import lewis_weights
-from coresift.baselines.making import BaselineTask, Watch, begin
+from coresift.baselines.making import BaselineTask, ProgressLike, begin
 from coresift.baselines.sketching import sketched_scores
 from coresift.checks import named_options, positive, refuse, whole
 from coresift.engine import Engine
@@ -26,9 +26,9 @@ def leverage(
     exclude: Any = None,
     design: Design | None = None,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Draw rows ∝ their leverage scores aᵀ(AᵀA)⁺a, exact, by QR in double precision; weights 1/π.
+    """Draw rows ∝ their exact leverage scores aᵀ(AᵀA)⁺a, computed by QR in double precision; weights are 1/π.
 
     Excluded rows are not part of A. A row of zeros has no leverage and is never drawn, with a warning.
 
@@ -38,8 +38,8 @@ def leverage(
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
         design: How rows are drawn, by default a fixed number of distinct rows; `cs.designs.Independent()` draws with
             replacement, as in the theory.
         engine: What runs the row blocks: threads, or a Ray cluster.
@@ -52,7 +52,7 @@ def leverage(
         >>> leverage(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]), 2).weights.round(6)
         array([1., 3.])
     """
-    task = begin("leverage", rows, budget, seed, given, exclude, engine, progress, design=_design(design))
+    task = begin("leverage", rows, budget, seed, given, exclude, engine, progress, design=_check_design(design))
     scores = leverage_scores(task.view(task.counted), engine=task.engine, progress=task.progress)
     return _draw(task, scores, design)
 
@@ -69,13 +69,13 @@ def leverage_sketched(
     directions: int = 64,
     design: Design | None = None,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Draw rows ∝ approximate leverage scores, from a sketch of A and random directions; weights 1/π.
+    """Draw rows ∝ approximate leverage scores, from a sketch of A and random projections; weights are 1/π.
 
-    A sparse sketch stands for A, and random directions for the space that it spans (Drineas et al. 2012; Clarkson and
-    Woodruff 2013). Scores are mostly within a factor of two of the exact ones; the weights are just as unbiased. With
-    64 columns or fewer, `leverage` costs as little.
+    A sparse sketch replaces A, and random directions replace its column space (Drineas et al. 2012; Clarkson and
+    Woodruff 2013). Scores are usually within a factor of two of the exact ones, and totals are still unbiased. With 64
+    columns or fewer, `leverage` is just as cheap.
 
     Cost: no model call; two passes, n·d·directions operations instead of n·d². Memory: 24 bytes per row, and about
     six matrices of sketch·d × d.
@@ -84,8 +84,8 @@ def leverage_sketched(
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
         sketch: How many rows the sketch has, as a multiple of the number of columns.
         directions: How many random directions.
         design: How rows are drawn, by default a fixed number of distinct rows; `cs.designs.Independent()` draws with
@@ -101,7 +101,7 @@ def leverage_sketched(
         WeightedSelection(20 of 200 rows, 0 losses asked, seed=0)
     """
     sketch, directions = whole("sketch", sketch, least=2), whole("directions", directions)
-    options = {"sketch": sketch, "directions": directions, "design": _design(design)}
+    options = {"sketch": sketch, "directions": directions, "design": _check_design(design)}
     task = begin("leverage-sketched", rows, budget, seed, given, exclude, engine, progress, **options)
     with task.workers() as workers:
         scores = sketched_scores(task.view(task.counted), sketch * task.rows.d, directions, task.seed, workers)
@@ -119,20 +119,20 @@ def ridge_leverage(
     ridge: float | None = None,
     design: Design | None = None,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Draw rows ∝ their ridge leverage scores aᵀ(AᵀA + λI)⁻¹a; weights 1/π.
+    """Draw rows ∝ their ridge leverage scores aᵀ(AᵀA + λI)⁻¹a; weights are 1/π.
 
-    Cost and memory: those of `leverage`, and one more pass for the default λ.
+    Cost and memory: as for `leverage`, plus one pass for the default λ.
 
     Args:
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
-        ridge: λ, by default ‖A‖²/budget (Frobenius norm). The scores then sum to at most the budget: directions that
-            so few rows could not show anyway count for little.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
+        ridge: λ, by default ‖A‖²/budget (Frobenius norm). The scores then sum to at most the budget, and directions
+            that so few rows could not resolve count for little.
         design: How rows are drawn, by default a fixed number of distinct rows; `cs.designs.Independent()` draws with
             replacement, as in the theory.
         engine: What runs the row blocks: threads, or a Ray cluster.
@@ -146,9 +146,9 @@ def ridge_leverage(
         array([2., 2.])
     """
     ridge = None if ridge is None else positive("ridge", ridge)
-    options = {"ridge": ridge, "design": _design(design)}
+    options = {"ridge": ridge, "design": _check_design(design)}
     task = begin("ridge-leverage", rows, budget, seed, given, exclude, engine, progress, **options)
-    # A matrix of zeros has no leverage, whatever the ridge.
+    # For a matrix of zeros any ridge will do, since all leverages are 0.
     ridge = ridge or _squared_norm(task) / task.budget or 1.0
     scores = leverage_scores(task.view(task.counted), ridge, engine=task.engine, progress=task.progress)
     return _draw(task, scores, design)
@@ -165,12 +165,12 @@ def lewis(
     tolerance: float = 1e-3,
     design: Design | None = None,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Draw rows ∝ their ℓ₁ Lewis weights, for least absolute deviations; weights 1/π.
+    """Draw rows ∝ their ℓ₁ Lewis weights, for least absolute deviations; weights are 1/π.
 
-    The Lewis weights are the w with wᵢ² = aᵢᵀ(AᵀW⁻¹A)⁺aᵢ. They are found by iterating this rule (Cohen and Peng
-    2015), which halves the error each time.
+    The Lewis weights are the w with wᵢ² = aᵢᵀ(AᵀW⁻¹A)⁺aᵢ. They are found by fixed-point iteration (Cohen and Peng
+    2015), which halves the error in each step.
 
     Cost: no model call; about ten passes, 2nd² operations each. Memory: 32 bytes per row, and a few d×d matrices.
 
@@ -178,9 +178,9 @@ def lewis(
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
-        tolerance: The iteration stops when no weight changes by more than this, relatively.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
+        tolerance: The iteration stops when no weight changes by more than this relative amount.
         design: How rows are drawn, by default a fixed number of distinct rows; `cs.designs.Independent()` draws with
             replacement, as in the theory.
         engine: What runs the row blocks: threads, or a Ray cluster.
@@ -194,17 +194,17 @@ def lewis(
         array([1., 3.])
     """
     tolerance = positive("tolerance", tolerance)
-    options = {"tolerance": tolerance, "design": _design(design)}
+    options = {"tolerance": tolerance, "design": _check_design(design)}
     task = begin("lewis", rows, budget, seed, given, exclude, engine, progress, **options)
     with task.workers() as workers:
         weights = lewis_weights(task.view(task.counted), tolerance, workers)
     return _draw(task, weights, design)
 
 
-def _draw(task: BaselineTask, counted: Floats, design: Design | None) -> Selection:
-    """Draw open rows in random order; `counted` are the sizes of all rows that are not excluded."""
+def _draw(task: BaselineTask, scores: Floats, design: Design | None) -> Selection:
+    """Draw open rows in random order; `scores` are the sizes of all rows that are not excluded."""
     sizes = np.zeros(task.rows.n)
-    sizes[task.counted] = counted
+    sizes[task.counted] = scores
     order = task.rng.permutation(task.open)
     return task.draw(order, sizes[order], design=design)
 
@@ -221,7 +221,7 @@ def _squared_norm(task: BaselineTask) -> float:
     return total
 
 
-def _design(design: Design | None) -> Design | None:
+def _check_design(design: Design | None) -> Design | None:
     if design is not None and not isinstance(design, Design):
         refuse("design", "one of coresift's designs, such as Independent()", repr(design))
     return design

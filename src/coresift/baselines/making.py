@@ -1,4 +1,4 @@
-"""What every baseline shares: checked arguments, the rows that may be selected, and how a Selection is made."""
+"""What all baselines share: checked arguments, the rows that may be selected, and making a `Selection`."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from coresift.types import (
     recorded,
 )
 
-Watch: TypeAlias = bool | Progress | None
+ProgressLike: TypeAlias = bool | Progress | None
 
 
 @dataclass(frozen=True)
 class BaselineTask:
-    """The arguments that all baselines have, checked; `room` rows are to be chosen in addition to the given ones."""
+    """The checked arguments that all baselines share; `room` rows are chosen in addition to the given ones."""
 
     rows: Rows
     frame: Frame
@@ -53,43 +53,44 @@ class BaselineTask:
 
     @property
     def room(self) -> int:
-        """How many rows are still to be chosen."""
+        """How many rows to choose besides the given ones."""
         return self.budget - self.frame.given.size
 
     @property
     def open(self) -> Ints:
-        """The rows that are left to choose from, in their order."""
+        """The rows that can be chosen, ascending."""
         return np.flatnonzero(self.frame.open())
 
     @property
     def counted(self) -> Ints:
-        """The rows that a selection is to stand for: all but the excluded ones."""
+        """The rows that a selection represents: all but the excluded ones."""
         return np.setdiff1d(np.arange(self.frame.n), self.frame.excluded, assume_unique=True)
 
     def view(self, ids: Ints, *, normalize: bool = False) -> Rows:
-        """Return some of the rows as if they were all there are, block by block."""
+        """Return a view of these rows, numbered from 0."""
         rows = self.rows.normalized() if normalize else self.rows
-        return rows if ids.size == rows.n else Some(rows, ids)
+        return rows if ids.size == rows.n else RowSubset(rows, ids)
 
     def workers(self) -> AbstractContextManager[Workers]:
         """Return what runs the row blocks."""
         return self.engine.open(self.progress)
 
     def choose(self, ids: Ints, ledger: Ledger | None = None) -> Selection:
-        """Return the given rows and these, in the order in which they were chosen, without weights.
+        """Return the given rows and these, in the order of choice, without weights.
 
-        Where a method found fewer rows that differ than there is room for, others at random fill it up.
+        If a method found too few distinct rows, random ones fill the rest.
         """
         if ids.size < self.room:
             others = self.rng.permutation(np.setdiff1d(self.open, ids, assume_unique=True))
             ids = np.concatenate([ids, others[: self.room - ids.size]])
-        made = self._provenance()
-        return assemble_chosen(self.rows, self.frame, ids, provenance=made, seed=self.seed, ledger=ledger or Ledger())
+        provenance = self._provenance()
+        ledger = ledger or Ledger()
+        return assemble_chosen(self.rows, self.frame, ids, provenance=provenance, seed=self.seed, ledger=ledger)
 
     def draw(
         self, order: Ints, sizes: Floats, *, design: Design | None = None, clustering: Clustering | None = None
     ) -> WeightedSelection:
-        """Draw open rows with probabilities that follow their sizes, walking them in this order; weights 1/π."""
+        """Draw rows in this order, with probabilities proportional to their sizes; weights are 1/π."""
         design = design or EVEN_DRAW
         if not order.size:
             return self.weighted(order, sizes, clustering=clustering)
@@ -98,24 +99,24 @@ class BaselineTask:
         return self._assemble(PhaseDraw(order[drawn], inclusion[drawn], multiplicity, design), clustering)
 
     def weighted(self, ids: Ints, inclusion: Floats, *, clustering: Clustering | None = None) -> WeightedSelection:
-        """Return the given rows and these, drawn with these probabilities, in the order of the draw; weights 1/π."""
+        """Return the given rows and these, drawn with these probabilities, in draw order; weights are 1/π."""
         return self._assemble(PhaseDraw(ids, inclusion, np.ones(ids.size, np.int64), EVEN_DRAW), clustering)
 
     def _inclusion(self, sizes: Floats, design: Design) -> Floats:
         positive = sizes > 0
         if design.distinct and self.room > np.count_nonzero(positive):
-            # Rows that are worth nothing share what the others leave.
+            # Rows of size 0 share the rest of the budget equally.
             certain = int(np.count_nonzero(positive))
             return np.where(positive, 1.0, (self.room - certain) / max(sizes.size - certain, 1))
         warn_unreachable(sizes, self.method, stacklevel=6)
         return design.inclusion(sizes, self.room)
 
     def _assemble(self, drawn: PhaseDraw, clustering: Clustering | None) -> WeightedSelection:
-        nothing = PhaseDraw(drawn.ids[:0], np.zeros(0), drawn.ids[:0], None)
+        no_pilot = PhaseDraw(drawn.ids[:0], np.zeros(0), drawn.ids[:0], None)
         return assemble(
             self.rows,
             self.frame,
-            (nothing, drawn),
+            (no_pilot, drawn),
             provenance=self._provenance(),
             seed=self.seed,
             ledger=Ledger(),
@@ -123,8 +124,16 @@ class BaselineTask:
         )
 
     def _provenance(self) -> Provenance:
-        made = self.method, self.budget, None, self.frame.record(), None, self.options
-        return Provenance(*made, columns=self.rows.columns, id_column=self.rows.id_name)
+        return Provenance(
+            self.method,
+            self.budget,
+            None,
+            self.frame.record(),
+            None,
+            self.options,
+            columns=self.rows.columns,
+            id_column=self.rows.id_name,
+        )
 
 
 def begin(
@@ -135,47 +144,47 @@ def begin(
     given: Any,
     exclude: Any,
     engine: Engine | None,
-    progress: Watch,
+    progress: ProgressLike,
     **options: Any,
 ) -> BaselineTask:
-    """Check what all baselines are given; the options are noted down."""
+    """Check the arguments that all baselines share; the options go into the provenance."""
     rows, seed = open_rows(rows), whole("seed", seed, least=0)
     frame = Frame(rows.n, numbers_of("given", given, rows), numbers_of("exclude", exclude, rows))
     budget = whole("budget", budget)
     if frame.population == 0:
         raise InputError("exclude leaves no row to select.")
     if budget < frame.given.size or budget == frame.given.size < frame.population:
-        refuse("budget", f"more than the {frame.given.size} given rows, which count in it", budget)
+        refuse("budget", f"more than the {frame.given.size} given rows, which count toward it", budget)
     warn_of_budget(budget, frame.population)
     budget = min(budget, frame.population)
-    shown = {name: _shown(option) for name, option in options.items()}
+    option_texts = {name: _option_text(option) for name, option in options.items()}
     rng = generator(seed, Stream.BASELINES)
-    return BaselineTask(rows, frame, budget, seed, method, shown, rng, engine or Local(), choose(progress))
+    return BaselineTask(rows, frame, budget, seed, method, option_texts, rng, engine or Local(), choose(progress))
 
 
 def flag(argument: str, value: Any) -> bool:
-    """Return True or False, and nothing that is merely like them."""
+    """Return the flag; refuse anything but True and False."""
     if not isinstance(value, (bool, np.bool_)):
         refuse(argument, "True or False", repr(value))
     return bool(value)
 
 
-def _shown(option: Any) -> str:
+def _option_text(option: Any) -> str:
     if isinstance(option, Clustering):
         return f"{option.k}, seed {option.seed}"
     record = recorded(option)
     return f"{record['shape']} numbers, digest {record['digest']}" if isinstance(option, np.ndarray) else repr(option)
 
 
-class Some(Rows):
-    """Some of the rows, in the order of their numbers."""
+class RowSubset(Rows):
+    """A subset of the rows, in ascending order."""
 
     def __init__(self, raw: Rows, ids: Ints) -> None:
         super().__init__(ids.size, raw.d)
         self._raw, self._ids = raw, ids
 
     def blocks(self) -> Iterator[Block]:
-        """Yield blocks that are gathered only when their function runs."""
+        """Yield blocks; their rows are read only when the block's function is called."""
         for start in range(0, self.n, self.block_rows):
             yield start, partial(self._raw.take, self._ids[start : start + self.block_rows])
 
@@ -188,5 +197,5 @@ class Some(Rows):
 
 
 def by_block(pieces: Iterator[NDArray[Any]]) -> NDArray[Any]:
-    """Return what the blocks gave as one array."""
+    """Concatenate the results of all blocks."""
     return np.concatenate(list(pieces))

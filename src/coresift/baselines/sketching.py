@@ -1,4 +1,4 @@
-"""Approximate leverage scores: a sparse sketch stands for the matrix, random directions for the space it spans."""
+"""Approximate leverage scores, from a sparse sketch of the matrix and random projections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coresift.rows import Rows, refuse_bad_row
 from coresift.streams import Stream, generator
 from coresift.types import Floats, Ints, Singles
 
-# On how many lines of a sketch a row is.
+# How many lines of the sketch each row is added to.
 SPREAD = 4
 
 
@@ -26,20 +26,20 @@ def sketched_scores(rows: Rows, lines: int, directions: int, seed: int, workers:
         transform = transform @ random_directions(transform.shape[1], directions, seed)
 
     def lengths(_: int, block: Singles) -> Floats:
-        reached = block @ transform
-        return np.asarray(np.einsum("ij,ij->i", reached, reached))
+        projected = block @ transform
+        return np.asarray(np.einsum("ij,ij->i", projected, projected))
 
     return np.asarray(by_block(workers.map(rows, lengths, name="measuring leverage")))
 
 
 def random_directions(dimension: int, count: int, seed: int) -> Floats:
-    """Return G, with which ‖xG‖² is ‖x‖² on average."""
+    """Return a random G such that ‖xG‖² is ‖x‖² in expectation."""
     rng = generator(seed, Stream.BASELINES, 1)
     return np.asarray(rng.standard_normal((dimension, count)) / np.sqrt(count))
 
 
 def places_and_signs(start: int, count: int, lines: int, seed: int) -> tuple[Ints, Floats]:
-    """Return the lines that each of a block's rows goes to, and its signs there; the block begins at `start`."""
+    """Return the sketch lines that each row of a block is added to, and its signs; the block starts at `start`."""
     rng = generator(seed, Stream.BASELINES, 2, start)
     places = rng.integers(lines, size=(count, SPREAD))
     signs = rng.choice(np.array([-1.0, 1.0]), size=(count, SPREAD))
@@ -47,7 +47,7 @@ def places_and_signs(start: int, count: int, lines: int, seed: int) -> tuple[Int
 
 
 def _sketch(rows: Rows, lines: int, seed: int, workers: Workers) -> Floats:
-    """Return SA. Every block draws its own part of S, so that no more of it is ever held."""
+    """Return the sketch SA. Every block draws its own columns of S, so S is never stored as a whole."""
     from scipy.sparse import csr_array
 
     def part(start: int, block: Singles) -> Floats:

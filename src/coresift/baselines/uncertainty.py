@@ -1,4 +1,4 @@
-"""Rows that a model is least sure about. Each method asks the model about every row that may be selected."""
+"""Choose the rows that a model is least sure about. Each method asks the model about every row it can select."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coresift.baselines.making import BaselineTask, Watch, begin
+from coresift.baselines.making import BaselineTask, ProgressLike, begin
 from coresift.baselines.probabilities import REASON, ask_probabilities
 from coresift.checks import named_options
 from coresift.engine import Engine
@@ -26,9 +26,9 @@ def margin(
     probabilities: Any = None,
     batch: int = 1024,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Take the rows whose two likeliest classes are closest: the smallest p₁ − p₂ first.
+    """Choose the rows whose two likeliest classes are closest: smallest p₁ − p₂ first.
 
     Rows that are equally uncertain come in random order.
 
@@ -38,11 +38,11 @@ def margin(
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
         probabilities: An array with one line per row and one column per class, or a callable that takes row numbers
             and returns such lines.
-        batch: How many rows the callable is asked for at a time.
+        batch: How many rows to pass to the callable at a time.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
 
@@ -68,9 +68,9 @@ def least_confidence(
     probabilities: Any = None,
     batch: int = 1024,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Take the rows whose likeliest class is least likely: the smallest p₁ first.
+    """Choose the rows whose likeliest class is least likely: smallest p₁ first.
 
     Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes per row and one batch.
 
@@ -78,11 +78,11 @@ def least_confidence(
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
         probabilities: An array with one line per row and one column per class, or a callable that takes row numbers
             and returns such lines.
-        batch: How many rows the callable is asked for at a time.
+        batch: How many rows to pass to the callable at a time.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
 
@@ -108,9 +108,9 @@ def entropy(
     probabilities: Any = None,
     batch: int = 1024,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Take the rows whose predicted classes have the largest entropy −Σ p ln p.
+    """Choose the rows whose class probabilities have the largest entropy −Σ p ln p.
 
     Cost: one model call for every row that is neither given nor excluded. Memory: 16 bytes per row and one batch.
 
@@ -118,11 +118,11 @@ def entropy(
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
         probabilities: An array with one line per row and one column per class, or a callable that takes row numbers
             and returns such lines.
-        batch: How many rows the callable is asked for at a time.
+        batch: How many rows to pass to the callable at a time.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
 
@@ -138,7 +138,7 @@ def entropy(
 
 
 def margin_of(probabilities: Floats) -> Floats:
-    """Return p₁ − p₂, what the likeliest class is ahead of the next."""
+    """Return p₁ − p₂, the margin between the two likeliest classes."""
     highest = np.partition(probabilities, -2, axis=1)[:, -2:]
     return np.asarray(highest[:, 1] - highest[:, 0])
 
@@ -149,14 +149,16 @@ def confidence_of(probabilities: Floats) -> Floats:
 
 
 def order_of(probabilities: Floats) -> Floats:
-    """Return Σ p ln p, the entropy with its sign turned: small where the model is unsure."""
+    """Return Σ p ln p, the negative entropy, which is small if the model is unsure."""
     return np.asarray((probabilities * np.log(np.where(probabilities > 0, probabilities, 1.0))).sum(axis=1))
 
 
-def _least_sure(task: BaselineTask, probabilities: Any, batch: int, sureness: Callable[[Floats], Floats]) -> Selection:
+def _least_sure(
+    task: BaselineTask, probabilities: Any, batch: int, confidence_measure: Callable[[Floats], Floats]
+) -> Selection:
     ids = task.open
-    sure = np.empty(ids.size)
-    for here, answers in ask_probabilities(task, probabilities, ids, batch):
-        sure[here] = sureness(answers)
-    order = np.lexsort((task.rng.random(ids.size), sure))[: task.room]
+    confidence = np.empty(ids.size)
+    for positions, answers in ask_probabilities(task, probabilities, ids, batch):
+        confidence[positions] = confidence_measure(answers)
+    order = np.lexsort((task.rng.random(ids.size), confidence))[: task.room]
     return task.choose(ids[order], Ledger(((1, REASON, int(ids.size)),) if ids.size else ()))

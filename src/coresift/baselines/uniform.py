@@ -1,4 +1,4 @@
-"""Random rows: plain, without duplicates, evenly over clusters, or of matching lengths."""
+"""Draw random rows: uniformly, without duplicates, stratified by cluster, or with matching lengths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from coresift.baselines.duplicates import group_duplicates
-from coresift.baselines.making import BaselineTask, Watch, begin, flag
+from coresift.baselines.making import BaselineTask, ProgressLike, begin, flag
 from coresift.checks import (
     InputError,
     named_options,
@@ -36,18 +36,18 @@ def uniform(
     given: Any = None,
     exclude: Any = None,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
     """Draw rows uniformly without replacement; every drawn row has the same weight.
 
-    Cost: no model call; the rows are not even read. Memory: a few numbers per row.
+    Cost: no model call; the rows are not read. Memory: a few numbers per row.
 
     Args:
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
 
@@ -74,14 +74,14 @@ def deduplicated(
     near: float = 0.1,
     normalize: bool = False,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Draw groups of duplicates uniformly, and one random row of each; its weight stands for the group.
+    """Draw groups of duplicates uniformly, and one random row from each; its weight represents the whole group.
 
-    Rows whose numbers are all equal are duplicates. So are rows that lie within `near` times the typical distance
-    from the mean of an earlier row that stands for its group; coresift looks for them inside clusters of about a
-    thousand rows (as SemDeDup does: Abbas et al. 2023), so some pairs across clusters remain. Rows are not compared
-    with the given ones: totals would be biased without the copies of those.
+    Rows whose numbers are all equal are duplicates. So are rows that are closer to the first row of a group than
+    `near` times the typical distance from the mean. Those are searched within clusters of about a thousand rows (like
+    SemDeDup, Abbas et al. 2023), so some pairs across clusters remain. Rows are not compared with the given rows, since
+    leaving out copies of those would bias totals.
 
     Cost: no model call; up to five passes, and a thousand distances per row. Memory: about 60 bytes per row, and
     that of the clustering.
@@ -90,15 +90,15 @@ def deduplicated(
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
-        near: How close duplicates are, relative to the typical distance from the mean; 0 removes exact copies only.
-        normalize: Whether to give every row length 1 first.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
+        near: How close duplicates are, relative to the typical distance from the mean; 0 removes only exact copies.
+        normalize: Whether to scale every row to length 1 first.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
 
     Returns:
-        The drawn rows, with weights. If there are fewer groups than the budget, one row per group, with a warning.
+        The drawn rows, with weights. With fewer groups than the budget, there is one row per group, and a warning.
 
     Examples:
         >>> picked = deduplicated(np.repeat(np.eye(3), [5, 1, 2], axis=0), 3)
@@ -112,13 +112,16 @@ def deduplicated(
         return task.weighted(ids, np.zeros(0))
     groups = group_duplicates(task, task.view(ids, normalize=normalize), near)
     members = np.bincount(groups)
-    mixed = task.rng.permutation(ids.size)
-    _, first = np.unique(groups[mixed], return_index=True)
-    one_each = task.rng.permutation(mixed[first])
-    if one_each.size < task.room:
-        warn(f"Asked for {task.room} rows, but only {one_each.size} are left without duplicates: all are selected.")
-    drawn = one_each[: task.room]
-    return task.weighted(ids[drawn], drawn.size / one_each.size / members[groups[drawn]])
+    shuffled = task.rng.permutation(ids.size)
+    _, first = np.unique(groups[shuffled], return_index=True)
+    representatives = task.rng.permutation(shuffled[first])
+    if representatives.size < task.room:
+        warn(
+            f"Asked for {task.room} rows, but only {representatives.size} are left without duplicates: "
+            "all are selected."
+        )
+    drawn = representatives[: task.room]
+    return task.weighted(ids[drawn], drawn.size / representatives.size / members[groups[drawn]])
 
 
 @named_options
@@ -132,9 +135,9 @@ def cluster_stratified(
     clusters: int | Clustering | None = None,
     normalize: bool = False,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Deal the budget to clusters by size, at least one row each if it allows, and draw uniformly inside.
+    """Allocate the budget to clusters in proportion to size, at least one row each if possible, and draw uniformly.
 
     Cost: no model call; one clustering. Memory: that of the clustering.
 
@@ -142,10 +145,10 @@ def cluster_stratified(
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
         clusters: How many clusters, by default a tenth of the budget; or a `Clustering`.
-        normalize: Whether to give every row length 1 first.
+        normalize: Whether to scale every row to length 1 first.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
 
@@ -164,8 +167,8 @@ def cluster_stratified(
     order = task.rng.permutation(task.open)
     order = order[np.argsort(clustering.labels[order], kind="stable")]
     members = np.bincount(clustering.labels[order], minlength=clustering.k)
-    dealt = deal(task.room * members / max(order.size, 1), members, task.room)
-    sizes: Floats = (dealt / np.maximum(members, 1))[clustering.labels[order]]
+    allocation = deal(task.room * members / max(order.size, 1), members, task.room)
+    sizes: Floats = (allocation / np.maximum(members, 1))[clustering.labels[order]]
     return task.draw(order, sizes, clustering=clustering)
 
 
@@ -180,13 +183,13 @@ def length_matched(
     lengths: Any = None,
     like: Any = None,
     engine: Engine | None = None,
-    progress: Watch = None,
+    progress: ProgressLike = None,
 ) -> Selection:
-    """Draw random texts whose lengths are spread like those of all texts, or like those of other chosen rows.
+    """Draw random texts whose lengths are distributed like those of all texts, or like those of other chosen rows.
 
-    By default the draw walks the rows from short to long at even steps, and each has the same weight. With `like`,
-    each tenth of the lengths gets the part of the budget that it has among those rows: if another method beats this
-    baseline, then not because of the lengths of what it picks.
+    By default the draw is systematic from short to long, and all rows have the same weight. With `like`, each tenth of
+    the lengths gets the same share of the budget as it has among those rows, so a method that beats this baseline does
+    not owe it to the lengths of the rows it picks.
 
     Cost: no model call; the rows are not read. Memory: a few numbers per row.
 
@@ -194,9 +197,9 @@ def length_matched(
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, including the given ones.
         seed: The seed.
-        given: Rows that are selected in any case.
-        exclude: Rows that are never selected, and that the selection does not stand for.
-        lengths: One number per row, or the texts themselves (then their characters are counted).
+        given: Rows that are always selected.
+        exclude: Rows that are never selected, and that the selection does not represent.
+        lengths: One number per row, or the texts themselves, whose characters are counted.
         like: A `Selection` or row numbers whose lengths to match, or None.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
@@ -238,24 +241,25 @@ def _lengths(lengths: Any, n: int) -> Floats:
     values = np.asarray(lengths)
     if values.dtype.kind in "UO" and values.ndim == 1 and all(isinstance(text, str) for text in values):
         values = np.fromiter(map(len, values), np.float64, values.size)
-    found = real_vector("lengths", values, n)
-    if found.min() < 0:
-        refuse("lengths", "numbers of at least 0", found.min())
-    return found
+    checked = real_vector("lengths", values, n)
+    if checked.min() < 0:
+        refuse("lengths", "numbers of at least 0", checked.min())
+    return checked
 
 
 def _matched(task: BaselineTask, sizes: Floats, reference: Ints) -> Ints:
-    """Return random open rows, as many of each tenth of the lengths as the reference asks for."""
+    """Return random open rows with the reference's share of each tenth of the lengths."""
     edges = np.quantile(sizes[task.counted], np.arange(1, BINS) / BINS)
     bins = np.searchsorted(edges, sizes, side="right")
-    wanted = np.bincount(bins[reference], minlength=BINS)
-    mixed = task.rng.permutation(task.open)
-    mixed = mixed[np.argsort(bins[mixed], kind="stable")]
-    members = np.bincount(bins[mixed], minlength=BINS)
-    dealt = deal(task.room * wanted / reference.size, np.where(wanted > 0, members, 0), task.room)
-    missing = task.room - int(dealt.sum())
+    reference_counts = np.bincount(bins[reference], minlength=BINS)
+    shuffled = task.rng.permutation(task.open)
+    shuffled = shuffled[np.argsort(bins[shuffled], kind="stable")]
+    members = np.bincount(bins[shuffled], minlength=BINS)
+    allocation = deal(
+        task.room * reference_counts / reference.size, np.where(reference_counts > 0, members, 0), task.room
+    )
+    missing = task.room - int(allocation.sum())
     if missing:
-        message = f"Only {dealt.sum()} rows are left of the lengths that like has: {missing} others are of any length."
-        warn(message)
-    place = np.arange(mixed.size) - np.repeat(np.cumsum(members) - members, members)
-    return mixed[place < np.repeat(dealt, members)]
+        warn(f"Only {allocation.sum()} rows have the lengths of like: {missing} others are of any length.")
+    rank = np.arange(shuffled.size) - np.repeat(np.cumsum(members) - members, members)
+    return shuffled[rank < np.repeat(allocation, members)]
