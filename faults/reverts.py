@@ -61,7 +61,7 @@ REVERTS = {
         "calls,results",
         (("estimation/limits.py", "    sampled = values.sampled\n    if not sampled.size:\n        return mean\n",
           "    sampled = values.sampled\n    return mean\n"),
-         ("estimation/__init__.py", "    known = np.isfinite(total.standard_error)\n", "    return ()\n")),
+         ("estimation/__init__.py", "    has_variance = np.isfinite(total.standard_error)\n", "    return ()\n")),
     ),
     "M2": Revert("forged", (("reporting/sections.py", "<dd>{text(value)}</dd></div>\" for name, value in facts.recipe",
                              "<dd>{value}</dd></div>\" for name, value in facts.recipe"),)),

@@ -20,7 +20,7 @@ from coresift.baselines import METHODS, duplicates, geometric
 from coresift.baselines.lewis import lewis_weights
 from coresift.baselines.making import begin
 from coresift.baselines.sketching import places_and_signs, random_directions, sketched_scores
-from coresift.engine import Alone
+from coresift.engine import SerialWorkers
 from coresift.leverage import leverage_scores
 from coresift.rows import base
 
@@ -610,7 +610,7 @@ def test_lewis_weights_are_the_fixed_point(matrix):
     for _ in range(60):
         inverse = np.linalg.inv(sum(np.outer(row, row) / w for row, w in zip(wide, weights, strict=True)))
         weights = np.array([np.sqrt(row @ inverse @ row) for row in wide])
-    found = lewis_weights(cs.open_rows(matrix), 1e-9, Alone())
+    found = lewis_weights(cs.open_rows(matrix), 1e-9, SerialWorkers())
     np.testing.assert_allclose(found, weights, rtol=1e-5)
     assert found.sum() == pytest.approx(4)
     picked = cs.baselines.lewis(matrix, 30)
@@ -626,7 +626,7 @@ def test_sketched_leverage_is_that_of_the_whole_sketch():
             sketch[line, i] += sign
     made = sketch @ rows.astype(float)
     inverse = np.linalg.inv(made.T @ made)
-    found = sketched_scores(cs.open_rows(rows), 24, 100, 3, Alone())
+    found = sketched_scores(cs.open_rows(rows), 24, 100, 3, SerialWorkers())
     np.testing.assert_allclose(found, [row @ inverse @ row for row in rows.astype(float)], rtol=1e-6)
 
 
@@ -642,7 +642,7 @@ def test_sketched_scores_are_mostly_within_a_factor_of_two():
     rng = np.random.default_rng(2)
     rows = (rng.normal(size=(20_000, 80)) * rng.lognormal(0, 1, size=(20_000, 1))).astype(np.float32)
     exact = leverage_scores(rows)
-    ratio = sketched_scores(cs.open_rows(rows), 8 * 80, 64, 0, Alone()) / exact
+    ratio = sketched_scores(cs.open_rows(rows), 8 * 80, 64, 0, SerialWorkers()) / exact
     assert np.mean((ratio > 0.5) & (ratio < 2)) > 0.95
     assert ratio.min() > 0.25
     assert ratio.max() < 4

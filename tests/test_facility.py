@@ -8,7 +8,7 @@ import pytest
 
 import coresift as cs
 from coresift.covering import cover
-from coresift.engine import Alone, Local
+from coresift.engine import Local, SerialWorkers
 from coresift.facility import Groupings, Nearest, cover_rows
 from coresift.facility.groups import _without_negligible, form_groups
 from coresift.facility.kernel import Computed, Stored, neighbor_distance
@@ -114,8 +114,8 @@ def test_groups_have_every_row_once_and_none_is_too_large(monkeypatch):
     points = np.concatenate([np.zeros((500, 3)), blobs(700, d=3)]).astype(np.float32)  # 500 rows that no mean can part
     rng, ones = np.random.default_rng(0), np.ones(1200)
     free, covered = ones > 0, np.zeros(1200, np.float32)
-    pool = Pool.of(open_rows(points), 10, ones, free, covered, 0, 1.0, rng, Alone())
-    groups = form_groups(pool, rng, Alone(), Progress())
+    pool = Pool.of(open_rows(points), 10, ones, free, covered, 0, 1.0, rng, SerialWorkers())
+    groups = form_groups(pool, rng, SerialWorkers(), Progress())
     np.testing.assert_array_equal(np.sort(np.concatenate(groups)), np.arange(1200))
     assert max(map(len, groups)) <= 100
 
@@ -168,7 +168,7 @@ def test_stored_and_computed_values_are_those_of_the_formula():
     points = blobs(50)
     expected = kernel_of(points, 2.0)
     some = np.array([4, 9, 9])
-    for kernel in (Stored.of(points, 2.0, Alone()), Computed.of(points, 2.0)):
+    for kernel in (Stored.of(points, 2.0, SerialWorkers()), Computed.of(points, 2.0)):
         np.testing.assert_allclose(kernel.columns(None)(slice(5, 9)), expected[5:9], atol=1e-5)
         np.testing.assert_allclose(kernel.columns(some)(some), expected[np.ix_(some, some)], atol=1e-5)
 
@@ -177,7 +177,7 @@ def test_the_bandwidth_is_half_the_median_distance_of_neighbors_and_shrinks():
     anchors = blobs(300)
     gaps = np.linalg.norm(anchors[:, None] - anchors, axis=2)
     np.fill_diagonal(gaps, np.inf)
-    measured = neighbor_distance(anchors, np.random.default_rng(0), Alone())
+    measured = neighbor_distance(anchors, np.random.default_rng(0), SerialWorkers())
     assert measured == pytest.approx(np.median(gaps.min(axis=1)), rel=1e-4)
     widths = [run(anchors, count).bandwidth for count in (3, 30, 290)]
     assert widths[0] > widths[1] > widths[2] > 0
@@ -272,10 +272,10 @@ class TestCover:
 def test_distances_to_ever_more_members_are_those_to_all_of_them():
     points, rng = blobs(400), np.random.default_rng(0)
     near = Nearest(open_rows(points))
-    assert near.distances(np.zeros(0, np.int64), rng, Alone()) is None
+    assert near.distances(np.zeros(0, np.int64), rng, SerialWorkers()) is None
     # Members come in any order, and one of them may leave.
     for members in ([5, 3], [5, 3, 399, 20], [5, 3, 399, 20], [3, 399, 8]):
-        found = near.distances(np.array(members), rng, Alone())
+        found = near.distances(np.array(members), rng, SerialWorkers())
         gaps = np.linalg.norm(points[:, None] - points[members], axis=2)
         np.testing.assert_allclose(found, gaps.min(axis=1), atol=1e-5)
 
@@ -284,10 +284,10 @@ def test_groups_are_formed_for_three_stages_and_then_used_again(monkeypatch):
     monkeypatch.setattr("coresift.facility.groups.GROUP", 64)
     points, rng, groupings = blobs(600), np.random.default_rng(0), Groupings()
     ones, covered = np.ones(600), np.zeros(600, np.float32)
-    pool = Pool.of(open_rows(points), 10, ones, ones > 0, covered, 0, 1.0, rng, Alone())
-    made = [groupings.next(pool, rng, Alone(), Progress()) for _ in range(5)]
+    pool = Pool.of(open_rows(points), 10, ones, ones > 0, covered, 0, 1.0, rng, SerialWorkers())
+    made = [groupings.next(pool, rng, SerialWorkers(), Progress()) for _ in range(5)]
     assert made[3] is made[0]
     assert made[4] is made[1]
     assert not np.array_equal(made[0][0], made[1][0])
     part = replace(pool, population=6000)
-    assert groupings.next(part, rng, Alone(), Progress()) is not made[2]
+    assert groupings.next(part, rng, SerialWorkers(), Progress()) is not made[2]

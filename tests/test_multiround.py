@@ -14,7 +14,7 @@ import coresift as cs
 from coresift.clustering import hierarchy, prefix
 from coresift.clustering.hierarchy import Hierarchy
 from coresift.clustering.prefix import Prefix, Sampling
-from coresift.engine import Alone
+from coresift.engine import SerialWorkers
 from coresift.progress import Progress
 
 RNG = np.random.default_rng(0)
@@ -27,7 +27,7 @@ def grown(rows, count, z=2.0, order=None, allowed=None, seed=0):
     rows = cs.open_rows(np.asarray(rows))
     allowed = np.ones(rows.n, bool) if allowed is None else allowed
     found = Prefix(rows, z, order or Sampling(np.random.default_rng(seed)), allowed)
-    found.grow(count, Alone(), Progress())
+    found.grow(count, SerialWorkers(), Progress())
     return found
 
 
@@ -196,7 +196,7 @@ def test_each_row_is_read_once_for_each_batch_of_new_centers():
     """Work is in proportion to the new centers: ten rounds read little more than what one round reads."""
     passes = []
 
-    class Counting(Alone):
+    class Counting(SerialWorkers):
         def map(self, rows, function, **options):
             passes[-1] += 1
             return super().map(rows, function, **options)

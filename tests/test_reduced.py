@@ -13,7 +13,7 @@ from coresift.clustering.search import Exact, Reduced, choose_search
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.snapping import assign_rows
 from coresift.clustering.space import principal_axes
-from coresift.engine import Alone
+from coresift.engine import SerialWorkers
 from coresift.progress import Progress
 
 
@@ -32,13 +32,13 @@ def brute_force(rows, centers):
 
 
 def assigned(rows, search):
-    return assign_rows(cs.open_rows(rows), search, Alone())
+    return assign_rows(cs.open_rows(rows), search, SerialWorkers())
 
 
 def chosen(rows, centers, seed=0, z=2.0, tolerance=0.005):
     opened, rng = cs.open_rows(rows), np.random.default_rng(seed)
-    axes = principal_axes(opened, rng, Alone())
-    return choose_search(opened, centers, z, axes, rng, Alone(), tolerance=tolerance)
+    axes = principal_axes(opened, rng, SerialWorkers())
+    return choose_search(opened, centers, z, axes, rng, SerialWorkers(), tolerance=tolerance)
 
 
 def inflation_of(seed, d, z, clustered=True):
@@ -141,7 +141,7 @@ def test_a_bad_row_is_named():
 @given(count=st.integers(1, 200), seed=st.integers(0, 99))
 def test_cells_hold_every_point_once_and_none_is_empty(count, seed):
     points = np.random.default_rng(seed).normal(size=(count, 3)).astype(np.float32)
-    middles, cell = group(points, Alone())
+    middles, cell = group(points, SerialWorkers())
     assert cell.shape == (count,)
     assert np.bincount(cell, minlength=len(middles)).min() >= 1
     for number, middle in enumerate(middles):
@@ -150,8 +150,8 @@ def test_cells_hold_every_point_once_and_none_is_empty(count, seed):
 
 def test_candidates_are_the_nearest_to_the_middle_of_the_cell_after_its_own():
     points = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
-    middles, cell = group(points, Alone())
-    for number, candidates in enumerate(closest(points, cell, middles, 12, Alone())):
+    middles, cell = group(points, SerialWorkers())
+    for number, candidates in enumerate(closest(points, cell, middles, 12, SerialWorkers())):
         own = np.flatnonzero(cell == number)
         assert set(candidates[: own.size]) == set(own)
         gaps = ((points - middles[number]) ** 2).sum(axis=1)
@@ -179,7 +179,7 @@ def test_no_points_are_no_runs():
 
 def test_a_single_cell_has_all_centers_also_where_fewer_are_asked_for():
     points = np.random.default_rng(3).normal(size=(20, 4)).astype(np.float32)
-    for cells in (Cells.of(points, 20, Alone()), Cells.of(points, 99, Alone()).first(5)):
+    for cells in (Cells.of(points, 20, SerialWorkers()), Cells.of(points, 99, SerialWorkers()).first(5)):
         assert not cells.cell.any()
         np.testing.assert_array_equal(cells.candidates, [np.arange(20)])
 
@@ -187,7 +187,7 @@ def test_a_single_cell_has_all_centers_also_where_fewer_are_asked_for():
 def test_the_best_candidates_are_those_of_plain_loops():
     rng = np.random.default_rng(2)
     centers, points = rng.normal(size=(40, 5)).astype(np.float32), rng.normal(size=(100, 5)).astype(np.float32)
-    cells = Cells.of(centers, 15, Alone())
+    cells = Cells.of(centers, 15, SerialWorkers())
     coarse = rng.integers(40, size=100)
     table, padded = with_bias(centers), np.column_stack([points, np.ones(100, np.float32)])
     for run in runs_of(cells.cell[coarse]):
@@ -214,9 +214,9 @@ def plain_lloyd(rows, centers, steps):
 def settled_against_plain(seed, rank):
     """Return the cost of settled centers over that of plain steps from the same seeds; settled centers are means."""
     rows, rng = low_rank(600, 24, seed, rank=rank), np.random.default_rng(seed)
-    centers = rows[seed_centers(rows, 20, 2.0, rng, Alone(), Progress())]
+    centers = rows[seed_centers(rows, 20, 2.0, rng, SerialWorkers(), Progress())]
     sample = Sample(np.column_stack([rows, np.ones(600, np.float32)]), np.zeros(600, np.float32))
-    found, labels = _settle(sample, centers, brute_force(rows, centers)[0].astype(np.int32), 2.0, Alone(), 2e-4)
+    found, labels = _settle(sample, centers, brute_force(rows, centers)[0].astype(np.int32), 2.0, SerialWorkers(), 2e-4)
     for number in np.unique(labels):
         np.testing.assert_allclose(found[number], rows[labels == number].mean(axis=0), atol=1e-4)
     return (brute_force(rows, found)[1] ** 2).sum() / plain_lloyd(rows, centers, 15)
@@ -235,8 +235,8 @@ def test_settling_compares_few_rows_and_costs_no_more_than_plain_steps(rank):
 def test_all_candidates_and_all_axes_find_the_nearest():
     rows = low_rank(500, 40, 8, rank=20)
     centers = rows[:30]
-    whole = principal_axes(cs.open_rows(rows), np.random.default_rng(0), Alone()).whole()
-    labels, distances = assigned(rows, Reduced.of(centers, whole, 30, Alone()))
+    whole = principal_axes(cs.open_rows(rows), np.random.default_rng(0), SerialWorkers()).whole()
+    labels, distances = assigned(rows, Reduced.of(centers, whole, 30, SerialWorkers()))
     truth, shortest = brute_force(rows, centers)
     np.testing.assert_array_equal(labels, truth)
     np.testing.assert_allclose(distances, shortest, rtol=1e-4, atol=1e-5)

@@ -23,7 +23,7 @@ import coresift as cs
 from coresift.baselines import METHODS
 from coresift.engine import Fold
 from coresift.progress import Progress
-from coresift.remote.blocks import units_a_task
+from coresift.remote.blocks import units_per_task
 from coresift.rows import base
 
 if not Path("/proc/self/environ").exists():
@@ -302,7 +302,7 @@ def test_sums_are_folded_in_a_fixed_shape(engine, small_blocks):
 )
 def test_tasks_are_large_enough_to_pay_and_small_enough_to_share(n, at_once, unit, workers, expected):
     rows = SimpleNamespace(n=n, block_rows=256, read_at_once=at_once)
-    assert units_a_task(rows, unit, workers) == expected
+    assert units_per_task(rows, unit, workers) == expected
 
 
 # ------------------------------------------------------------------ faults
@@ -348,7 +348,7 @@ def test_a_row_that_is_no_number_is_named_as_ever(engine, small_blocks):
 
 
 def test_another_cluster_cannot_be_had_at_the_same_time(engine):
-    with engine.open(Progress()), pytest.raises(cs.InputError, match="connected to already"):
+    with engine.open(Progress()), pytest.raises(cs.InputError, match="already connected to"):
         cs.cluster(small_rows(), 3, engine=cs.engines.Ray("127.0.0.1:1"))
 
 

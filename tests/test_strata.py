@@ -21,7 +21,7 @@ from coresift import InputError, open_rows
 from coresift.cli import main
 from coresift.clustering import strata as strata_module
 from coresift.clustering.strata import encode, gather, measure_spread, share_centers
-from coresift.engine import Alone
+from coresift.engine import SerialWorkers
 from coresift.engines import Local
 from coresift.inclusion import deal
 from coresift.order import snake
@@ -126,7 +126,7 @@ def test_spread_equals_its_slow_twin(d):
     assert (d > 100) == (len(rows) > block_length(d))  # the wide ones take several blocks
     expected = list(slow_spread(rows, labels.tolist()).values())
     np.testing.assert_allclose(
-        measure_spread(open_rows(rows), encode(labels, open_rows(rows)), Alone()), expected, 1e-5
+        measure_spread(open_rows(rows), encode(labels, open_rows(rows)), SerialWorkers()), expected, 1e-5
     )
 
 

@@ -1,8 +1,8 @@
-"""Run a function over row blocks: a thread pool here, and a seam where another engine can stand.
+"""Run a function over row blocks: the interface of an engine, and the engine that uses a thread pool.
 
-A block function sees one block of rows and knows nothing of threads, nor of the machine that it runs on: what it needs
-of other arrays it closes over or finds beside its block, and what it finds it returns. Blocks are computed alone, with
-single-threaded linear algebra, and come back in row order, so a result never depends on how many run at once.
+A block function gets one block of rows and does not depend on threads or on the machine that it runs on. It closes over
+other arrays or gets its part of them (`beside`), and it returns its result. Blocks are computed independently, with
+single-threaded linear algebra, and results are returned in row order, so they never depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from coresift.types import Ints, Singles, Strategy
 
 S = TypeVar("S")
 T = TypeVar("T")
-# Of a block's first row, the block, and its part of each array that was given with an entry per row.
+# A function of a block's first row number, the block, and its part of each array in `beside`.
 BlockFunction = Callable[..., T]
-# Of workers for what it does side by side, a few blocks that it reads itself, and their part of each array; it
-# returns one result per block.
+# A function of workers for parallel work, a few blocks that it reads itself, and their part of each array; it returns
+# one result per block.
 GroupFunction = Callable[..., list[T]]
-# Arrays with an entry for every row.
+# Arrays with one entry per row.
 Beside = Sequence[NDArray[Any]]
 
-# How many folded runs of blocks are folded again.
+# How many runs of blocks are folded into one result.
 RUNS = 16
 
 
 @dataclass(frozen=True)
 class Fold(Generic[T]):
-    """How the results of `size` neighboring blocks become one, and 16 of those: the shape is part of the result.
+    """How the results of `size` neighboring blocks (a run) are joined into one, and those of 16 runs into one again.
 
-    Sums of floating point numbers depend on their order. With a fixed shape they may be taken where the blocks are,
-    and little has to travel.
+    Floating-point sums depend on their order. Because this order is fixed, sums can be computed on the machines that
+    read the blocks, so little data has to be sent, and the result has the same bytes on every engine.
     """
 
     join: Callable[[Iterable[T]], T]
     size: int
 
     def of(self, results: Iterator[T]) -> Iterator[T]:
-        """Yield one result for each run of blocks."""
+        """Yield one result per run of blocks."""
         return _by_runs(results, self.size, self.join)
 
     def again(self, runs: Iterator[T]) -> Iterator[T]:
-        """Yield one result for 16 runs."""
+        """Yield one result per 16 runs."""
         return _by_runs(runs, RUNS, self.join)
 
 
@@ -67,11 +67,11 @@ def _by_runs(results: Iterator[T], size: int, join: Callable[[Iterable[T]], T]) 
 
 
 class Workers(Protocol):
-    """What runs block functions while an engine is open."""
+    """The workers of an open engine, which run block functions."""
 
     @property
     def here(self) -> Workers:
-        """Workers of this process, for what its memory holds anyway."""
+        """The workers of this process, for data that is already in its memory."""
         ...
 
     def map(
@@ -83,7 +83,7 @@ class Workers(Protocol):
         fold: Fold[T] | None = None,
         name: str = "",
     ) -> Iterator[T]:
-        """Yield function(start, block, *parts of the arrays beside) for every block, in row order, or folded."""
+        """Yield function(start, block, *parts of `beside`) for each block in row order; with `fold`, joined results."""
         ...
 
     def groups(
@@ -96,33 +96,30 @@ class Workers(Protocol):
         fold: Fold[T] | None = None,
         name: str = "",
     ) -> Iterator[T]:
-        """Yield all of function(workers, blocks, *parts) for `size` blocks at a time, in row order, or folded."""
+        """Yield all results of function(workers, blocks, *parts) for `size` blocks at a time, like `map`."""
         ...
 
     def pick(
         self, rows: Rows, pieces: Sequence[Ints], function: Callable[[Singles], T], *, name: str = ""
     ) -> Iterator[T]:
-        """Yield function(rows of these numbers) for every piece of ascending row numbers, in their order."""
+        """Yield function(rows with these numbers) for each piece of ascending row numbers, in order."""
         ...
 
     def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
-        """Yield function(item) for every item, in their order; it runs in this process."""
+        """Yield function(item) for each item, in order; it runs in this process."""
         ...
 
 
 class Engine(Protocol):
-    """Opens workers for the length of one computation.
-
-    `keep` is a folder for what takes long to compute and is finished, or None.
-    """
+    """Opens workers for one computation."""
 
     @property
     def keep(self) -> str | os.PathLike[str] | None:
-        """A folder, or None."""
+        """A folder that stores finished clusterings, or None."""
         ...
 
     def open(self, progress: Progress) -> AbstractContextManager[Workers]:
-        """Return the workers; on leaving, nothing of them stays behind."""
+        """Return the workers, which are shut down at the end of the `with` block."""
         ...
 
 
@@ -131,7 +128,7 @@ class Local(Strategy):
     """Threads of this process.
 
     Args:
-        threads: How many; by default as many as there are cores that this process may use.
+        threads: The number of threads; by default, the number of cores that this process may use.
 
     Examples:
         >>> Local(threads=2)
@@ -143,14 +140,14 @@ class Local(Strategy):
 
     @contextmanager
     def open(self, progress: Progress) -> Iterator[Workers]:
-        """Start the pool, and hold linear algebra to one thread inside each task."""
+        """Start the pool, and limit linear algebra to one thread per task."""
         count = available_cores() if self.threads is None else whole("threads", self.threads)
         pool = ThreadPoolExecutor(count, thread_name_prefix="coresift")
         with SINGLE_THREADED:
             try:
                 yield _Pool(pool, count, progress)
             finally:
-                progress.finish()  # an error in a loop over results keeps its stage open
+                progress.finish()  # an error in a loop over results leaves its stage open
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -181,7 +178,7 @@ class _Pool:
         )
         progress = self._progress if name else Progress()
         with stage(progress, name, rows.n):
-            if rows.n <= rows.block_rows:  # a single block needs no other thread
+            if rows.n <= rows.block_rows:  # for a single block, another thread would only cost time
                 yield from (task() for _, task in tasks)
             else:
                 yield from self._in_order(tasks, progress)
@@ -219,7 +216,7 @@ class _Pool:
             yield from self._in_order(((1, partial(function, item)) for item in items), progress)
 
     def _in_order(self, tasks: Iterable[tuple[int, Callable[[], T]]], progress: Progress) -> Iterator[T]:
-        if self._count == 1:  # handing over to a thread that is alone only costs time
+        if self._count == 1:  # a single thread would only add overhead
             for size, task in tasks:
                 result = task()
                 progress.advance(size)
@@ -239,12 +236,12 @@ class _Pool:
                 future.cancel()
 
 
-class Alone:
-    """Workers for a task that is itself one of many: everything in the thread that asks, so that none waits."""
+class SerialWorkers:
+    """Workers that run everything in the calling thread, for a task that runs in a pool and must not wait for it."""
 
     @property
     def here(self) -> Workers:
-        """The same."""
+        """These workers."""
         return self
 
     def map(
@@ -256,7 +253,7 @@ class Alone:
         fold: Fold[T] | None = None,
         name: str = "",
     ) -> Iterator[T]:
-        """Yield function(start, block, *parts) for every block of rows, or folded."""
+        """Yield function(start, block, *parts) for each block of rows; with `fold`, joined results."""
         results = (_run(function, start, read, beside) for start, read in rows.blocks())
         return results if fold is None else fold.again(fold.of(results))
 
@@ -270,24 +267,24 @@ class Alone:
         fold: Fold[T] | None = None,
         name: str = "",
     ) -> Iterator[T]:
-        """Yield all of function(workers, blocks, *parts) for `size` blocks at a time, or folded."""
-        found = (function(self, blocks, *parts) for blocks, parts in _grouped(rows, size, beside))
-        results = chain.from_iterable(found)
+        """Yield all results of function(workers, blocks, *parts) for `size` blocks at a time, like `map`."""
+        groups = (function(self, blocks, *parts) for blocks, parts in _grouped(rows, size, beside))
+        results = chain.from_iterable(groups)
         return results if fold is None else fold.again(fold.of(results))
 
     def pick(
         self, rows: Rows, pieces: Sequence[Ints], function: Callable[[Singles], T], *, name: str = ""
     ) -> Iterator[T]:
-        """Yield function(rows of these numbers) for every piece."""
+        """Yield function(rows with these numbers) for each piece."""
         return (_pick(rows, ids, function) for ids in pieces)
 
     def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
-        """Yield function(item) for every item."""
+        """Yield function(item) for each item."""
         return map(function, items)
 
 
 class _SingleThreadedBlas:
-    """Holds linear algebra to one thread while any engine of this process is open; the last one out restores it."""
+    """Limits linear algebra to one thread while any engine of this process is open; the last to close restores it."""
 
     def __init__(self) -> None:
         self._lock, self._open, self._imported = threading.Lock(), 0, 0
@@ -295,7 +292,7 @@ class _SingleThreadedBlas:
     def __enter__(self) -> None:
         with self._lock:
             if self._open == 0:
-                if self._imported != len(sys.modules):  # to look for the libraries takes milliseconds
+                if self._imported != len(sys.modules):  # finding the libraries takes milliseconds
                     self._libraries, self._imported = ThreadpoolController(), len(sys.modules)
                 _take_control()
                 self._limits = self._libraries.limit(limits=1, user_api="blas")
@@ -311,7 +308,7 @@ class _SingleThreadedBlas:
 
 
 def _take_control() -> None:
-    """Let this thread set the limit, whichever set it last: threadpoolctl 3.8 silently ignores all threads but one."""
+    """Let this thread set the limit; threadpoolctl 3.8 silently ignores every thread but the last one that set it."""
     clear = getattr(OpenBLASController, "clear_controlling_thread", None)
     if clear is not None:
         clear(force=True)
@@ -322,12 +319,12 @@ SINGLE_THREADED = _SingleThreadedBlas()
 
 def _grouped(rows: Rows, size: int, beside: Beside) -> Iterator[tuple[list[Block], list[NDArray[Any]]]]:
     blocks = rows.blocks()
-    while some := list(islice(blocks, size)):
-        yield some, parts_of(beside, some[0][0], some[0][0] + size * rows.block_rows)
+    while group := list(islice(blocks, size)):
+        yield group, parts_of(beside, group[0][0], group[0][0] + size * rows.block_rows)
 
 
 def parts_of(beside: Beside, start: int, stop: int) -> list[NDArray[Any]]:
-    """Return the entries of some rows."""
+    """Return each array's entries for rows `start` to `stop`."""
     return [array[start:stop] for array in beside]
 
 
@@ -348,7 +345,7 @@ def _collect(waiting: deque[tuple[int, Future[T]]], progress: Progress) -> T:
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

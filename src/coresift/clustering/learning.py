@@ -17,7 +17,7 @@ from coresift.clustering.nearest import Codebook, Labels, nearest, with_bias
 from coresift.clustering.refine import OVERSHOOT, pull, refine, sum_by_label
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.space import Axes, pieces_of
-from coresift.engine import Alone, Workers
+from coresift.engine import SerialWorkers, Workers
 from coresift.inclusion import deal, parts
 from coresift.progress import Progress
 from coresift.rows import Rows, open_rows, refuse_bad_row
@@ -106,7 +106,7 @@ def _seed_in_groups(
             return coordinates[:0], np.zeros(0, np.int32)
         points = coordinates[some]
         seen = points[own_rng.permutation(len(points))[: SEEDED_FROM * number]]
-        seeds = seen[seed_centers(seen, number, z, own_rng, Alone(), Progress())]
+        seeds = seen[seed_centers(seen, number, z, own_rng, SerialWorkers(), Progress())]
         return seeds, nearest(points, Codebook.of(seeds))[0]
 
     found, labels, done = [], np.zeros(len(coordinates), np.int32), 0

@@ -12,7 +12,7 @@ from coresift.checks import InputError, refuse
 from coresift.clustering.nearest import Labels, distances_to
 from coresift.clustering.refine import sum_by_label
 from coresift.clustering.snapping import Found
-from coresift.engine import Alone, Workers
+from coresift.engine import SerialWorkers, Workers
 from coresift.inclusion import deal, parts
 from coresift.progress import Progress
 from coresift.rows import Rows, first_bad_row, open_rows, refuse_bad_row
@@ -135,7 +135,9 @@ def _find_some(
         tasks = list(zip(held, shares[group].tolist(), strict=True))
         # Small classes are one task each, so that all cores have something to do.
         yield from workers.each(
-            tasks, lambda task: find(open_rows(task[0]), task[1], Alone(), Progress()), name="clustering classes"
+            tasks,
+            lambda task: find(open_rows(task[0]), task[1], SerialWorkers(), Progress()),
+            name="clustering classes",
         )
 
 

@@ -13,7 +13,7 @@ from coresift.clustering.nearest import Codebook, nearest
 from coresift.clustering.refine import refine
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.space import pieces_of
-from coresift.engine import Alone, Workers
+from coresift.engine import SerialWorkers, Workers
 from coresift.facility.greedy import Greedy
 from coresift.facility.kernel import Stored
 from coresift.facility.members import gaussian, nearest_members
@@ -123,8 +123,8 @@ def _choose(
         group = groups[number]
         points = pool.points[group].astype(np.float32)
         points -= points.mean(axis=0)
-        kernel = Stored.of(points, 1.0, Alone())
-        greedy = Greedy(kernel, importance[group], free[group], covered[group], Alone(), at_hand=group.size)
+        kernel = Stored.of(points, 1.0, SerialWorkers())
+        greedy = Greedy(kernel, importance[group], free[group], covered[group], SerialWorkers(), at_hand=group.size)
         ids, added = greedy.choose(int(limits[number]))
         return group[ids], added
 

@@ -1,7 +1,7 @@
-"""The same computations on a Ray cluster: row blocks as tasks, and functions that live in actors.
+"""The same computations on a Ray cluster: row blocks as tasks, and functions in actors.
 
-Nothing here is a second implementation: the block functions that threads run are sent to where the rows can be read.
-Ray itself is an extra, imported when a cluster is first used.
+The cluster runs the same block functions as the threads do, on the nodes that read the rows. Ray itself is an extra,
+imported when a cluster is first used.
 """
 
 from coresift.remote.actors import Actors

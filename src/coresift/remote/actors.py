@@ -1,4 +1,4 @@
-"""Functions that live on a cluster: each actor makes one of its own, such as a model on its GPU, and keeps it."""
+"""Functions on a cluster: each actor creates its own, such as a model on its GPU, and keeps it."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from coresift.remote.connection import RETRIES, Failure, check_version, connect,
 from coresift.types import Ints
 from coresift.version import __version__
 
-# Items that an actor has been given and not yet answered, and answers that wait for an earlier one.
-GIVEN, WAITING = 2, 8
+# Per actor: the most items in flight, and the most items in flight or with an answer that waits for an earlier one.
+IN_FLIGHT, WAITING = 2, 8
 
 
 class Actors:
     """Losses (or any other answer per row) from a function that runs in several processes of a Ray cluster.
 
-    An actor whose process or node dies is started again, and its question is asked again. Pass it to an `Oracle` with
-    a `batch` of several times `count` · `at_once`: this process counts and journals the answers, batch by batch.
-    `close()`, or the end of a `with` block, ends the actors.
+    If an actor's process or node dies, the actor is restarted and asked again. Pass the actors to an `Oracle` with a
+    `batch` of several times `count` · `at_once`: this process counts and journals the answers, batch by batch.
+    `close()`, or the end of a `with` block, stops the actors.
 
     Args:
         make: Called once in each actor, without arguments. It returns the function to ask, which takes an array of row
             numbers and returns an array with one answer per row. Slow setup, such as loading a model, belongs here.
-        count: How many actors.
-        cpus: How many CPUs of the cluster each actor takes.
-        gpus: How many GPUs of the cluster each actor takes.
-        at_once: How many rows an actor is asked for at a time.
+        count: The number of actors.
+        cpus: The number of the cluster's CPUs per actor.
+        gpus: The number of the cluster's GPUs per actor.
+        at_once: The number of rows per question to an actor.
         address: The address of the cluster, as for `Ray`.
 
     Examples:
@@ -61,10 +61,10 @@ class Actors:
 
     @classmethod
     def filling(cls, make: Callable[[], Callable[[Any], Any]], *, cpus: int = 1, address: str | None = None) -> Actors:
-        """Return one actor for each GPU of the cluster or, where it has none, for every `cpus` of its CPUs."""
-        there = connect(address).cluster_resources()
-        gpus = int(there.get("GPU", 0))
-        count = gpus or max(1, int(there.get("CPU", 0)) // whole("cpus", cpus))
+        """Return one actor per GPU of the cluster or, if it has none, one per `cpus` of its CPUs."""
+        resources = connect(address).cluster_resources()
+        gpus = int(resources.get("GPU", 0))
+        count = gpus or max(1, int(resources.get("CPU", 0)) // whole("cpus", cpus))
         return cls(make, count, cpus=1 if gpus else cpus, gpus=1 if gpus else 0, address=address)
 
     def __call__(self, ids: Ints) -> NDArray[Any]:
@@ -73,22 +73,22 @@ class Actors:
         return np.concatenate([np.zeros(0), *map(np.asarray, self.map(pieces))])
 
     def map(self, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield what the actors answer to each item, in their order; few of them are in flight at a time."""
+        """Yield the actors' answer to each item, in order; only a few items are in flight at a time."""
         ray = connect(self.address)
-        actors = self._started(ray)
+        actors = self._start(ray)
         waiting: deque[Any] = deque()
-        given: dict[Any, int] = {}
+        in_flight: dict[Any, int] = {}
         for item in items:
-            free = _free(ray, given, len(actors))
-            waiting.append(actors[free].answer.remote(item))
-            given[waiting[-1]] = free
+            actor = _least_busy(ray, in_flight, len(actors))
+            waiting.append(actors[actor].answer.remote(item))
+            in_flight[waiting[-1]] = actor
             if len(waiting) > WAITING * len(actors):
-                yield _answer(ray, waiting, given)
+                yield _next_answer(ray, waiting, in_flight)
         while waiting:
-            yield _answer(ray, waiting, given)
+            yield _next_answer(ray, waiting, in_flight)
 
     def close(self) -> None:
-        """End the actors; the next question starts new ones."""
+        """Stop the actors; the next question starts new ones."""
         if self._actors:
             import ray
 
@@ -106,7 +106,7 @@ class Actors:
         name = getattr(self._make, "__name__", type(self._make).__name__)
         return f"Actors({name}, count={self.count}, cpus={self.cpus}, gpus={self.gpus})"
 
-    def _started(self, ray: Any) -> list[Any]:
+    def _start(self, ray: Any) -> list[Any]:
         if not self._actors:
             options = {
                 "num_cpus": self.cpus,
@@ -114,24 +114,23 @@ class Actors:
                 "max_restarts": -1,
                 "max_task_retries": RETRIES,
             }
-            self._check_room(ray)
+            self._check_resources(ray)
             host = ray.remote(**options)(_Host)
-            # By value: what lies in the object store may be lost with a node, and then an actor could not start anew.
+            # `make` is passed by value: an object in the store can be lost with its node, and then an actor could not
+            # be restarted.
             self._actors = [host.remote(__version__, self._make) for _ in range(self.count)]
         return self._actors
 
-    def _check_room(self, ray: Any) -> None:
-        there = ray.cluster_resources()
-        for kind, wanted in (("CPU", self.count * self.cpus), ("GPU", self.count * self.gpus)):
-            if wanted > there.get(kind, 0):
-                message = (
-                    f"The actors need {wanted:g} {kind}s, and the cluster has {there.get(kind, 0):g}: some may wait."
-                )
+    def _check_resources(self, ray: Any) -> None:
+        resources = ray.cluster_resources()
+        for kind, needed in (("CPU", self.count * self.cpus), ("GPU", self.count * self.gpus)):
+            if needed > (present := resources.get(kind, 0)):
+                message = f"The actors need {needed:g} {kind}s, but the cluster has {present:g}: some may wait."
                 warnings.warn(message, CoresiftWarning, stacklevel=2)
 
 
 class _Host:
-    """Runs in an actor: makes the function at its first question, so that a fault in making it is an answer too."""
+    """Runs in an actor: creates the function at the first question, so that an error in `make` reaches the driver."""
 
     def __init__(self, version: str, make: Callable[[], Callable[[Any], Any]]) -> None:
         self._version, self._make = version, make
@@ -142,22 +141,22 @@ class _Host:
             check_version(self._version)
             if self._function is None:
                 self._function = self._make()
-            # What comes through the object store cannot be written to; a function may sort or change what it gets.
+            # Arrays from the object store are read-only, but the function may change its argument.
             return self._function(item.copy() if isinstance(item, np.ndarray) else item)
         except CoresiftError as error:
             return Failure(error)
 
 
-def _free(ray: Any, given: dict[Any, int], count: int) -> int:
-    """Return the actor that has the least to do, once one has room."""
-    while len(given) >= GIVEN * count:
-        for reference in ray.wait(list(given), num_returns=1)[0]:
-            del given[reference]
-    load = Counter(given.values())
+def _least_busy(ray: Any, in_flight: dict[Any, int], count: int) -> int:
+    """Wait until there is room for one more item, and return the least busy actor."""
+    while len(in_flight) >= IN_FLIGHT * count:
+        for reference in ray.wait(list(in_flight), num_returns=1)[0]:
+            del in_flight[reference]
+    load = Counter(in_flight.values())
     return min(range(count), key=lambda number: load[number])
 
 
-def _answer(ray: Any, waiting: deque[Any], given: dict[Any, int]) -> Any:
-    found = get(ray, waiting[0], "a question to an actor")
-    given.pop(waiting.popleft(), None)
-    return found
+def _next_answer(ray: Any, waiting: deque[Any], in_flight: dict[Any, int]) -> Any:
+    answer = get(ray, waiting[0], "a question to an actor")
+    in_flight.pop(waiting.popleft(), None)
+    return answer

@@ -1,4 +1,4 @@
-"""The way to a cluster, and what can go wrong on it as one sentence each."""
+"""Connect to a Ray cluster, and turn its failures into error messages of one sentence."""
 
 from __future__ import annotations
 
@@ -12,64 +12,65 @@ from typing import Any, NoReturn
 from coresift.checks import CoresiftError, InputError, refuse
 from coresift.version import __version__
 
-# How often a task runs again because its worker or its node died.
+# How often a task is retried if its worker or its node dies.
 RETRIES = 10
-# The address by which this process came to its cluster; the cluster may call itself otherwise.
-_begun: dict[str, str] = {}
+# The address that was used to connect; the cluster may report another one.
+_connected: dict[str, str] = {}
 
 
 def connect(address: str | None) -> Any:
-    """Return the module `ray`, connected to the cluster at the address; the connection stays for later calls.
+    """Return the module `ray`, connected to the cluster at the address; the connection stays open for later calls.
 
-    Without an address it is the cluster that this process is connected to already, the one that RAY_ADDRESS names, or
-    one that is started on this machine for as long as the process lives.
+    Without an address, this is the cluster that this process is already connected to, the one in RAY_ADDRESS, or else a
+    new one on this machine, which ends with the process.
     """
     try:
         import ray
     except ImportError:
         raise InputError('engine Ray needs the package ray; install it with: pip install "coresift[ray]".') from None
     if not ray.is_initialized():
-        _begin(ray, address)
-    elif address not in (None, "auto", ray.get_runtime_context().gcs_address, _begun.get("address")):
-        now = ray.get_runtime_context().gcs_address
-        refuse("address", f"that of the cluster this process is connected to already ({now})", repr(address))
+        _initialize(ray, address)
+    elif address not in (None, "auto", ray.get_runtime_context().gcs_address, _connected.get("address")):
+        current = ray.get_runtime_context().gcs_address
+        refuse("address", f"that of the cluster this process is already connected to ({current})", repr(address))
     return ray
 
 
-def _begin(ray: Any, address: str | None) -> None:
+def _initialize(ray: Any, address: str | None) -> None:
     for name in ("RAY_USAGE_STATS_ENABLED", "RAY_ENABLE_UV_RUN_RUNTIME_ENV"):
         os.environ.setdefault(name, "0")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address is None and "RAY_ADDRESS" not in os.environ:
         _require_token(ray)
         options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-    _knock(address)
+    _check_reachable(address)
     try:
         ray.init(address=address, **options)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         refuse("address", "that of a Ray cluster that can be reached", f"{address!r} ({first_line(error)})")
-    _begun["address"] = address or ""
+    _connected["address"] = address or ""
 
 
 def _require_token(ray: Any) -> None:
-    """Let the cluster that is about to be started obey nobody but this process and its workers.
+    """Make a new cluster accept commands only from this process and its workers.
 
-    Ray listens on all interfaces and runs whatever it is sent, so a cluster of ours asks for a token. It is new for
-    every cluster and lives in the environment of its processes, unless the user has set how to authenticate.
+    Ray listens on all interfaces and runs any code that it receives, so a cluster that coresift starts requires a
+    token. The token is new for every cluster and is passed in the environment, unless the user has configured
+    authentication.
     """
     if any(name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         return
     if not hasattr(ray._raylet, "get_authentication_mode"):
         raise InputError(
             f"engine Ray without an address needs Ray 2.52 or newer; version {ray.__version__} would start a cluster "
-            "that anyone in the network could run programs on."
+            "on which anyone in the network could run programs."
         )
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    ray._raylet.Config.initialize("")  # it has read the environment when it was imported
+    ray._raylet.Config.initialize("")  # Ray read the environment when it was imported
 
 
-def _knock(address: str | None) -> None:
-    """Refuse an address where no server answers; Ray itself would try for minutes."""
+def _check_reachable(address: str | None) -> None:
+    """Refuse an address at which no server answers; Ray itself would retry for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         return
@@ -81,34 +82,34 @@ def _knock(address: str | None) -> None:
 
 @dataclass(frozen=True)
 class Failure:
-    """What came instead of a result: a fault that its sentence explains."""
+    """An error that a task returned instead of a result."""
 
     error: CoresiftError
 
 
 def get(ray: Any, reference: Any, what: str) -> Any:
-    """Wait for a result, and raise what was raised in its stead; `what` names the work that was given up."""
+    """Wait for a result, and raise the error of a task that failed; `what` names the work in error messages."""
     try:
-        found = ray.get(reference)
+        result = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         raise (error.cause if isinstance(error.cause, Exception) else error) from error
     except ray.exceptions.RayError as error:
         give_up(what, error)
-    if isinstance(found, Failure):
-        raise found.error
-    return found
+    if isinstance(result, Failure):
+        raise result.error
+    return result
 
 
 def give_up(what: str, error: Exception) -> NoReturn:
-    """Say that the cluster did not manage some work, however often it was tried."""
+    """Raise the error for work that failed after all retries."""
     raise CoresiftError(
-        f"The cluster gave up {what} after {RETRIES} more tries, each of which lost its worker or its node "
+        f"The cluster gave up on {what} after {RETRIES} retries, each of which lost its worker or its node "
         f"({type(error).__name__}: {first_line(error)})."
     ) from error
 
 
 def here() -> str:
-    """Name the node that this runs on."""
+    """Return the name of the node that this runs on."""
     import ray
 
     context = ray.get_runtime_context()
@@ -116,15 +117,15 @@ def here() -> str:
 
 
 def check_version(version: str) -> None:
-    """Refuse to work for a driver of another version: its block functions may not be what this one knows."""
+    """Refuse to work for a driver of another version, whose block functions may differ from this version's."""
     if version != __version__:
         raise CoresiftError(
-            f"{here().capitalize()} has coresift {__version__}, and the process that asks has {version}; "
+            f"{here().capitalize()} has coresift {__version__}, but the driver has {version}; "
             "all nodes need the same version."
         )
 
 
 def first_line(error: BaseException) -> str:
-    """Return the beginning of a message that may be long."""
+    """Return the first line of an error message."""
     lines = str(error).strip().splitlines()
     return lines[0].strip().rstrip(".") if lines else "no message"
