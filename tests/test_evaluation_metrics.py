@@ -244,7 +244,7 @@ def test_a_page_escapes_names_and_shows_groups(tmp_path):
     names = np.where(LANGUAGE == "de", "<b>de</b>", LANGUAGE)
     run = cs.evaluate(labels=TRUTH, predictions={"A": GUESS, "B": RIVAL}, groups=names, budget=300)
     early = cs.report(run, tmp_path / "early.html").read_text()
-    assert "Nothing is known yet: 87 answers" in early
+    assert "There is no estimate yet: 87 answers" in early
     run.complete()
     page = cs.report(run, tmp_path / "page.html", title="Mine").read_text()
     assert "&lt;b&gt;de&lt;/b&gt;" in page
@@ -252,7 +252,7 @@ def test_a_page_escapes_names_and_shows_groups(tmp_path):
     assert "A − B" in page
     assert len(run.stages()) == 2
     assert run.stages()[-1] == run.result
-    with pytest.raises(cs.InputError, match="takes a title"):
+    with pytest.raises(cs.InputError, match="takes only title"):
         cs.report(run, tmp_path / "page.html", losses=LOSS)
 
 

@@ -164,8 +164,8 @@ def test_the_page_shows_rounds_audits_and_classes(tmp_path):
 def test_the_page_of_a_run_that_has_begun_and_of_numbers(tmp_path):
     rows = np.random.default_rng(0).normal(size=(100, 2))
     run = cs.active_learning(rows, 20, rounds=2, numeric=True)
-    assert "4 answers to come" in page_of(run, tmp_path)
+    assert "4 answers missing" in page_of(run, tmp_path)
     run.tell(run.ask(), rows[run.ask(), 0])
     assert "label: from" in page_of(run, tmp_path)
-    with pytest.raises(InputError, match="The report of a run takes a title, an engine and progress"):
+    with pytest.raises(InputError, match="The report of a run takes only title, engine and progress"):
         cs.report(run, tmp_path / "run.html", text="text")

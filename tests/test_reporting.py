@@ -290,7 +290,7 @@ def test_losses_of_some_selected_rows_are_not_enough_and_no_mistake(picked, tmp_
     found = facts_of(picked, losses=tmp_path / "ask.csv")
     assert found.estimate is None
     (why,) = [why for name, why in found.left_out if name.startswith("The estimated loss")]
-    assert why.startswith(f"the losses of {known.size} of 120 selected rows are known")
+    assert why.startswith(f"only the losses of {known.size} of 120 selected rows are known")
     pa.csv.write_csv(pa.table({"row": picked.ids, "loss": LOSSES[picked.ids]}), tmp_path / "all.csv")
     assert facts_of(picked, losses=tmp_path / "all.csv").estimate == cs.estimate(picked, LOSSES[picked.ids])
     pa.csv.write_csv(pa.table({"row": [N - 1 + N], "loss": [1.0]}), tmp_path / "others.csv")

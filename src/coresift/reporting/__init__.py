@@ -1,4 +1,4 @@
-"""Something to look at: a selection as one HTML page that works offline."""
+"""Report pages: a selection, a run or a comparison as one HTML page that works offline."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from coresift.types import Clustering, CoverSelection, Floats, Ints, Selection, 
 
 __all__ = ["Facts", "facts_of", "report"]
 
-# Of a text so many characters are shown.
+# The page shows this many characters of a text.
 LONGEST = 300
-# More images than this would not fit on any page.
+# More images than this would not fit on a page.
 MOST_IMAGES = 6_000
 SUFFIXES = (".html", ".htm")
 
@@ -64,29 +64,29 @@ def report(
 ) -> Path:
     """Write one HTML page that shows a selection; it works offline and loads nothing.
 
-    For a run of `active_learning` the page shows the learning curve, a map by round and the class balance; for a run
-    of `evaluate` width against answers, groups, models and stages; for a comparison error against budget and the
-    differences. These take `title` alone, and active learning `engine` and `progress` too.
+    For a run of `active_learning`, the page shows the learning curve, a map by round and the class balance. For a run
+    of `evaluate`, it shows width against answers, groups, models and stages. For a comparison, it shows error against
+    budget and the differences. These take only `title`, and active learning also `engine` and `progress`.
 
-    Each part of the page needs something to show; a part that has nothing is left out, and the page says so.
+    Parts of the page whose input is missing are left out, and the end of the page lists them.
 
     Args:
-        selection: The selection, the run, or what `compare_methods` returned.
+        selection: The selection, the run, or the result of `compare_methods`.
         path: The page to write, `.html`.
-        rows: The rows that were selected from, for the map; of a table, the columns that were used.
-        clustering: The clusters, for exact sizes and for their centers; without it they are estimated from the weights.
-        losses: Of the selected rows or of all rows (an array, or a file with row or id, and loss), for the total, the
-            mean and Hölder ratios.
-        table: A table with one line per row (anything that `open_rows` takes), by default that of `rows`. Its columns
-            `row` or `id` say which row a line is about. A table with neither must be in the order of the rows; another
-            order is refused if it has the columns that were used.
-        text: The column of the table with a text to show next to each row.
-        image: The column with encoded images; or an array of pixels, or a `.npy` file.
-        label: The column with classes.
-        diagnosis: What `diagnose` returned, or a file that `coresift diagnose --json` wrote.
+        rows: The rows that were selected from, for the map. Of a table, the columns that were used count.
+        clustering: The clusters, for exact sizes and centers; without it, sizes are estimated from the weights.
+        losses: The losses of the selected rows or of all rows (an array, or a file with the columns row or id, and
+            loss), for the total, the mean and Hölder ratios.
+        table: A table with one line per row (anything that `open_rows` takes), by default that of `rows`. Its column
+            `row` or `id` says which row a line is about. A table with neither must be in the order of the rows;
+            another order is refused if the table has the columns that were used.
+        text: The column of the table with a text to show beside each row.
+        image: The column of encoded images, an array of pixels, or a `.npy` file.
+        label: The column of classes.
+        diagnosis: The result of `diagnose`, or a file that `coresift diagnose --json` wrote.
         title: The title of the page.
-        facts: A `.json` file to write as well, with everything that the page says.
-        engine: What runs the row blocks: threads, or a Ray cluster.
+        facts: A `.json` file for everything that the page says.
+        engine: Where the row blocks are processed: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
 
     Returns:
@@ -108,14 +108,14 @@ def report(
     if isinstance(selection, LearningRun | EvaluationRun | Comparison):
         if any(part is not None for part in (rows, clustering, losses, table, text, image, label, diagnosis, facts)):
             raise InputError(
-                "The report of a run takes a title, an engine and progress; the rest belongs to selections."
+                "The report of a run takes only title, engine and progress; the other options are for selections."
             )
         if isinstance(selection, Comparison):
             return report_comparison(selection, path, title=title)
         if isinstance(selection, EvaluationRun):
             return report_evaluation(selection, path, title=title)
         return report_learning(selection, path, title=title, engine=engine, progress=progress)
-    found = facts_of(
+    contents = facts_of(
         selection,
         rows=rows,
         clustering=clustering,
@@ -129,10 +129,10 @@ def report(
         engine=engine,
         progress=progress,
     )
-    write_bytes(as_page(found, LIMIT).encode(), path)
+    write_bytes(as_page(contents, LIMIT).encode(), path)
     if facts is not None:
-        content = json.dumps(plain(found), indent=1, ensure_ascii=False, allow_nan=False)
-        write_bytes(content.encode("utf-8", "replace") + b"\n", Path(facts))
+        text_of_facts = json.dumps(plain(contents), indent=1, ensure_ascii=False, allow_nan=False)
+        write_bytes(text_of_facts.encode("utf-8", "replace") + b"\n", Path(facts))
     return path
 
 
@@ -164,7 +164,7 @@ def facts_of(
     points = None
     if source.rows is not None and own is not None and every is None:
         points = source.view.take(selection.ids)
-    given = ReportInputs(
+    inputs = ReportInputs(
         clustering=clustering,
         losses=own,
         every_loss=every,
@@ -177,13 +177,13 @@ def facts_of(
     images = {} if image is None else _images(source, image, ids[:MOST_IMAGES])
     return gather(
         selection,
-        given,
+        inputs,
         shown,
         title=title or f"{len(selection):,} of {selection.population:,} rows",
         picture=picture,
         texts={} if text is None else _texts(source.lines("text").cells(text, ids), ids),
         images=images,
-        left_out=_left_out(selection, given, source, text=text, image=image, shown=shown),
+        left_out=_left_out(selection, inputs, source, text=text, image=image, shown=shown),
         sources=(_quoted(rows, "rows"), _quoted(losses, "losses")),
         command_sources=(_said(rows, "ROWS"), _said(losses, "LOSSES"), "picked.parquet"),
     )
@@ -191,7 +191,7 @@ def facts_of(
 
 @dataclass(frozen=True)
 class _Source:
-    """Where the rows, and texts about them, come from."""
+    """Where the rows and the table about them come from."""
 
     selection: Selection
     rows: Rows | None
@@ -208,11 +208,11 @@ class _Source:
         )
 
     def lines(self, argument: str) -> RowLines:
-        """Return the table for this argument, or say that there is none."""
+        """Return the table for this argument, or refuse the argument if there is none."""
         if self.table is not None:
             return RowLines.open(self.table, self.selection, self._names)
-        found = None if self.rows is None else RowLines.of_rows(self.rows)
-        return found or refuse(argument, "given together with a table, or with rows that come from one", "neither")
+        lines = None if self.rows is None else RowLines.of_rows(self.rows)
+        return lines or refuse(argument, "given together with a table, or with rows that come from one", "neither")
 
     def _names(self, ids: Ints) -> Any:
         if self.rows is not None:
@@ -236,22 +236,22 @@ def _check(selection: Selection, rows: Rows | None, clustering: Clustering | Non
         refuse("clustering", "a Clustering", type(clustering).__name__)
     same = clustering.n == selection.n and np.array_equal(clustering.labels[selection.ids], selection.clusters)
     if not same:
-        raise InputError("clustering must be the one that the selection was made with; this is another.")
+        raise InputError("clustering must be the one that the selection was made with; this is another one.")
 
 
 def _losses(selection: Selection, losses: Any) -> tuple[Floats | None, Floats | None]:
-    """Return the losses of the selected rows and, where they are known, of all rows."""
+    """Return the losses of the selected rows and, if they are known, of all rows."""
     if losses is None:
         known = selection.losses
         return (known if len(selection) and np.isfinite(known).all() else None), None
     if isinstance(losses, str | os.PathLike):
         answers = AnswerFile(Path(losses), id_column=selection.provenance.id_column)
         answers.require("loss")
-        # Many users have only the file with the pilot's answers: it is not a mistake, but not enough.
+        # Many users have only the file of the pilot's answers. That is not an error, but not enough.
         if 0 < answers.known(selection.ids, selection.names).size < len(selection):
             return None, None
-        found = answers.numbers("loss")(selection.ids, selection.names)
-        return real_vector("losses", found, len(selection)), None
+        values = answers.numbers("loss")(selection.ids, selection.names)
+        return real_vector("losses", values, len(selection)), None
     values = np.asarray(losses)
     if values.shape == (selection.n,):
         every = real_vector("losses", values, selection.n)
@@ -279,7 +279,7 @@ def _verdict(diagnosis: Any) -> tuple[str, str] | None:
 
 
 def _text(part: Any) -> str:
-    """Return a part of a verdict, which is a text that says something."""
+    """Return a part of a verdict, which must be a text that is not empty."""
     if not isinstance(part, str) or not part:
         refuse("diagnosis", "one with a verdict and a reason", repr(part))
     return part
@@ -302,8 +302,8 @@ def _images(source: _Source, image: Any, ids: Ints) -> dict[int, str]:
         if len(pixels) != source.selection.n:
             refuse("image", f"one picture for each of {source.selection.n} rows", f"{len(pixels)} of them")
         cells = (pixels[row] for row in ids.tolist())
-    found = ((row, thumbnail(cell)) for row, cell in zip(ids.tolist(), cells, strict=True))
-    return {row: address for row, address in found if address is not None}
+    thumbnails = ((row, thumbnail(cell)) for row, cell in zip(ids.tolist(), cells, strict=True))
+    return {row: address for row, address in thumbnails if address is not None}
 
 
 def _pixels(image: Any) -> NDArray[Any]:
@@ -321,40 +321,40 @@ def _pixels(image: Any) -> NDArray[Any]:
 
 
 def _left_out(
-    selection: Selection, given: ReportInputs, source: _Source, *, text: str | None, image: Any, shown: Shown
+    selection: Selection, inputs: ReportInputs, source: _Source, *, text: str | None, image: Any, shown: Shown
 ) -> list[tuple[str, str]]:
     clustered = bool(len(selection)) and bool(selection.clusters.min() >= 0)
-    found = []
+    missing = []
     weighted = isinstance(selection, WeightedSelection)
     if source.rows is None:
-        found.append(("The map", "it needs the rows that were selected from (--rows, or rows=)."))
-    if given.losses is None and weighted:
+        missing.append(("The map", "it needs the rows that were selected from (--rows, or rows=)."))
+    if inputs.losses is None and weighted:
         known = int(np.isfinite(selection.losses).sum())
-        some = f"the losses of {known:,} of {len(selection):,} selected rows are known; " if known else ""
-        found.append(
-            ("The estimated loss, and losses against distances", f"{some}give all of them (--losses, or losses=).")
+        partial = f"only the losses of {known:,} of {len(selection):,} selected rows are known; " if known else ""
+        missing.append(
+            ("The estimated loss, and losses against distances", f"{partial}give all of them (--losses, or losses=).")
         )
     elif not weighted:
-        found.append(("The estimated loss", "this method defines no weights."))
+        missing.append(("The estimated loss", "this method defines no weights."))
     if not clustered and not isinstance(selection, CoverSelection):
-        found.append(("Clusters", "the method that made this selection has none."))
-    elif clustered and given.clustering is None:
-        found.append(
+        missing.append(("Clusters", "the method of this selection does not use clusters."))
+    elif clustered and inputs.clustering is None:
+        missing.append(
             (
                 "Exact clusters with their centers",
-                "sizes are estimated; give what cluster wrote (--clusters, or clustering=).",
+                "sizes are estimated; give the clustering (--clusters, or clustering=).",
             )
         )
-    if given.verdict is None and weighted:
-        found.append(("The verdict of a diagnosis", "give what diagnose found (--diagnosis, or diagnosis=)."))
+    if inputs.verdict is None and weighted:
+        missing.append(("The verdict of a diagnosis", "give the result of diagnose (--diagnosis, or diagnosis=)."))
     if text is None and image is None:
-        found.append(("Texts or images of the rows", "name a column of a table (--table, --text, --image)."))
-    if given.classes is None:
-        found.append(("Classes", "name a column of a table (--label, or label=)."))
+        missing.append(("Texts or images of the rows", "name a column of a table (--table, --text, --image)."))
+    if inputs.classes is None:
+        missing.append(("Classes", "name a column of a table (--label, or label=)."))
     if shown.places.size < len(selection):
         rest = len(selection) - shown.places.size
-        found.append((f"{rest:,} rows", f"the page lists the {shown.places.size:,} with the largest weights."))
-    return found
+        missing.append((f"{rest:,} rows", f"the page lists the {shown.places.size:,} with the largest weights."))
+    return missing
 
 
 def _said(source: Any, otherwise: str) -> str:

@@ -1,4 +1,4 @@
-"""Axes of a drawing: where a value stands, round numbers to mark, and what the axis is called."""
+"""Axes of a drawing: the position of a value, round numbers to mark, and the name of the axis."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from coresift.reporting.markup import text
 
-# The frame of every drawing, narrow enough that its words are readable at a phone's width.
+# The size of every drawing, narrow enough that its text is readable on a phone.
 WIDTH, HEIGHT = 440, 250
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 28, 44
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A range of values and its name; `log` spaces them by their logarithms, `percent` shows shares as percentages.
+    """A range of values and its name; `log` makes the scale logarithmic, `percent` shows shares as percentages.
 
     `at` are the values to mark, by default round ones.
     """
@@ -38,7 +38,7 @@ class Axis:
         log: bool = False,
         at: Sequence[float] = (),
     ) -> Axis:
-        """Return an axis that holds all values with a little room, from a round number to a round number.
+        """Return an axis from a round number to a round number that includes all values.
 
         >>> Axis.around("accuracy", [0.71, 0.88], percent=True).marks()
         [(0.7, '70%'), (0.75, '75%'), (0.8, '80%'), (0.85, '85%'), (0.9, '90%')]
@@ -55,14 +55,14 @@ class Axis:
         return cls(name, math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step, percent)
 
     def place(self, value: float) -> float:
-        """Return where a value stands, 0 at the low end and 1 at the high end; values beyond stand at the end."""
+        """Return the position of a value, from 0 at the low end to 1 at the high end; values beyond are clipped."""
         if self.log:
             span = math.log(self.high / self.low) or 1.0
             return min(max(math.log(max(value, 1e-300) / self.low) / span, 0.0), 1.0)
         return min(max((value - self.low) / ((self.high - self.low) or 1.0), 0.0), 1.0)
 
     def marks(self) -> list[tuple[float, str]]:
-        """Return the values to mark, and how they are written."""
+        """Return the values to mark, with their labels."""
         if self.at:
             values = list(self.at)
         elif self.log:
@@ -81,7 +81,7 @@ class Axis:
 
 
 def frame(across: Axis, up: Axis, shapes: Sequence[str], said: str, *, classes: str = "") -> str:
-    """Return a drawing with both axes marked and named; `said` describes it to those who do not see it."""
+    """Return a drawing with both axes marked and named; `said` is its description for screen readers."""
     lines = [
         f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{vertical(up, value):.1f}" y2="{vertical(up, value):.1f}"/>'
         f'<text x="{LEFT - 7}" y="{vertical(up, value) + 4:.1f}" text-anchor="end">{label}</text>'
@@ -104,17 +104,17 @@ def drawing(shapes: Sequence[str], said: str, width: float, height: float, class
 
 
 def horizontal(axis: Axis, value: float) -> float:
-    """Return how far to the right a value stands."""
+    """Return the horizontal position of a value."""
     return LEFT + (WIDTH - LEFT - RIGHT) * axis.place(value)
 
 
 def vertical(axis: Axis, value: float) -> float:
-    """Return how far down a value stands."""
+    """Return the vertical position of a value, from the top."""
     return TOP + (HEIGHT - TOP - BOTTOM) * (1 - axis.place(value))
 
 
 def _apart(marks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
-    """Leave out labels that would run into the one before."""
+    """Leave out labels that would overlap the one before."""
     kept: list[tuple[float, str]] = []
     for x, label in marks:
         room = 3.6 * (len(label) + len(kept[-1][1])) + 6 if kept else 0
@@ -124,7 +124,7 @@ def _apart(marks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 
 
 def round_step(about: float) -> float:
-    """Return a round number of at least about this size: 1, 2, 2.5 or 5 times a power of ten.
+    """Return the next round number: 1, 2, 2.5 or 5 times a power of ten.
 
     >>> round_step(0.0425), round_step(7), round_step(0)
     (0.05, 10.0, 1.0)
@@ -154,5 +154,5 @@ def short(value: float) -> str:
         return "0"
     if abs(value) >= 1e6 or abs(value) < 0.001:
         return f"{value:.2g}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e").replace("-", "−")
-    found = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    return found.replace("-", "−")
+    digits = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return digits.replace("-", "−")

@@ -1,4 +1,4 @@
-"""Classes in a report: which ones a selection reaches, and what their mean losses are."""
+"""Classes in a report: which ones a selection covers, and their mean losses."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from coresift.estimation import estimate
 from coresift.reporting.facts import ClassCoverage
 from coresift.types import Floats, Interval, Ints, Selection, WeightedSelection
 
-# Mean losses are shown for so many classes, the largest ones.
+# Mean losses are shown for this many classes, the largest ones.
 MOST_CLASSES = 60
 
 
 def coverage(selection: Selection, classes: tuple[str, list[str], Ints], losses: Floats | None) -> ClassCoverage:
-    """Return what a selection has of each class; `classes` are the column, the names, and the code of every row."""
+    """Count the rows of each class; `classes` are the column, the names, and the code of every row."""
     column, names, codes = classes
     chosen = codes[selection.ids]
     inside = chosen >= 0
@@ -49,18 +49,18 @@ def _class_losses(
     counts = np.bincount(chosen[chosen >= 0], minlength=len(names))
     shown = [place for place in largest if counts[place] >= 2]
     groups = np.where(np.isin(chosen, shown), chosen, -1)
-    found = estimate(selection, losses, groups=groups) if shown else {}
-    return tuple((names[place], int(counts[place]), found[place].mean) for place in shown)
+    estimates = estimate(selection, losses, groups=groups) if shown else {}
+    return tuple((names[place], int(counts[place]), estimates[place].mean) for place in shown)
 
 
 def _missed(rows: Ints, n: int, size: int) -> Floats:
     """Return the probability that a uniform sample without replacement has no row of a class: C(n−m, s) / C(n, s)."""
     from scipy.special import gammaln
 
-    left = n - rows
-    possible = left >= size
-    some = np.where(possible, left, size)
-    log = gammaln(some + 1) - gammaln(some - size + 1) - gammaln(n + 1) + gammaln(n - size + 1)
+    others = n - rows
+    possible = others >= size
+    pool = np.where(possible, others, size)
+    log = gammaln(pool + 1) - gammaln(pool - size + 1) - gammaln(n + 1) + gammaln(n - size + 1)
     return np.where(possible, np.exp(np.minimum(log, 0.0)), 0.0)
 
 

@@ -11,7 +11,7 @@ from coresift.reporting.pictures import scatter
 
 
 def losses(facts: Facts) -> str:
-    """Return how losses go with distances."""
+    """Return how losses depend on distances."""
     smooth, by_distance = facts.smoothness, facts.loss_by_distance
     content = ""
     if by_distance is not None:
@@ -20,16 +20,17 @@ def losses(facts: Facts) -> str:
             "Each dot is a selected row. The line is the mean loss of all rows at that distance, by the weights.",
         )
         content += paragraph(
-            "If clusters say something about the loss, rows near the center of a cluster have losses like the center's."
+            "If clusters say something about the loss, a row near the center of a cluster has a loss similar to the "
+            "center's."
         )
     if smooth is not None:
-        heads = "".join(f"<th scope='col' class='number'>{one}%</th>" for one in PERCENTILES)
+        heads = "".join(f"<th scope='col' class='number'>{percentile}%</th>" for percentile in PERCENTILES)
         cells = "".join(number_cell(number(value)) for value in smooth.percentiles)
         reference = "its center's" if smooth.exact else "that of the selected row nearest to its center"
         power = "distance" if smooth.z == 1 else f"distance^{smooth.z:g}"
         content += (
             f"<h3>Hölder percentiles</h3><p>How much a row's loss differs from {reference}, divided by the {power}, "
-            f"from {counted(smooth.compared, 'row')}. This percentage of all rows is below:</p>"
+            f"from {counted(smooth.compared, 'row')}. Each percentage of all rows is below the number under it:</p>"
             f"<div class='wide' tabindex='0' role='group' aria-label='Table'><table "
             f"class='small'><thead><tr>{heads}</tr></thead><tbody><tr>{cells}</tr></tbody></table></div>"
         )
@@ -38,15 +39,15 @@ def losses(facts: Facts) -> str:
 
 def representatives(facts: Facts) -> str:
     """Return what each row of a cover stands for."""
-    found = facts.clusters
-    if found is None or not found.cover:
+    covers = facts.clusters
+    if covers is None or not covers.cover:
         return ""
     heads = [("name", "Row"), ("size", "Rows that it stands for"), ("share", "Share of all rows")]
     return section(
         "representatives",
         "Representatives",
         f"<p>Every row is near one of these {facts.selected:,}. Click a row to see some of the rows that it stands "
-        "for. These numbers are not weights: totals that are weighted by them are biased.</p>"
+        "for. These numbers are not weights: totals weighted by them are biased.</p>"
         + _sortable("cluster", heads)
         + "<div id='cluster-panel' aria-live='polite'></div>",
     )
@@ -72,10 +73,10 @@ def _number_class(key: str) -> str:
 
 def clusters(facts: Facts) -> str:
     """Return the table of clusters."""
-    found = facts.clusters
-    if found is None or found.cover:
+    table = facts.clusters
+    if table is None or table.cover:
         return ""
-    how = "Sizes and costs are counted." if found.exact else "Sizes and costs are estimates from the weights."
+    how = "Sizes and costs are exact." if table.exact else "Sizes and costs are estimated from the weights."
     heads = [
         ("number", "Cluster"),
         ("size", "Rows"),
@@ -83,12 +84,12 @@ def clusters(facts: Facts) -> str:
         ("selected", "Selected"),
         ("share", "Share of the budget"),
     ]
-    if found.loss is not None:
+    if table.loss is not None:
         heads += [("loss", "Mean loss"), ("total", "Share of the total loss")]
     return section(
         "clusters",
         "Clusters",
-        f"<p>{counted(len(found.number), 'cluster')}. {how} The cost is the sum of the distances to the center, "
+        f"<p>{counted(len(table.number), 'cluster')}. {how} The cost is the sum of the distances to the center, "
         "to the power z. Click a heading to sort by it, and a cluster to see it.</p>"
         + _sortable("cluster", heads)
         + "<div id='cluster-panel' aria-live='polite'></div>",
@@ -96,18 +97,18 @@ def clusters(facts: Facts) -> str:
 
 
 def classes(facts: Facts) -> str:
-    """Return which classes are reached, and their mean losses."""
-    found = facts.coverage
-    if found is None:
+    """Return which classes are covered, and their mean losses."""
+    coverage = facts.coverage
+    if coverage is None:
         return ""
-    heads = [("name", found.column), ("rows", "Rows"), ("selected", "Selected"), ("uniform", "A uniform sample")]
-    if found.estimated is not None:
-        heads.append(("estimated", "Rows by the weights"))
+    heads = [("name", coverage.column), ("rows", "Rows"), ("selected", "Selected"), ("uniform", "A uniform sample")]
+    if coverage.estimated is not None:
+        heads.append(("estimated", "Rows, estimated"))
     return section(
         "classes",
         "Classes",
-        f"<p>The selection has rows of {found.covered:,} of {counted(len(found.names), 'class', 'classes')}; a uniform "
-        f"sample of the same size has rows of {found.uniform_covers:,.1f} on average.</p>"
+        f"<p>The selection covers {coverage.covered:,} of {counted(len(coverage.names), 'class', 'classes')}; a "
+        f"uniform sample of the same size covers {coverage.uniform_covers:,.1f} on average.</p>"
         + _class_losses(facts)
         + "<h3>How many rows of each class</h3>"
         + _sortable("class", heads),
@@ -115,19 +116,20 @@ def classes(facts: Facts) -> str:
 
 
 def _class_losses(facts: Facts) -> str:
-    found = facts.coverage
-    if found is None or not found.losses:
+    coverage = facts.coverage
+    if coverage is None or not coverage.losses:
         return ""
-    # A few very wide intervals would press all others flat; they end at the edge.
-    highs = sorted(mean.high for _, _, mean in found.losses)
-    most = max(highs[int(0.9 * (len(highs) - 1))], *(mean.value for _, _, mean in found.losses))
-    axis = Axis.around("mean loss", [min(mean.low for _, _, mean in found.losses), most], zero=True)
-    lines = [(name, mean.value, mean.low, mean.high, [f"{count:,}"]) for name, count, mean in found.losses]
-    shown = [f"{number(mean.value)} ({number(mean.low)} to {number(mean.high)})" for _, _, mean in found.losses]
+    # A few very wide intervals would make all others too small to see; they end at the edge.
+    highs = sorted(mean.high for _, _, mean in coverage.losses)
+    most = max(highs[int(0.9 * (len(highs) - 1))], *(mean.value for _, _, mean in coverage.losses))
+    axis = Axis.around("mean loss", [min(mean.low for _, _, mean in coverage.losses), most], zero=True)
+    lines = [(name, mean.value, mean.low, mean.high, [f"{count:,}"]) for name, count, mean in coverage.losses]
+    shown = [f"{number(mean.value)} ({number(mean.low)} to {number(mean.high)})" for _, _, mean in coverage.losses]
     mark = facts.estimate.mean.value if facts.estimate is not None else None
-    heads = [found.column, "Mean loss, 95% interval", "Rows selected"]
+    heads = [coverage.column, "Mean loss, 95% interval", "Rows selected"]
     note = (
         "<h3>Mean loss of each class</h3><p>The largest classes with at least two selected rows. The dashed line is "
-        "the mean of all rows. Intervals from a handful of rows are wide, and each has its 95% alone.</p>"
+        "the mean of all rows. Intervals from a handful of rows are wide. Each one covers with 95% by itself, not all "
+        "of them together.</p>"
     )
     return f"{note}{interval_table(heads, lines, axis, mark, shown)}"

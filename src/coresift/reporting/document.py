@@ -1,4 +1,4 @@
-"""One HTML document: it may use its one style and its one script, by their digests, and load nothing."""
+"""One HTML document, which may use only its own style and script, by their digests, and load nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coresift.reporting.markup import text
 
 
 def document(title: str, style: str, body: str, script: str = "") -> str:
-    """Return a whole document without the ends of its body: it may use this one style and script, and load nothing."""
+    """Return a document up to the end of its body, which is left open; it may use only this style and script."""
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -44,7 +44,7 @@ def document(title: str, style: str, body: str, script: str = "") -> str:
 
 
 def simple_page(title: str, parts: Sequence[str]) -> str:
-    """Return a page that needs no data beside its markup, in the style of all pages."""
+    """Return a page without data for a script, in the style of all pages."""
     style, script = read_file("page.css") + read_file("pictures.css"), read_file("theme.js")
     body = "\n".join(part for part in parts if part)
     return f"{document(title, style, body, script)}\n<script>{script}</script>\n</body>\n</html>\n"

@@ -15,21 +15,21 @@ from coresift.reporting.layout import end, figure, head, interval_table, listing
 from coresift.reporting.pictures import curve, projection
 from coresift.tables.writing import write_bytes
 
-# Metrics that are shares of rows, told in percent.
+# Metrics that are shares of rows, shown in percent.
 SHARES = ("accuracy", "precision", "recall", "rate")
 TELL = "coresift tell run.state ask.csv"
 
 
 @dataclass(frozen=True)
 class EvaluationFacts:
-    """All that the page says.
+    """Everything that the page says.
 
     Attributes:
         title: The heading.
         finished: Whether the run has its result.
-        pending: How many answers are waited for.
-        stages: What the answers said after each stage; the last one is the result.
-        widths: Numbers of answers, and the half-width that each gives; empty if that is not known.
+        pending: How many answers are missing.
+        stages: The estimate after each stage; the last one is the result.
+        widths: Numbers of answers, and the half-width that each gives; empty if unknown.
     """
 
     title: str
@@ -74,7 +74,7 @@ def _sections(facts: EvaluationFacts) -> Iterator[str]:
 
 def _head(facts: EvaluationFacts) -> str:
     if not facts.stages:
-        lead = f"Nothing is known yet: {facts.pending:,} answers of the first stage are to come."
+        lead = f"There is no estimate yet: {facts.pending:,} answers of the first stage are missing."
         return head(facts.title, lead, [], [("next", "What to do next")])
     last = facts.stages[-1]
     sure = f"{100 * last.confidence:g}%"
@@ -84,19 +84,21 @@ def _head(facts: EvaluationFacts) -> str:
         f"{_level(last.low, last)} and {_level(last.high, last)}. It took {last.asked:,} answers."
     )
     if not facts.finished:
-        lead += f" This is interim, {facts.pending:,} answers are to come: do not stop because of it."
+        lead += f" This is an interim result, with {facts.pending:,} answers missing. Do not stop because of it."
     figures = [
         (name, _level(last.value, last), f"{_level(last.low, last)} to {_level(last.high, last)}"),
-        ("Answers", f"{last.asked:,}", f"of {last.rows:,} rows that matter"),
-        ("Effective sample size", f"{last.effective_sample_size:,.0f}", "uniform rows tell as much"),
+        ("Answers", f"{last.asked:,}", f"of {last.rows:,} relevant rows"),
+        ("Effective sample size", f"{last.effective_sample_size:,.0f}", "uniform rows would be as precise"),
     ]
     if last.half_width > 0 and math.isfinite(last.half_width):
         half = _half(last)
-        figures.append((f"For ± {_level(half, last)}", f"{last.answers_for(half):,}", "answers in all, about"))
+        figures.append((f"For ± {_level(half, last)}", f"{last.answers_for(half):,}", "answers in total, about"))
     if last.missing is not None:
-        span = f"value from {_level(last.missing.worst, last)} to {_level(last.missing.best, last)}, whatever they are"
+        span = (
+            f"estimate from {_level(last.missing.worst, last)} to {_level(last.missing.best, last)}, whatever they are"
+        )
         figures.append(("No answer", f"{last.missing.rows:,}", span))
-    there = [
+    links = [
         ("widths", "Width against answers", bool(_width_points(facts)[0])),
         ("groups", "Groups", bool(last.groups)),
         ("models", "Models", any(last.figures)),
@@ -107,13 +109,13 @@ def _head(facts: EvaluationFacts) -> str:
     remarks = "".join(paragraph(remark, "warning") for remark in last.remarks)
     verdicts = "".join(paragraph(sentence, "verdict") for sentence in last.verdicts)
     return head(
-        facts.title, lead, figures, [(name, label) for name, label, shown in there if shown], verdicts + remarks
+        facts.title, lead, figures, [(name, label) for name, label, shown in links if shown], verdicts + remarks
     )
 
 
 def _width_points(facts: EvaluationFacts) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """Return the half-width after each stage, and what more answers would give."""
-    known = [(float(one.asked), one.half_width) for one in facts.stages]
+    """Return the half-width after each stage, and the half-width that more answers would give."""
+    known = [(float(stage.asked), stage.half_width) for stage in facts.stages]
     ahead = [(float(count), half) for count, half in facts.widths]
     keep = [[(x, half) for x, half in points if half > 0 and math.isfinite(half)] for points in (known, ahead)]
     return keep[0], keep[1]
@@ -124,18 +126,18 @@ def _widths(facts: EvaluationFacts) -> str:
     if not known:
         return ""
     caption = "Dots: half the width of the interval after each stage. "
-    caption += "Dashed: what more answers would give, drawn as these were." if ahead else ""
+    caption += "Dashed line: what more answers would give, drawn in the same way." if ahead else ""
     picture = projection(known, ahead, "answers", "half-width of the interval (±)")
     return section("widths", "Width against answers", figure(picture, caption))
 
 
 def _stages(facts: EvaluationFacts) -> str:
-    known = [one for one in facts.stages if math.isfinite(one.low) and math.isfinite(one.high)]
-    points = [(float(one.asked), one.value, one.low, one.high) for one in known]
+    known = [stage for stage in facts.stages if math.isfinite(stage.low) and math.isfinite(stage.high)]
+    points = [(float(stage.asked), stage.value, stage.low, stage.high) for stage in known]
     last = facts.stages[-1]
     picture = curve(points, "answers", last.metric, percent=_is_share(last)) if points else ""
     caption = "The estimate after each stage, with its interval. Only the last one is a result."
-    lines = [(f"After {one.asked:,} answers", one) for one in facts.stages]
+    lines = [(f"After {stage.asked:,} answers", stage) for stage in facts.stages]
     content = (figure(picture, caption) if picture else "") + _table("Stage", lines, facts.stages[-1])
     return section("stages", "Stage by stage", content)
 
@@ -144,31 +146,33 @@ def _groups(last: Evaluation) -> str:
     if not last.groups:
         return ""
     note = (
-        "<p>The dashed line is the value of all rows. Each interval holds alone; with many groups, some will miss by "
-        "chance.</p>"
+        "<p>The dashed line is the value over all rows. Each interval holds by itself; with many groups, some will "
+        "miss by chance.</p>"
     )
-    lines = [(str(name), one) for name, one in last.groups.items()]
+    lines = [(str(name), part) for name, part in last.groups.items()]
     return section("groups", "Groups", note + _table("Group", lines, last, last.value))
 
 
 def _models(last: Evaluation) -> str:
-    named = [(name, one) for name, one in last.figures.items() if name]
-    differences = [(name, one) for name, one in named if " − " in name]
-    single = [(name, one) for name, one in named if " − " not in name]
+    named = [(name, part) for name, part in last.figures.items() if name]
+    differences = [(name, part) for name, part in named if " − " in name]
+    single = [(name, part) for name, part in named if " − " not in name]
     content = _table("Model", single, last) if single else ""
     if differences:
-        content += "<p>Differences: if the interval holds 0, the dashed line, these answers show no difference.</p>"
+        content += (
+            "<p>If the interval of a difference contains 0, the dashed line, these answers show no difference.</p>"
+        )
         content += _table("Difference", differences, last, 0.0)
     return section("models", "Models", content)
 
 
 def _table(heading: str, lines: Sequence[tuple[str, Figure]], last: Evaluation, mark: float | None = None) -> str:
-    ends = [end for _, one in lines for end in (one.low, one.high) if math.isfinite(end)]
+    ends = [end for _, part in lines for end in (part.low, part.high) if math.isfinite(end)]
     axis = Axis.around(heading, ends if mark is None else [*ends, mark], percent=_is_share(last))
-    shown = [f"{_level(one.value, last)} ({_level(one.low, last)} to {_level(one.high, last)})" for _, one in lines]
+    shown = [f"{_level(part.value, last)} ({_level(part.low, last)} to {_level(part.high, last)})" for _, part in lines]
     cells = [
-        (name, one.value, one.low, one.high, [f"{one.asked:,}", f"{one.effective_sample_size:,.0f}"])
-        for name, one in lines
+        (name, part.value, part.low, part.high, [f"{part.asked:,}", f"{part.effective_sample_size:,.0f}"])
+        for name, part in lines
     ]
     heads = [heading, "Value and interval", "Answers", "Effective sample size"]
     return interval_table(heads, cells, axis, mark, shown)
@@ -177,17 +181,17 @@ def _table(heading: str, lines: Sequence[tuple[str, Figure]], last: Evaluation, 
 def _how_sure(facts: EvaluationFacts) -> list[str]:
     last = facts.stages[-1]
     sentences = [
-        f"Over many such evaluations, about {100 * last.confidence:g}% of the intervals hold the true value. "
-        "benchmarks/results/evaluation_coverage.md in the repository has how often they did.",
-        f"The effective sample size says how many rows, drawn at random with replacement, would tell as much as these "
-        f"{last.asked:,} answers: {last.effective_sample_size:,.0f}. It is larger than the number of answers if "
-        "signals predict them well, and smaller if the draw was steered wrongly.",
-        'The number is about these rows. For a claim about rows that you did not see, use target="rows like these".',
+        f"Over many such evaluations, about {100 * last.confidence:g}% of the intervals contain the true value. "
+        "benchmarks/results/evaluation_coverage.md in the repository has measured rates.",
+        "The effective sample size is the number of rows, drawn uniformly with replacement, that would give an "
+        f"estimate as precise as these {last.asked:,} answers: {last.effective_sample_size:,.0f}. It is larger than "
+        "the number of answers if signals predict them well, and smaller if the signals are misleading.",
+        'The number is about these rows. For a claim about new rows, use target="rows like these".',
     ]
     if not facts.finished:
         sentences.append(
             "Intervals before the last stage are interim. If you stop when one looks good, it is wrong more often than "
-            "it says; anytime=True gives intervals that allow it."
+            "it says. With anytime=True, you may stop at any time."
         )
     return sentences
 
@@ -196,22 +200,20 @@ def _next(facts: EvaluationFacts) -> list[tuple[str, str]]:
     if not facts.finished:
         return [
             (
-                f"Answer the {counted(facts.pending, 'row')} that are waited for",
+                f"Answer the {counted(facts.pending, 'row')} without an answer",
                 "ids = run.ask()\nrun.tell(ids, answers)",
             ),
-            ("Or by files", "coresift ask run.state --out ask.csv     # add a column of answers\n" + TELL),
+            ("Or with files", "coresift ask run.state --out ask.csv     # add a column of answers\n" + TELL),
         ]
     last = facts.stages[-1]
-    found = []
+    advice = []
     if last.half_width > 0 and math.isfinite(last.half_width) and last.asked < last.rows:
         half = _half(last)
-        words = f"Half the width takes about {last.answers_for(half):,} answers in all"
-        found.append((words, f"cs.evaluate(..., within={half:g})"))
-    found.append(
-        ("Find where the errors are: name groups that you know for every row", "cs.evaluate(..., groups=kinds)")
-    )
-    found.append(("Keep every number as a table", "run.result.to_pandas()"))
-    return found
+        words = f"Half the width takes about {last.answers_for(half):,} answers in total"
+        advice.append((words, f"cs.evaluate(..., within={half:g})"))
+    advice.append(("See where the errors are, if you know groups of rows", "cs.evaluate(..., groups=kinds)"))
+    advice.append(("Get all numbers as a table", "run.result.to_pandas()"))
+    return advice
 
 
 def _half(last: Evaluation) -> float:

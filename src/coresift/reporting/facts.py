@@ -1,4 +1,4 @@
-"""All that a report says, as plain values: no markup here, and nothing is computed."""
+"""Everything that a report says, as plain values, without markup or computation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ PERCENTILES = (20, 40, 60, 80, 99)
 
 @dataclass(frozen=True)
 class Row:
-    """One row as the page shows it: `distance` to its center, `loss` where it is known.
+    """One row as the page shows it: its `distance` to the center, and its `loss` if known.
 
-    `represents` is how many rows it stands for, where it was chosen to cover them.
+    `represents` is the number of rows it stands for, if it was chosen to cover them.
     """
 
     row: int
@@ -32,7 +32,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many values lie between one edge and the next."""
+    """How many values are between one edge and the next."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
@@ -40,7 +40,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Weights:
-    """What the weights are like; `effective` is (Σw)²/Σw², `half` the fewest rows that carry half of all weight."""
+    """A summary of the weights; `effective` is (Σw)²/Σw², `half` the fewest rows with half of all weight."""
 
     least: float
     median: float
@@ -54,10 +54,10 @@ class Weights:
 
 @dataclass(frozen=True)
 class Smoothness:
-    """How a loss changes with distance: percentiles of |ℓ(e) − ℓ(r)| / ‖e − r‖^z, r being the cluster's representative.
+    """How a loss changes with distance: percentiles of |ℓ(e) − ℓ(r)| / ‖e − r‖^z, where r represents the cluster.
 
-    `compared` rows have a representative that is not themselves; percentiles are of all rows, by the weights. `exact`
-    says that the representatives are the centers.
+    `compared` is the number of rows that are not their own representative. Percentiles are weighted, so they are about
+    all rows. `exact` says that the representatives are the centers.
     """
 
     z: float
@@ -68,7 +68,7 @@ class Smoothness:
 
 @dataclass(frozen=True)
 class LossByDistance:
-    """The loss against the distance to the center: points of single rows, and the weighted mean along the distance."""
+    """The loss against the distance to the center: single rows, and the weighted mean at each distance."""
 
     distance: tuple[float, ...]
     loss: tuple[float, ...]
@@ -78,11 +78,10 @@ class LossByDistance:
 
 @dataclass(frozen=True)
 class Clusters:
-    """A line per cluster, by its `number`. Sizes and costs are exact where the clustering was given, else estimates.
+    """One entry per cluster. Sizes and costs are exact if there is a clustering, and estimates otherwise.
 
-    `share` is the part of the selected rows; `loss` the mean loss and `total` the part of the total loss, where losses
-    are known. `representative` is a row number. `cover`: each selected row stands for the rows that it covers, and
-    these are the clusters.
+    `share` is the share of the selected rows, `loss` the mean loss and `total` the share of the total loss, if losses
+    are known. `representative` is a row number. With `cover`, a cluster is the rows that a selected row covers.
     """
 
     exact: bool
@@ -100,10 +99,10 @@ class Clusters:
 
 @dataclass(frozen=True)
 class ClassCoverage:
-    """Which classes the selection reaches, a line per class, and how many a uniform sample would reach on average.
+    """Which classes the selection covers, one entry per class, and how many a uniform sample covers on average.
 
     `by_uniform` is how many rows of a class a uniform sample of that size has on average. `losses` are the mean losses
-    of the largest classes: name, rows selected, and the mean with its interval.
+    of the largest classes: name, number of selected rows, and mean with interval.
     """
 
     column: str
@@ -119,7 +118,7 @@ class ClassCoverage:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a report says. Rows with the largest weights come first; `left_out` says what is missing and why."""
+    """What a report says. Rows with the largest weights come first; `left_out` says what is missing, and why."""
 
     title: str
     version: str
@@ -150,13 +149,13 @@ class Facts:
 
 
 def plain(value: Any) -> Any:
-    """Return facts as what JSON takes: dictionaries, lists, texts and numbers; NaN and infinity become null."""
+    """Return facts as dictionaries, lists, texts and numbers, for JSON; NaN and infinity become None."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
-        return {str(name): plain(one) for name, one in value.items()}
+        return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(part) for part in value]
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, np.generic):

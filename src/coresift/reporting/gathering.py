@@ -1,4 +1,4 @@
-"""The first half of a report: what was read becomes facts. No markup here, and nothing is written."""
+"""The first half of a report: turn the inputs into facts. There is no markup here, and nothing is written."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from coresift.reporting.reproducing import as_code, as_command
 from coresift.types import ORIGINS, Clustering, CoverSelection, Floats, Ints, Selection, WeightedSelection
 from coresift.version import __version__
 
-# A page lists at most so many rows, those with the largest weights.
+# A page lists at most this many rows, those with the largest weights.
 MOST_LISTED = 50_000
 BINS = 32
-# Rows of a cluster that are shown though they were not selected.
+# How many rows of a cluster are shown that were not selected.
 EXAMPLES = 3
 MOST_EXAMPLES = 30_000
 
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """The inputs of a report in addition to the selection, read and in the order of the selection's rows.
+    """The inputs of a report besides the selection, in the order of the selected rows.
 
-    `losses` are those of the selected rows; `every_loss` those of all n, where they are known. `points` are the
+    `losses` are those of the selected rows; `every_loss` those of all rows, if they are known. `points` are the
     selected rows themselves.
     """
 
@@ -53,7 +53,7 @@ class ReportInputs:
 
 @dataclass(frozen=True)
 class Shown:
-    """Rows that are shown: the `places` in the selection that are listed, and the row numbers of `others`."""
+    """The rows that are shown: listed `places` in the selection, and the row numbers of `others`."""
 
     places: Ints
     others: Ints
@@ -61,7 +61,7 @@ class Shown:
 
 def gather(
     selection: Selection,
-    given: ReportInputs,
+    inputs: ReportInputs,
     shown: Shown,
     *,
     title: str,
@@ -72,13 +72,13 @@ def gather(
     sources: tuple[str, str] = ("rows", "losses"),
     command_sources: tuple[str, str, str] = ("ROWS", "LOSSES", "picked.parquet"),
 ) -> Facts:
-    """Put together what the page says; a pure function of what was read."""
-    found = (
-        estimate(selection, given.losses)
-        if given.losses is not None and isinstance(selection, WeightedSelection)
+    """Put together what the page says; a pure function of its inputs."""
+    estimated = (
+        estimate(selection, inputs.losses)
+        if inputs.losses is not None and isinstance(selection, WeightedSelection)
         else None
     )
-    smoothness, scatter = _smoothness(selection, given), _loss_by_distance(selection, given)
+    smoothness, scatter = _smoothness(selection, inputs), _loss_by_distance(selection, inputs)
     return Facts(
         title=title,
         version=__version__,
@@ -87,17 +87,19 @@ def gather(
         selected=len(selection),
         asked=selection.ledger.asked,
         seed=selection.seed,
-        estimate=found,
-        truth=None if given.every_loss is None or selection.population < selection.n else float(given.every_loss.sum()),
-        verdict=given.verdict[0] if given.verdict else None,
-        reason=given.verdict[1] if given.verdict else None,
+        estimate=estimated,
+        truth=None
+        if inputs.every_loss is None or selection.population < selection.n
+        else float(inputs.every_loss.sum()),
+        verdict=inputs.verdict[0] if inputs.verdict else None,
+        reason=inputs.verdict[1] if inputs.verdict else None,
         weights=_weights(selection),
-        listed=_rows(selection, given, shown.places),
+        listed=_rows(selection, inputs, shown.places),
         map=None if picture is None else _picture(picture, shown),
-        clusters=_clusters(selection, given, shown),
+        clusters=_clusters(selection, inputs, shown),
         smoothness=smoothness,
         loss_by_distance=scatter,
-        coverage=None if given.classes is None else coverage(selection, given.classes, given.losses),
+        coverage=None if inputs.classes is None else coverage(selection, inputs.classes, inputs.losses),
         texts=texts or {},
         images=images or {},
         origins={name: int((selection.origin == code).sum()) for code, name in enumerate(ORIGINS)},
@@ -128,9 +130,9 @@ def choose_shown(selection: Selection, clustering: Clustering | None) -> Shown:
 
 
 def examples_of(clustering: Clustering, selected: Ints) -> Ints:
-    """Return for each cluster a few rows that were not selected, spread over their distances; −1 where there are none.
+    """Return a few rows of each cluster that were not selected, spread over their distances; −1 if there are none.
 
-    They are shown, not measured: too many clusters to look at have none.
+    If there are too many clusters to look at, no cluster has examples.
     """
     k = clustering.k
     if k * EXAMPLES > MOST_EXAMPLES:
@@ -143,7 +145,7 @@ def examples_of(clustering: Clustering, selected: Ints) -> Ints:
 
 
 def _spread_out(ids: Ints, counts: Ints) -> Ints:
-    """Return a few ids of each group, evenly from first to last; groups follow each other and have so many."""
+    """Return a few ids of each group, evenly spaced; groups are contiguous, with `counts` ids each."""
     starts = np.cumsum(counts) - counts
     wanted = np.minimum(counts, EXAMPLES)[:, None]
     turn = np.arange(EXAMPLES)
@@ -153,7 +155,7 @@ def _spread_out(ids: Ints, counts: Ints) -> Ints:
 
 
 def covered_examples(selection: CoverSelection) -> Ints:
-    """Return for each selected row a few of the other rows that it stands for; −1 where there are none."""
+    """Return a few of the rows that each selected row stands for; −1 if there are none."""
     count = len(selection)
     if count * EXAMPLES > MOST_EXAMPLES or not selection.representative.size:
         return np.full((count, 0), -1)
@@ -164,10 +166,10 @@ def covered_examples(selection: CoverSelection) -> Ints:
     return _spread_out(others[order], np.bincount(place, minlength=count))
 
 
-def _rows(selection: Selection, given: ReportInputs, places: Ints) -> tuple[Row, ...]:
+def _rows(selection: Selection, inputs: ReportInputs, places: Ints) -> tuple[Row, ...]:
     known = weights_of(selection)
     weights = [None] * places.size if known is None else known[places].tolist()
-    losses = selection.losses if given.losses is None else given.losses
+    losses = selection.losses if inputs.losses is None else inputs.losses
     inclusion = selection.inclusion if isinstance(selection, WeightedSelection) else np.ones(len(selection))
     names: list[str | None] = [None] * places.size
     if selection.names is not None:
@@ -191,7 +193,7 @@ def _rows(selection: Selection, given: ReportInputs, places: Ints) -> tuple[Row,
 
 
 def _cluster_numbers(selection: Selection) -> Ints:
-    """Return each row's cluster; a row that covers others has one of its own."""
+    """Return each row's cluster; in a cover, every selected row has its own."""
     if isinstance(selection, CoverSelection):
         return np.arange(len(selection))
     return selection.clusters.astype(np.int64)
@@ -219,7 +221,7 @@ def _weights(selection: Selection) -> Weights | None:
 
 
 def histogram(values: Floats) -> Histogram:
-    """Count values in equal steps of their logarithm, or in plain ones where they span little or touch zero."""
+    """Count values in bins, on a logarithmic scale if they are positive and span a factor of 20."""
     low, high = float(values.min()), float(values.max())
     if low == high:
         return Histogram((low, high), (values.size,))
@@ -246,10 +248,10 @@ def _picture(picture: Map, shown: Shown) -> dict[str, Any]:
     }
 
 
-def _clusters(selection: Selection, given: ReportInputs, shown: Shown) -> Clusters | None:
+def _clusters(selection: Selection, inputs: ReportInputs, shown: Shown) -> Clusters | None:
     if isinstance(selection, CoverSelection):
         return _covered(selection)
-    labels, clustering = selection.clusters.astype(np.int64), given.clustering
+    labels, clustering = selection.clusters.astype(np.int64), inputs.clustering
     weighted = selection if isinstance(selection, WeightedSelection) else None
     if not labels.size or labels.min() < 0 or (clustering is None and weighted is None):
         return None
@@ -266,8 +268,8 @@ def _clusters(selection: Selection, given: ReportInputs, shown: Shown) -> Cluste
         cost = np.bincount(labels, weighted.weights * powers, k).astype(np.float64)
         representative, examples = nearest_selected(selection, k), np.full((k, 0), -1)
     loss = total = None
-    if given.losses is not None and weighted is not None:
-        by_cluster = np.bincount(labels, weighted.weights * given.losses, k)
+    if inputs.losses is not None and weighted is not None:
+        by_cluster = np.bincount(labels, weighted.weights * inputs.losses, k)
         weight = np.bincount(labels, weighted.weights, k)
         loss = np.divide(by_cluster, weight, out=np.full(k, np.nan), where=weight > 0)
         total = by_cluster / (float(by_cluster.sum()) or 1.0)
@@ -287,7 +289,7 @@ def _clusters(selection: Selection, given: ReportInputs, shown: Shown) -> Cluste
 
 
 def _covered(selection: CoverSelection) -> Clusters | None:
-    """Return what each row of a cover stands for, as one cluster each."""
+    """Return the rows that each row of a cover stands for, as one cluster each."""
     if not len(selection):
         return None
     zeros = (0.0,) * len(selection)
@@ -307,55 +309,55 @@ def _covered(selection: CoverSelection) -> Clusters | None:
 
 
 def nearest_selected(selection: Selection, k: int) -> Ints:
-    """Return for each cluster the selected row nearest to its center, −1 where none was selected."""
+    """Return the selected row nearest to the center of each cluster, −1 if none was selected."""
     order = np.lexsort([selection.distances, selection.clusters])
     present, first = np.unique(selection.clusters[order], return_index=True)
-    found = np.full(k, -1, np.int64)
-    found[present] = selection.ids[order[first]]
-    return found
+    nearest = np.full(k, -1, np.int64)
+    nearest[present] = selection.ids[order[first]]
+    return nearest
 
 
-def _smoothness(selection: Selection, given: ReportInputs) -> Smoothness | None:
-    if given.losses is None or not isinstance(selection, WeightedSelection):
+def _smoothness(selection: Selection, inputs: ReportInputs) -> Smoothness | None:
+    if inputs.losses is None or not isinstance(selection, WeightedSelection):
         return None
     if not len(selection) or selection.clusters.min() < 0:
         return None
     weights = selection.weights
-    if given.center_losses is not None:
-        reference, away = given.center_losses[selection.clusters], selection.distances.astype(np.float64)
-    elif given.points is not None:
+    if inputs.center_losses is not None:
+        reference, away = inputs.center_losses[selection.clusters], selection.distances.astype(np.float64)
+    elif inputs.points is not None:
         nearest = nearest_selected(selection, int(selection.clusters.max()) + 1)
         place = np.searchsorted(selection.ids, nearest[selection.clusters])
-        reference = given.losses[place]
-        away = np.sqrt(((given.points - given.points[place]).astype(np.float64) ** 2).sum(axis=1))
+        reference = inputs.losses[place]
+        away = np.sqrt(((inputs.points - inputs.points[place]).astype(np.float64) ** 2).sum(axis=1))
     else:
         return None
     apart = away > 0
     if not apart.any():
         return None
-    ratios = np.abs(given.losses - reference)[apart] / away[apart] ** selection.z
-    found = weighted_percentiles(ratios, weights[apart], PERCENTILES)
-    return Smoothness(selection.z, found, int(apart.sum()), given.center_losses is not None)
+    ratios = np.abs(inputs.losses - reference)[apart] / away[apart] ** selection.z
+    percentiles = weighted_percentiles(ratios, weights[apart], PERCENTILES)
+    return Smoothness(selection.z, percentiles, int(apart.sum()), inputs.center_losses is not None)
 
 
 def weighted_percentiles(values: Floats, weights: Floats, percentiles: Sequence[float]) -> tuple[float, ...]:
-    """Return the least values that at least this percentage of all weight does not exceed."""
+    """Return the smallest value that is not exceeded by this percentage of all weight, for each percentage."""
     order = np.argsort(values, kind="stable")
     carried = np.cumsum(weights[order])
     wanted = np.array(percentiles) / 100 * carried[-1] * (1 - 1e-12)
     return tuple(values[order][np.minimum(np.searchsorted(carried, wanted), values.size - 1)].tolist())
 
 
-def _loss_by_distance(selection: Selection, given: ReportInputs) -> LossByDistance | None:
+def _loss_by_distance(selection: Selection, inputs: ReportInputs) -> LossByDistance | None:
     weights = weights_of(selection)
-    if given.losses is None or weights is None or not selection.distances.any():
+    if inputs.losses is None or weights is None or not selection.distances.any():
         return None
     distance = selection.distances.astype(np.float64)
     order = np.argsort(distance, kind="stable")
     groups = np.array_split(order, min(12, max(1, order.size // 10)))
-    middles = [float(np.average(distance[some], weights=weights[some])) for some in groups]
-    means = [float(np.average(given.losses[some], weights=weights[some])) for some in groups]
+    middles = [float(np.average(distance[group], weights=weights[group])) for group in groups]
+    means = [float(np.average(inputs.losses[group], weights=weights[group])) for group in groups]
     drawn = order[np.unique(np.linspace(0, order.size - 1, min(order.size, 1500)).astype(np.int64))]
     return LossByDistance(
-        tuple(distance[drawn].tolist()), tuple(given.losses[drawn].tolist()), tuple(middles), tuple(means)
+        tuple(distance[drawn].tolist()), tuple(inputs.losses[drawn].tolist()), tuple(middles), tuple(means)
     )

@@ -1,4 +1,4 @@
-"""Small pictures for a page: pixels become PNG, encoded images stay what they are if they are small."""
+"""Thumbnails for a page: pixels become PNG, and small encoded images stay as they are."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 SIDE = 64
-# An encoded image up to this size is taken as it is; larger ones are made small where Pillow is installed.
+# An encoded image up to this size is used as it is; larger ones are scaled down if Pillow is installed.
 SMALL = 6_000
-# A small file may hold any number of pixels of one color; no picture with more of them is opened.
+# A small file can contain any number of pixels of one color; larger images are not opened.
 MOST_PIXELS = 50_000_000
 KINDS = {
     b"\x89PNG\r\n\x1a\n": "png",
@@ -28,12 +28,12 @@ KINDS = {
 
 
 def thumbnail(value: Any) -> str | None:
-    """Return a data address for pixels (h×w or h×w×3, from 0 to 255 or from 0 to 1) or an encoded image, else None.
+    """Return a data URL for pixels (h×w or h×w×3, from 0 to 255 or from 0 to 1) or an encoded image, else None.
 
     >>> thumbnail(np.zeros((2, 2), np.uint8))[:22]
     'data:image/png;base64,'
     """
-    if isinstance(value, dict):  # as datasets keep images
+    if isinstance(value, dict):  # the format of the datasets library
         value = value.get("bytes")
     if isinstance(value, (bytes, bytearray)):
         return _encoded(bytes(value))
@@ -74,7 +74,7 @@ def _bytes(pixels: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _shrunk(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Average squares of pixels until the longer side fits."""
+    """Average squares of pixels so that the longer side fits."""
     step = -(-max(pixels.shape[:2]) // SIDE)
     if step == 1:
         return pixels
@@ -101,13 +101,13 @@ def _encoded(content: bytes) -> str | None:
             small = image.convert("RGB")
             small.thumbnail((SIDE, SIDE))
             return _address("png", png(np.asarray(small)))
-    except Exception:  # whatever a broken image makes the reader raise
+    except Exception:  # a broken image can make Pillow raise anything
         return None
 
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Have Pillow say nothing about pictures that it finds odd; they are shown or left out."""
+    """Suppress Pillow's warnings about odd images, which are shown or left out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

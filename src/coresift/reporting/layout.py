@@ -1,4 +1,4 @@
-"""What every kind of page has: a head with key figures, sections, tables, and what to do next."""
+"""Parts of every kind of page: a head with key figures, sections, tables, and next steps."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from coresift.reporting.markup import code_block, text
 from coresift.reporting.pictures import strip
 from coresift.version import __version__
 
-# A long table shows so many lines, and a button for the others.
+# A long table shows this many lines, and a button for the others.
 FIRST = 12
-# A key figure: its name, its value, and a few words more.
+# A key figure: its name, its value, and a short explanation.
 KeyFigure = tuple[str, str, str]
 # A line of a table of intervals: name, value, low, high, and further cells.
 IntervalLine = tuple[str, float, float, float, Sequence[str]]
 
 
 def head(title: str, lead: str, figures: Sequence[KeyFigure], links: Sequence[tuple[str, str]], more: str = "") -> str:
-    """Return the head of a page; `lead` says what was done and found, `more` is markup such as warnings."""
+    """Return the head of a page; `lead` sums up the result, `more` is markup such as warnings."""
     listed = "".join(f'<a href="#{name}">{label}</a>' for name, label in links)
     shown = "".join(
         f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd><dd class='quiet'>{text(about)}</dd></div>"
@@ -39,7 +39,7 @@ def end() -> str:
 
 
 def section(name: str, title: str, content: str) -> str:
-    """Return a section with a heading; without content there is none."""
+    """Return a section with a heading, or nothing if there is no content."""
     if not content:
         return ""
     return f"<section id='{name}' aria-labelledby='{name}-title'><h2 id='{name}-title'>{title}</h2>{content}</section>"
@@ -61,7 +61,7 @@ def listing(sentences: Sequence[str]) -> str:
 
 
 def steps(parts: Sequence[tuple[str, str]]) -> str:
-    """Return the section that says what to do next: a sentence and the code for it, each."""
+    """Return the section of next steps, each with a sentence and its code."""
     content = "".join(f"<h3>{text(words)}</h3>{code_block(code, 'python') if code else ''}" for words, code in parts)
     return section("next", "What to do next", content)
 
@@ -89,11 +89,11 @@ def interval_table(
     """Return a table whose lines show intervals on one axis, then as numbers, then further cells.
 
     Args:
-        heads: What names the lines, what the value is, and what the further cells are.
+        heads: The headings of the names, the values, and the further cells.
         lines: The intervals.
-        axis: What all of them are drawn on.
+        axis: The axis that all intervals share.
         mark: A value with a thin line, such as that of all rows.
-        shown: The value and interval of each line, as words.
+        shown: The value and interval of each line, as text.
     """
     marks = axis.marks()
     scale = f"<span>{text(marks[0][1])}</span><span>{text(marks[-1][1])}</span>" if marks else ""

@@ -25,7 +25,7 @@ from coresift.reporting.pictures import bar, bars, curve
 from coresift.tables.writing import write_bytes
 from coresift.types import Ints
 
-# So many of the rows that were not asked are on the map, and so many classes in the table.
+# At most this many rows that were not asked are on the map, and this many classes in the table.
 OTHERS, CLASSES = 2_000, 500
 TINTS = 8
 # Why rows were asked, as part of a sentence.
@@ -35,7 +35,7 @@ MAP_WIDTH, MAP_HEIGHT = 960, 600
 
 @dataclass(frozen=True)
 class RoundFacts:
-    """What one round asked: how many rows, and why."""
+    """How many rows a round asked, and why."""
 
     number: int
     rows: int
@@ -56,24 +56,24 @@ class AuditFacts:
 
 @dataclass(frozen=True)
 class LearningFacts:
-    """All that the page says.
+    """Everything that the page says.
 
     Attributes:
         title: The heading.
         n: How many rows there are.
-        budget: How many labels are asked in all.
+        budget: How many labels are asked in total.
         asked: How many rows were asked so far.
         labeled: How many rows have a label.
-        skipped: How many were asked and nobody could tell.
-        pending: How many answers are waited for.
+        skipped: How many rows nobody could label.
+        pending: How many answers are missing.
         rounds: What each round asked.
         audits: How good the model was.
         changes: How it changed from audit to audit.
         classes: Each class and how many labels it has, the largest first; none for numbers.
-        numbers: The labels, where they are numbers.
-        picture: Where rows are: first those that were asked, then some others.
-        places: The place of each asked row's round among the rounds.
-        made: What made the run, as names and texts.
+        numbers: A histogram of the labels, if they are numbers.
+        picture: Where rows are on the map: first those that were asked, then some others.
+        places: The position of each asked row's round among the rounds.
+        settings: The settings of the run, as names and texts.
     """
 
     title: str
@@ -90,7 +90,7 @@ class LearningFacts:
     numbers: Histogram | None
     picture: Map
     places: tuple[int, ...]
-    made: tuple[tuple[str, str], ...]
+    settings: tuple[tuple[str, str], ...]
 
 
 def report_learning(
@@ -126,13 +126,16 @@ def learning_facts(run: LearningRun, *, title: str | None, engine: Engine | None
         skipped=status.answered - sum(row in labels for row in asked.tolist()),
         pending=status.pending,
         rounds=rounds,
-        audits=tuple(AuditFacts(one.round, one.trained_on, one.rows, one.value, one.low, one.high) for one in audits),
+        audits=tuple(
+            AuditFacts(audit.round, audit.trained_on, audit.rows, audit.value, audit.low, audit.high)
+            for audit in audits
+        ),
         changes=() if run.numeric else tuple(b.change_since(a) for a, b in pairwise(audits)),
         classes=() if run.numeric else tuple(counts.most_common()),
         numbers=histogram(np.array(list(labels.values()), np.float64)) if run.numeric and labels else None,
         picture=draw_map(run.rows, np.concatenate([asked, _others(run.n, asked)]), engine, progress),
         places=tuple(numbers.index(number) for number in run.rounds.tolist()),
-        made=tuple(run.provenance.lines().items()),
+        settings=tuple(run.provenance.lines().items()),
     )
 
 
@@ -155,7 +158,7 @@ def _sections(facts: LearningFacts) -> Iterator[str]:
     yield _balance(facts)
     yield section("sure", "How sure is this", _how_sure(facts))
     yield steps(_next(facts))
-    recipe = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts.made)
+    recipe = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts.settings)
     yield section("making", "How it was made", f"<dl class='recipe'>{recipe}</dl>")
     yield "</main>"
     yield end()
@@ -166,7 +169,7 @@ def _head(facts: LearningFacts) -> str:
     lead = f"{counted(facts.labeled, 'row')} of {facts.n:,} have a label, from {rounds} of active learning."
     figures = [
         ("Labels", f"{facts.labeled:,}", f"{facts.asked:,} rows asked of a budget of {facts.budget:,}"),
-        ("Rounds", f"{len(facts.rounds)}", f"{facts.pending:,} answers to come" if facts.pending else "finished"),
+        ("Rounds", f"{len(facts.rounds)}", f"{facts.pending:,} answers missing" if facts.pending else "finished"),
     ]
     if facts.classes:
         figures.append(("Classes seen", f"{len(facts.classes):,}", f"the largest has {facts.classes[0][1]:,} labels"))
@@ -175,13 +178,13 @@ def _head(facts: LearningFacts) -> str:
     if facts.audits:
         last = facts.audits[-1]
         lead += (
-            f" A model of {last.trained_on:,} of these labels {_measured(facts, last)} "
+            f" A model trained on {last.trained_on:,} of these labels {_measured(facts, last)} "
             f"(95% interval {_level(facts, last.low)} to {_level(facts, last.high)})."
         )
         between = f"{_level(facts, last.low)} to {_level(facts, last.high)}"
         figures.insert(0, (_name(facts), _level(facts, last.value), between))
     else:
-        lead += " How good the model is was not measured."
+        lead += " The model was not measured."
     links = [
         ("curve", "Learning curve"),
         ("map", "Map by round"),
@@ -216,8 +219,8 @@ def _map(facts: LearningFacts) -> str:
     )
     legend = "".join(
         f'<li><svg viewBox="0 0 10 10" aria-hidden="true"><circle class="t{_tint(place, facts)}" cx="5" cy="5" r="5"/>'
-        f"</svg>Round {one.number}: {text(one.reasons)}</li>"
-        for place, one in enumerate(facts.rounds)
+        f"</svg>Round {turn.number}: {text(turn.reasons)}</li>"
+        for place, turn in enumerate(facts.rounds)
     )
     drawing = (
         f'<svg class="rounds" viewBox="0 0 {MAP_WIDTH} {MAP_HEIGHT}" role="img" '
@@ -225,15 +228,14 @@ def _map(facts: LearningFacts) -> str:
         f'<g class="others">{others}</g><g class="asked">{asked}</g></svg>'
     )
     note = (
-        "<p>The first round covers all rows. Later rounds go where the model was unsure. Gray dots are rows that were "
-        f"not asked (some of them). The axes are the two principal ones, which show {picture.captured:.0%} of the "
-        "variance.</p>"
+        "<p>The first round covers all rows. Later rounds cover the rows where the model was unsure. Gray dots are "
+        f"some of the rows that were not asked. The two principal axes show {picture.captured:.0%} of the variance.</p>"
     )
     return section("map", "Which rows were asked, by round", f"{note}{drawing}<ul class='legend'>{legend}</ul>")
 
 
 def _tint(place: int, facts: LearningFacts) -> int:
-    """Return the color of a round: rounds are spread over all colors, and share them where there are many."""
+    """Return the color of a round: rounds are spread over all colors, and share them if there are many."""
     last = len(facts.rounds) - 1
     return round(place * (TINTS - 1) / last) if last > 0 else 0
 
@@ -241,24 +243,27 @@ def _tint(place: int, facts: LearningFacts) -> int:
 def _curve(facts: LearningFacts) -> str:
     if not facts.audits:
         why = (
-            "This run has no audit so far, so there is no learning curve. An audit takes a tenth of the budget if that "
-            "is at least 50 rows; audit=100 asks for 100 rows, and audit=None for none."
+            "This run has no audit so far, so there is no learning curve. By default, audits take a tenth of the "
+            "budget if that is at least 50 rows. audit=100 takes 100 rows, and audit=None takes none."
         )
         return section("curve", "Learning curve", paragraph(why))
     accuracy = facts.numbers is None
-    points = [(float(one.trained_on), one.value, one.low, one.high) for one in facts.audits]
-    drawing = curve(points, "labels that the model learned from", _name(facts).lower(), percent=accuracy)
+    points = [(float(audit.trained_on), audit.value, audit.low, audit.high) for audit in facts.audits]
+    drawing = curve(points, "labels that the model was trained on", _name(facts).lower(), percent=accuracy)
     caption = f"{_name(facts)} of the model on these {facts.n:,} rows, with 95% intervals. One point per audit."
-    axis = Axis.around(_name(facts), [end for one in facts.audits for end in (one.low, one.high)], percent=accuracy)
+    axis = Axis.around(
+        _name(facts), [end for audit in facts.audits for end in (audit.low, audit.high)], percent=accuracy
+    )
     lines = [
-        (f"Round {one.round}", one.value, one.low, one.high, [f"{one.trained_on:,}", f"{one.rows:,}"])
-        for one in facts.audits
+        (f"Round {audit.round}", audit.value, audit.low, audit.high, [f"{audit.trained_on:,}", f"{audit.rows:,}"])
+        for audit in facts.audits
     ]
     shown = [
-        f"{_level(facts, one.value)} ({_level(facts, one.low)} to {_level(facts, one.high)})" for one in facts.audits
+        f"{_level(facts, audit.value)} ({_level(facts, audit.low)} to {_level(facts, audit.high)})"
+        for audit in facts.audits
     ]
-    heads = ["Audit", f"{_name(facts)}, 95% interval", "Labels of the model", "Rows of the audit"]
-    changes = "".join(paragraph(f"From one audit to the next: {change}.") for change in facts.changes)
+    heads = ["Audit", f"{_name(facts)}, 95% interval", "Labels trained on", "Rows in the audit"]
+    changes = "".join(paragraph(f"Change to the next audit: {change}.") for change in facts.changes)
     return section(
         "curve",
         "Learning curve",
@@ -280,8 +285,8 @@ def _balance(facts: LearningFacts) -> str:
     left = len(facts.classes) - CLASSES
     more = f"<p class='quiet'>{left:,} smaller classes are not shown.</p>" if left > 0 else ""
     note = (
-        "<p>How many labels each class has. These rows were chosen to teach a model, not drawn at random, so the "
-        "shares do not say how common a class is.</p>"
+        "<p>How many labels each class has. These rows were chosen to train a model, not drawn at random, so the "
+        "shares do not tell you how common a class is.</p>"
     )
     top = "<th scope='col'>Class</th><th scope='col' class='number'>Labels</th><td></td>"
     return section("balance", "Class balance", note + long_table("balance", top, lines) + more)
@@ -290,17 +295,17 @@ def _balance(facts: LearningFacts) -> str:
 def _how_sure(facts: LearningFacts) -> str:
     if not facts.audits:
         return paragraph(
-            "Nothing here was measured on rows that were drawn at random. To know how good the model is, "
-            "use cs.evaluate with its predictions, or run with audit=100."
+            "Nothing here was measured on random rows. To measure the model, use cs.evaluate with its predictions, or "
+            "run with audit=100."
         )
     return listing(
         [
             "Audit rows are drawn at random from the rows without a label, and the model predicts them before anyone "
-            "labels them. That makes the figure an honest one, for the model of that round.",
-            "The figure is about these rows. It says nothing about rows that come from elsewhere.",
-            "Each interval has its 95% for one audit. If you stop because an audit looks good, use low_always and "
-            "high_always of run.audits, which hold for all audits together.",
-            "Labels of the other rounds were chosen to teach. Their shares of classes, and the accuracy on them, are "
+            "labels them. So the figure is a fair measurement of the model of that round.",
+            "The figure is about these rows. It says nothing about rows from another source.",
+            "Each interval holds with 95% for one audit. If you may stop because an audit looks good, use low_always "
+            "and high_always of run.audits, which hold for all audits together.",
+            "The other rows were chosen to train the model. Their shares of classes, and the accuracy on them, are "
             "biased.",
         ]
     )
@@ -310,23 +315,23 @@ def _next(facts: LearningFacts) -> list[tuple[str, str]]:
     if facts.pending:
         return [
             (
-                f"Label the {counted(facts.pending, 'row')} that are waited for",
+                f"Label the {counted(facts.pending, 'row')} without a label",
                 "ids = run.ask()\nrun.tell(ids, labels)",
             ),
             (
-                "Or by files",
+                "Or with files",
                 "coresift ask run.state --out ask.csv     # add a column label\ncoresift tell run.state ask.csv",
             ),
         ]
     return [
-        ("Keep the labels", 'cs.save(run.result, "labeled.csv")'),
+        ("Save the labels", 'cs.save(run.result, "labeled.csv")'),
         ("Use the model, or train your own on run.labels", "predicted = run.model.predict(embeddings)"),
         (
-            "Measure how accurate it is, within a width of your choice",
+            "Measure its accuracy to a half-width of your choice",
             "cs.evaluate(predictions=predicted, labels=ask_people, within=0.02).complete()",
         ),
         (
-            "Label more rows, beginning with these",
+            "Label more rows, starting with these labels",
             f"cs.active_learning(embeddings, budget={facts.budget}, given=run.labels)",
         ),
     ]

@@ -1,4 +1,4 @@
-"""A flat picture of the rows: two principal axes, the density of all rows on them, and the places of some."""
+"""A map of the rows: two principal axes, the density of all rows on them, and the positions of some rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coresift.rows import Rows
 from coresift.types import Floats, Ints, Singles, Value
 
 WIDTH, HEIGHT = 240, 180
-# The frame holds all but this part of the rows on either side; those beyond are drawn on its edge.
+# The frame leaves out this part of the rows on either side; they are drawn on its edge.
 BEYOND = 0.002
 MARGIN = 0.05
 LEARNED_FROM = 4096
@@ -22,10 +22,10 @@ LEARNED_FROM = 4096
 
 @dataclass(frozen=True, eq=False)
 class Map(Value):
-    """Places in a frame from 0 to 1, and how many of all rows are where.
+    """Positions in a frame from 0 to 1, and the number of rows in each cell of the frame.
 
-    `counts` has a line for each of the frame's rows of cells, top first. `x` and `y` are those of the rows that
-    were asked for; `captured` is the part of the variance that the two axes show.
+    `counts` has one line per row of cells, top first. `x` and `y` are positions of the chosen rows; `captured` is the
+    share of the variance that the two axes show.
     """
 
     counts: NDArray[np.int64]
@@ -35,23 +35,23 @@ class Map(Value):
 
 
 def draw_map(rows: Rows, ids: Ints, engine: Engine | None, progress: Progress) -> Map:
-    """Project all rows on two principal axes, count them in cells, and keep the places of `ids`."""
+    """Project all rows onto two principal axes, count them in cells, and keep the positions of `ids`."""
     with (engine or Local()).open(progress) as workers:
         axes = _two_axes(rows, workers)
         frame = _Frame.around(_project(take(rows, _spread(rows.n), workers), axes))
         counts = np.zeros(WIDTH * HEIGHT, np.int64)
         tally = workers.map(rows, lambda _, block: frame.count(_project(block, axes)), name="drawing the map")
-        for some in tally:
-            counts += some
+        for part in tally:
+            counts += part
         places = frame.place(_project(take(rows, ids, workers), axes)) if ids.size else np.zeros((0, 2), np.float32)
     captured = float(axes.captured[min(1, len(axes.captured) - 1)])
     return Map(counts.reshape(HEIGHT, WIDTH), places[:, 0].copy(), places[:, 1].copy(), captured)
 
 
 def shades(counts: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return counts as shades from 0 to 255, on a scale of logarithms so that small counts show next to large ones.
+    """Return counts as shades from 0 to 255, on a logarithmic scale so that small counts are visible, too.
 
-    A cell shares its rows with those around it, the farther the fewer rows there are: single ones would be specks.
+    Counts are smoothed, more so if there are few rows: single rows would be specks.
     """
     if not counts.max():
         return np.zeros(counts.shape, np.uint8)
@@ -77,7 +77,7 @@ class _Frame:
         return cls(low - space, high + space)
 
     def place(self, points: Singles) -> Singles:
-        """Return where points stand in the frame, from 0 to 1, the second axis upwards."""
+        """Return positions in the frame from 0 to 1, with the second axis upward."""
         inside = np.clip((points - self.low) / (self.high - self.low), 0, 1)
         inside[:, 1] = 1 - inside[:, 1]
         return np.asarray(inside, np.float32)
@@ -99,7 +99,7 @@ def _project(block: Singles, axes: Axes) -> Singles:
 
 
 def _two_axes(rows: Rows, workers: Workers) -> Axes:
-    """Return two axes (one, where rows are single numbers), each pointing to where its largest part is positive."""
+    """Return two axes (one, if rows are single numbers), with signs such that the largest component is positive."""
     if rows.d >= 4:
         axes = principal_axes(rows, np.random.default_rng(0), workers).first(2)
     else:

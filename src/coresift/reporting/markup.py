@@ -1,4 +1,4 @@
-"""Words as markup: everything that users wrote is escaped here."""
+"""Text as markup: everything that users wrote is escaped here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def code_block(content: str, kind: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number with as many digits as a reader wants.
+    """Return a number with about three significant digits.
 
     >>> number(12345.6), number(0.012345), number(3.0), number(None)
     ('12,346', '0.0123', '3', '')
@@ -34,7 +34,7 @@ def number(value: float | None) -> str:
 
 
 def text(value: object) -> str:
-    """Return anything for markup: escaped, without control characters."""
+    """Return any value as escaped text without control characters."""
     return escape(NOTHING.sub("\ufffd", str(value)), quote=True)
 
 

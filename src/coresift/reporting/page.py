@@ -1,8 +1,8 @@
 """The second half of a report: facts become one HTML page that needs nothing else and loads nothing.
 
-What users wrote stands either escaped in the markup (`sections`) or in a block of JSON (`payload`), from which the
-script sets it as text. The page's own policy allows its one style and its one script, by their digests, and no request
-at all.
+Texts of users are either escaped in the markup (`sections`) or in a block of JSON (`payload`), from which the script
+sets them as text. The page's content security policy allows its one style and its one script, by their digests, and no
+requests.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from coresift.reporting.facts import Facts
 from coresift.reporting.payload import data_of, fitting_words, safe_json
 from coresift.reporting.sections import sections
 
-# The size that a page is kept to, in bytes: texts and images are added as long as they fit.
+# The largest size of a page in bytes: texts and images are added as long as they fit.
 LIMIT = 2_000_000
 
 
 def as_page(facts: Facts, limit: int = LIMIT) -> str:
-    """Return the page; texts and images beyond `limit` bytes in all are left out, small weights first."""
+    """Return the page; texts and images that would exceed `limit` bytes are left out, small weights first."""
     style = read_file("page.css") + read_file("pictures.css")
     script = read_file("theme.js") + read_file("page.js")
     body = "\n".join(part for part in sections(facts) if part)

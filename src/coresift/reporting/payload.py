@@ -1,4 +1,4 @@
-"""What a report's script gets, as JSON: rows, map, clusters, classes, and as many texts and images as fit."""
+"""The data of a report's script as JSON: rows, map, clusters, classes, and as many texts and images as fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coresift.types import ORIGINS
 
 
 def data_of(facts: Facts) -> dict[str, Any]:
-    """Return what the script needs; columns of numbers as bytes, so that they take little room."""
+    """Return the data of the script; columns of numbers are packed as bytes, to save space."""
     listed = facts.listed
     data: dict[str, Any] = {
         "n": facts.rows,
@@ -39,15 +39,15 @@ def data_of(facts: Facts) -> dict[str, Any]:
     if facts.clusters is not None:
         data["clusters"] = _cluster_data(facts)
     if facts.coverage is not None:
-        found = facts.coverage
+        coverage = facts.coverage
         data["classes"] = {
-            "name": [NOTHING.sub("\ufffd", name[:200]) for name in found.names],
-            "rows": found.rows,
-            "selected": found.selected,
-            "uniform": [_short(value) for value in found.by_uniform],
+            "name": [NOTHING.sub("\ufffd", name[:200]) for name in coverage.names],
+            "rows": coverage.rows,
+            "selected": coverage.selected,
+            "uniform": [_short(value) for value in coverage.by_uniform],
         }
-        if found.estimated is not None:
-            data["classes"]["estimated"] = [_short(value) for value in found.estimated]
+        if coverage.estimated is not None:
+            data["classes"]["estimated"] = [_short(value) for value in coverage.estimated]
     return data
 
 
@@ -57,29 +57,34 @@ def _stands_for(row: Row) -> float:
     return 1.0 if row.represents is None else float(row.represents)
 
 
-def _map_data(found: dict[str, Any]) -> dict[str, Any]:
-    height, width = found["shades"].shape
-    places = {name: _packed(np.round(65_535 * found[name]), "<u2") for name in ("x", "y", "other_x", "other_y")}
-    other = _packed(found["other_rows"], "<f8")
+def _map_data(picture: dict[str, Any]) -> dict[str, Any]:
+    height, width = picture["shades"].shape
+    places = {name: _packed(np.round(65_535 * picture[name]), "<u2") for name in ("x", "y", "other_x", "other_y")}
+    other = _packed(picture["other_rows"], "<f8")
     return {
         "width": width,
         "height": height,
-        "shades": _packed(found["shades"].ravel(), "<u1"),
+        "shades": _packed(picture["shades"].ravel(), "<u1"),
         "other": other,
         **places,
     }
 
 
 def _cluster_data(facts: Facts) -> dict[str, Any]:
-    found = facts.clusters
-    assert found is not None
+    clusters = facts.clusters
+    assert clusters is not None
     columns: dict[str, Any] = {
-        name: [_short(value) for value in getattr(found, name)] for name in ("size", "cost", "share")
+        name: [_short(value) for value in getattr(clusters, name)] for name in ("size", "cost", "share")
     }
-    columns |= {"number": found.number, "selected": found.selected, "exact": found.exact, "cover": found.cover}
-    columns |= {"representative": found.representative, "examples": found.examples}
+    columns |= {
+        "number": clusters.number,
+        "selected": clusters.selected,
+        "exact": clusters.exact,
+        "cover": clusters.cover,
+    }
+    columns |= {"representative": clusters.representative, "examples": clusters.examples}
     for name in ("loss", "total"):
-        values = getattr(found, name)
+        values = getattr(clusters, name)
         if values is not None:
             columns[name] = [_short(value) for value in values]
     return columns
@@ -90,12 +95,12 @@ def _short(value: float) -> float | None:
 
 
 def _packed(values: Any, kind: str) -> str:
-    with np.errstate(over="ignore"):  # larger than a float32 is off the picture, too
+    with np.errstate(over="ignore"):  # what exceeds a float32 is off the map anyway
         return base64.b64encode(np.asarray(values, kind).tobytes()).decode()
 
 
 def fitting_words(facts: Facts, room: int) -> tuple[dict[str, str], dict[str, str], bool]:
-    """Return the texts and images that fit, by row number, those of the largest weights and of centers first."""
+    """Return the texts and images that fit, by row number, with the largest weights and the centers first."""
     listed = [row.row for row in facts.listed]
     centers = list(facts.clusters.representative) if facts.clusters else []
     order = dict.fromkeys([*listed[:HEAVIEST], *_interleaved(listed[HEAVIEST:], centers)])
@@ -114,17 +119,17 @@ def fitting_words(facts: Facts, room: int) -> tuple[dict[str, str], dict[str, st
     return texts, images, True
 
 
-def _interleaved(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    """Take four of one, then one of the other: an open cluster then shows words too."""
-    found: list[int] = []
-    for turn in range(max(-(-len(one) // 4), len(other))):
-        found += [*one[4 * turn : 4 * turn + 4], *other[turn : turn + 1]]
-    return found
+def _interleaved(rows: Sequence[int], centers: Sequence[int]) -> list[int]:
+    """Take four rows, then one center, so that an open cluster shows texts, too."""
+    order: list[int] = []
+    for turn in range(max(-(-len(rows) // 4), len(centers))):
+        order += [*rows[4 * turn : 4 * turn + 4], *centers[turn : turn + 1]]
+    return order
 
 
 def safe_json(value: Any) -> str:
     """Return JSON that is safe inside a script element, whatever it contains."""
-    found = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    encoded = json.dumps(plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
-        found = found.replace(character, f"\\u{ord(character):04x}")
-    return found
+        encoded = encoded.replace(character, f"\\u{ord(character):04x}")
+    return encoded

@@ -19,17 +19,17 @@ from coresift.reporting.axes import (
 from coresift.reporting.facts import Histogram, LossByDistance
 from coresift.reporting.markup import text
 
-# A value with the two ends of its interval, at a place on the horizontal axis.
+# A position on the horizontal axis, a value, and the two ends of its interval.
 Point = tuple[float, float, float, float]
-# So many kinds of lines can be told apart.
+# How many kinds of lines the style sheet has.
 KINDS = 8
 
 
-def bars(found: Histogram, name: str, counted: str = "rows") -> str:
-    """Return a histogram; edges may grow by equal factors, and are then drawn at equal steps."""
-    if not found.counts:
+def bars(histogram: Histogram, name: str, counted: str = "rows") -> str:
+    """Return a histogram; logarithmic bins are drawn with equal widths."""
+    if not histogram.counts:
         return ""
-    edges, counts = found.edges, found.counts
+    edges, counts = histogram.edges, histogram.counts
     across, base = WIDTH - LEFT - RIGHT, HEIGHT - BOTTOM
     up = Axis.around(counted, [0, max(counts)], zero=True)
     step = across / len(counts)
@@ -39,7 +39,7 @@ def bars(found: Histogram, name: str, counted: str = "rows") -> str:
         for place, count in enumerate(counts)
         if count
     ]
-    # Edges are marked where they stand; the frame itself has no marks across.
+    # The edges of the bins are marked, so the frame itself has no marks on this axis.
     marks = "".join(
         f'<text x="{LEFT + place * step:.1f}" y="{base + 17}" text-anchor="middle">{short(edges[place])}</text>'
         for place in _spread(len(edges))
@@ -54,22 +54,22 @@ class _Unmarked(Axis):
         return []
 
 
-def scatter(found: LossByDistance) -> str:
+def scatter(losses: LossByDistance) -> str:
     """Return loss against distance: one dot per row, and a line for the mean."""
-    top = _ceiling(found.loss, found.means)
-    across = Axis("distance to the center of its cluster", 0, max(*found.distance, 1e-300))
+    top = _ceiling(losses.loss, losses.means)
+    across = Axis("distance to the center of its cluster", 0, max(*losses.distance, 1e-300))
     up = Axis("loss", 0, top)
-    points = zip(found.distance, found.loss, strict=True)
+    points = zip(losses.distance, losses.loss, strict=True)
     dots = [f'<circle cx="{horizontal(across, x):.1f}" cy="{vertical(up, y):.1f}" r="1.7"/>' for x, y in points]
-    beyond = sum(loss > top for loss in found.loss)
-    note = f" {beyond} of {len(found.loss)} dots lie above the frame and are drawn at its top." if beyond else ""
+    beyond = sum(loss > top for loss in losses.loss)
+    note = f" {beyond} of {len(losses.loss)} dots lie above the frame and are drawn at its top." if beyond else ""
     said = f"Loss from 0 to {short(top)} against distance from 0 to {short(across.high)}.{note}"
-    line = _line(across, up, zip(found.middles, found.means, strict=True))
+    line = _line(across, up, zip(losses.middles, losses.means, strict=True))
     return frame(across, up, ['<g class="dots">', *dots, "</g>", f'<polyline class="mean" points="{line}"/>'], said)
 
 
 def _ceiling(losses: Sequence[float], means: Sequence[float]) -> float:
-    """Return a top that all but a hundredth of the losses are below: one large loss would press the others flat."""
+    """Return an upper end that 99 % of the losses are below; one large loss would make the others too small to see."""
     ordered = sorted(losses)
     return max(ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))], *means, 1e-300) * 1.05
 
@@ -79,9 +79,9 @@ def curve(points: Sequence[Point], across: str, up: str, *, percent: bool = Fals
 
     Args:
         points: At least one.
-        across: What the horizontal axis shows.
-        up: What the values are.
-        percent: Whether they are shares.
+        across: The name of the horizontal axis.
+        up: The name of the values.
+        percent: Whether the values are shares.
         zero: Whether the vertical axis begins at 0.
     """
     beneath = Axis.around(across, [point[0] for point in points], zero=True)
@@ -105,7 +105,7 @@ def _with_intervals(points: Sequence[Point], across: Axis, up: Axis, kind: int) 
 
 
 def projection(known: Sequence[tuple[float, float]], ahead: Sequence[tuple[float, float]], across: str, up: str) -> str:
-    """Return what was reached, as dots, and what more would give, as a line; both axes by logarithms."""
+    """Return known values as dots and a forecast as a line, with two logarithmic axes."""
     everything = [*known, *ahead]
     beneath = Axis.around(across, [x for x, _ in everything], log=True)
     beside = Axis.around(up, [y for _, y in everything], log=True)
@@ -131,7 +131,7 @@ def curves(named: Sequence[tuple[str, Sequence[Point]]], across: Axis, up: Axis)
 
 
 def key(names: Sequence[str]) -> str:
-    """Return which line is whose, in the order of `curves`."""
+    """Return the legend of `curves`."""
     lines = "".join(
         f'<li><svg viewBox="0 0 26 10" aria-hidden="true"><g class="k{kind % KINDS}"><polyline points="1,5 25,5"/>'
         f'<circle class="end" cx="13" cy="5" r="3.5"/></g></svg><bdi>{text(name)}</bdi></li>'
@@ -141,7 +141,7 @@ def key(names: Sequence[str]) -> str:
 
 
 def strip(value: float, low: float, high: float, axis: Axis, mark: float | None = None) -> str:
-    """Return one interval for a cell of a table; all cells of a column share the axis, and `mark` is a thin line."""
+    """Return an interval for a table cell; all cells of a column share the axis, and `mark` is a thin line."""
 
     def x(of: float) -> float:
         return 2 + 96 * axis.place(of)
@@ -153,7 +153,7 @@ def strip(value: float, low: float, high: float, axis: Axis, mark: float | None 
 
 
 def bar(share: float) -> str:
-    """Return one bar for a cell of a table; `share` is its part of the longest."""
+    """Return a bar for a table cell; `share` is its length relative to the longest."""
     return (
         '<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect width="{100 * share:.2f}" height="8"/></svg>'

@@ -1,4 +1,4 @@
-"""What a table says about rows, by row number: texts, images, classes."""
+"""Texts, images and classes of rows from a table, by row number."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NamesOf = Callable[[Ints], Sequence[Any] | None]
 class RowLines:
     """The lines of a table, by the rows that they are about.
 
-    A table with a column `row` says itself which row a line is about; else a column `id` does, where rows have ids;
-    else there is one line for each of n rows, in their order.
+    A column `row` says which row a line is about, or else a column `id`, if rows have ids. Otherwise there is one line
+    for each of n rows, in their order.
     """
 
     def __init__(self, table: Table, n: int, names_of: NamesOf | None) -> None:
@@ -58,7 +58,7 @@ class RowLines:
         self._table.require("The column", column)
         names, codes = self._table.classes(column)
         if self._line_of is not None:
-            codes = np.append(codes, -1)[self._line_of]  # no line is the last
+            codes = np.append(codes, -1)[self._line_of]  # a row without a line gets the last code, −1
         return names, codes
 
     def _places(self, names_of: NamesOf | None) -> NDArray[np.int64] | None:
@@ -83,7 +83,7 @@ class RowLines:
         rows = np.concatenate([np.zeros(0, np.int64), *chunks])
         inside = (rows >= 0) & (rows < self._n)
         places = np.full(self._n, -1, np.int64)
-        places[rows[inside][::-1]] = np.flatnonzero(inside)[::-1]  # the first line of a row counts
+        places[rows[inside][::-1]] = np.flatnonzero(inside)[::-1]  # the first line about a row is used
         return places
 
     def _by_id(self, names: Sequence[Any], column: str) -> NDArray[np.int64]:
@@ -91,6 +91,6 @@ class RowLines:
         import pyarrow.compute as pc
 
         asked = pa.array([None if name is None else str(name) for name in names], pa.large_string())
-        found = pc.index_in(asked, value_set=text_of(self._table.whole(column)), skip_nulls=True)
-        places: NDArray[np.int64] = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        lines = pc.index_in(asked, value_set=text_of(self._table.whole(column)), skip_nulls=True)
+        places: NDArray[np.int64] = lines.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         return places

@@ -1,4 +1,4 @@
-"""From a selection's provenance back to the code and the command that make the same selection."""
+"""Turn a selection's provenance into the code and the command that repeat it."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ PARTS = ("pilot", "score", "design")
 
 
 def as_code(selection: Selection, rows: str = "rows", losses: str = "losses") -> str | None:
-    """Return Python that makes the selection again; None for other functions than `select`.
+    """Return Python code that repeats the selection; None for other functions than `select`.
 
-    What a file holds only a digest of (given rows, classes, a cheap model's losses) stands there as a name. People copy
-    and run this, so a file that names a part as no Python class is named gets no code.
+    Where a file has only a digest (given rows, classes, a cheap model's losses), the code has a name to fill in. People
+    copy and run this code, so there is none if a strategy's name is not a Python identifier.
     """
-    made, recipe = selection.provenance, selection.recipe
-    if made.job != "select" or recipe is None or not all(_is_named(part) for _, part in _parts(recipe)):
+    provenance, recipe = selection.provenance, selection.recipe
+    if provenance.job != "select" or recipe is None or not all(_is_named(part) for _, part in _parts(recipe)):
         return None
     arguments = [rows, losses if selection.ledger.asked else "None"]
-    lines = [", ".join([*arguments, f"budget={made.budget}", f"seed={selection.seed}"]) + ","]
-    strata = ["strata=strata,"] if "strata" in made.frame else []
+    lines = [", ".join([*arguments, f"budget={provenance.budget}", f"seed={selection.seed}"]) + ","]
+    strata = ["strata=strata,"] if "strata" in provenance.frame else []
     normalize = ["normalize=True,"] if recipe.normalize else []
-    if made.clustering_seed == selection.seed:
+    if provenance.clustering_seed == selection.seed:
         lines += [f"clusters={recipe.clusters}, z={recipe.z},", *normalize, *strata]
     else:
-        inside = " ".join([f"z={recipe.z}, seed={made.clustering_seed},", *normalize, *strata]).rstrip(",")
+        inside = " ".join([f"z={recipe.z}, seed={provenance.clustering_seed},", *normalize, *strata]).rstrip(",")
         lines.append(f"clusters=cs.cluster({rows}, {recipe.clusters}, {inside}),")
     lines += [f"{kind}={_code(kind, part)}," for kind, part in _parts(recipe)]
     lines += [
-        f"{name}={name},  # {_one_line(made.lines()[name])}"
+        f"{name}={name},  # {_one_line(provenance.lines()[name])}"
         for name in ("given", "exclude", "signals")
-        if name in made.frame
+        if name in provenance.frame
     ]
     body = "\n".join(f"    {line}" for line in lines)
     return f"import coresift as cs\n\nselection = cs.select(\n{body}\n)\n"
@@ -42,14 +42,18 @@ def as_code(selection: Selection, rows: str = "rows", losses: str = "losses") ->
 def as_command(
     selection: Selection, rows: str = "ROWS", losses: str = "LOSSES", out: str = "picked.parquet"
 ) -> str | None:
-    """Return the command that makes the selection again, where the command line takes all of its parts."""
-    made, recipe = selection.provenance, selection.recipe
-    if made.job != "select" or recipe is None or {"strata", "given", "exclude", "signals"} & set(made.frame):
+    """Return the command that repeats the selection, if the command line can express it."""
+    provenance, recipe = selection.provenance, selection.recipe
+    if (
+        provenance.job != "select"
+        or recipe is None
+        or {"strata", "given", "exclude", "signals"} & set(provenance.frame)
+    ):
         return None
     parts = _parts(recipe)
-    if made.clustering_seed != selection.seed or any(_has_array(part) for _, part in parts):
+    if provenance.clustering_seed != selection.seed or any(_has_array(part) for _, part in parts):
         return None
-    words = ["coresift", "select", rows, "--budget", str(made.budget), "--seed", str(selection.seed)]
+    words = ["coresift", "select", rows, "--budget", str(provenance.budget), "--seed", str(selection.seed)]
     words += ["--losses", losses] if selection.ledger.asked else []
     words += ["--clusters", str(recipe.clusters), "--z", f"{recipe.z:g}"]
     words += ["--normalize"] if recipe.normalize else []

@@ -1,4 +1,4 @@
-"""The sections of a page about a selection as markup, with everything that users wrote escaped."""
+"""The sections of a page about a selection as markup, with all texts of users escaped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAVIEST = 12
 
 
 def sections(facts: Facts) -> Iterable[str]:
-    """Yield the parts of the page's body; one for which nothing was given is empty."""
+    """Yield the parts of the page's body; a part without input is empty."""
     yield _head(facts)
     yield '<main id="main">'
     yield _map(facts)
@@ -47,8 +47,8 @@ def _head(facts: Facts) -> str:
     ]
     verdict = ""
     if facts.verdict is not None:
-        said = facts.verdict[0].upper() + facts.verdict[1:]
-        verdict = f"<p class='verdict'><strong>{text(said)}.</strong> {text(facts.reason or '')}</p>"
+        sentence = facts.verdict[0].upper() + facts.verdict[1:]
+        verdict = f"<p class='verdict'><strong>{text(sentence)}.</strong> {text(facts.reason or '')}</p>"
     warnings = facts.estimate.warnings if facts.estimate else ()
     remarks = "".join(paragraph(remark, "warning") for remark in warnings)
     listed = [(name, label) for name, label, there in links if there]
@@ -56,20 +56,19 @@ def _head(facts: Facts) -> str:
 
 
 def summary(facts: Facts) -> str:
-    """Return what was done and found, in a few plain sentences."""
+    """Return what was done, and the result, in a few plain sentences."""
     of = f"{facts.rows:,} rows"
     if facts.population < facts.rows:
         of = f"{facts.population:,} rows ({facts.rows - facts.population:,} more were excluded)"
     if facts.clusters is not None and facts.clusters.cover:
-        parts = [f"{facts.selected:,} of {of} were chosen so that every row has one of them near."]
+        parts = [f"{facts.selected:,} of {of} were chosen so that every row is near one of them."]
     elif facts.weights is None:
         parts = [
-            f"{facts.selected:,} of {of} were chosen. This method defines no weights, so they stand for themselves."
+            f"{facts.selected:,} of {of} were chosen. This method defines no weights, so they stand only for "
+            "themselves."
         ]
     else:
-        parts = [
-            f"{facts.selected:,} rows were selected out of {of}, and with their weights they stand for all of them."
-        ]
+        parts = [f"{facts.selected:,} rows were selected from {of}. With their weights, they stand for all of them."]
     asked = (
         "No loss was asked"
         if not facts.asked
@@ -92,23 +91,23 @@ def summary(facts: Facts) -> str:
 
 def _figures(facts: Facts) -> list[KeyFigure]:
     share = f"{facts.selected / facts.population:.1%}" if facts.population else ""
-    found = [("Selected", f"{facts.selected:,}", f"of {facts.population:,} rows, {share}")]
+    figures = [("Selected", f"{facts.selected:,}", f"of {facts.population:,} rows, {share}")]
     reasons = ", ".join(f"{count:,} {reason}" for _, reason, count in facts.ledger)
     if facts.asked or facts.weights is not None:
-        found.append(("Losses asked", f"{facts.asked:,}", reasons or "none"))
+        figures.append(("Losses asked", f"{facts.asked:,}", reasons or "none"))
     if facts.estimate is not None:
         total, mean = facts.estimate.total, facts.estimate.mean
-        found.append(("Total loss", number(total.value), f"{number(total.low)} to {number(total.high)}"))
-        found.append(("Mean loss", number(mean.value), f"{number(mean.low)} to {number(mean.high)}"))
+        figures.append(("Total loss", number(total.value), f"{number(total.low)} to {number(total.high)}"))
+        figures.append(("Mean loss", number(mean.value), f"{number(mean.low)} to {number(mean.high)}"))
     if facts.weights is not None:
-        found.append(("Effective sample size", f"{facts.weights.effective:,.0f}", "rows of equal weight"))
+        figures.append(("Effective sample size", f"{facts.weights.effective:,.0f}", "rows of equal weight"))
     if facts.clusters is not None and facts.clusters.cover:
         most = max(facts.clusters.size)
-        found.append(("Largest representative", f"{most:,.0f}", "rows that one row stands for"))
+        figures.append(("Largest representative", f"{most:,.0f}", "rows that one row stands for"))
     if facts.coverage is not None:
         uniform = f"a uniform sample {facts.coverage.uniform_covers:,.1f}"
-        found.append(("Classes reached", f"{facts.coverage.covered:,} of {len(facts.coverage.names):,}", uniform))
-    return found
+        figures.append(("Classes covered", f"{facts.coverage.covered:,} of {len(facts.coverage.names):,}", uniform))
+    return figures
 
 
 def _map(facts: Facts) -> str:
@@ -116,21 +115,21 @@ def _map(facts: Facts) -> str:
         return ""
     captured = f"{facts.map['captured']:.0%}"
     listed = len(facts.listed)
-    drawn = "a selected row" if listed == facts.selected else f"one of the {listed:,} rows with the largest weights"
+    dots = "a selected row" if listed == facts.selected else f"one of the {listed:,} rows with the largest weights"
     cover = facts.clusters is not None and facts.clusters.cover
     middles = "the center of a cluster" if facts.clusters and facts.clusters.exact else "about the middle of a cluster"
     diamonds = f"; each diamond is {middles}" if facts.clusters and not cover else ""
-    weighted = ", larger the more rows it stands for" if facts.weights is not None or cover else ""
+    weighted = ", and a larger dot stands for more rows" if facts.weights is not None or cover else ""
     opened = "the rows that it stands for" if cover else "its cluster"
     return (
         "<section id='map' aria-labelledby='map-title'><h2 id='map-title'>Map</h2>"
-        f"<p>All rows on their two principal axes, which show {captured} of the variance. The shade is how many rows "
-        f"are there; each dot is {drawn}{weighted}{diamonds}. Point at "
-        f"a dot to see its row{f', and click to see {opened}' if facts.clusters else ''}.</p>"
+        f"<p>All rows on their two principal axes, which show {captured} of the variance. The shading shows how many "
+        f"rows are in each place. Each dot is {dots}{weighted}{diamonds}. Point at a dot to see its row"
+        f"{f', and click it to see {opened}' if facts.clusters else ''}.</p>"
         "<div class='map'><div class='stage'>"
         "<canvas id='picture' width='1200' height='900' tabindex='0' role='application' "
-        "aria-label='Map of the rows. Arrow keys walk through the rows from the largest weight on, Enter opens the "
-        "cluster, plus and minus zoom, Escape goes back.' aria-describedby='found'></canvas>"
+        "aria-label='Map of the rows. Arrow keys step through the rows, largest weights first. Enter opens the "
+        "cluster, plus and minus zoom, and Escape goes back.' aria-describedby='found'></canvas>"
         "<canvas id='marks' width='1200' height='900' aria-hidden='true'></canvas>"
         "<div class='tools'><button type='button' id='closer' aria-label='Zoom in'>+</button>"
         "<button type='button' id='farther' aria-label='Zoom out'>−</button>"
@@ -147,26 +146,26 @@ def _weights(facts: Facts) -> str:
     half = counted(weights.half, "row")
     lines = "".join(_heavy_line(facts, row) for row in facts.listed[:HEAVIEST])
     loss = "<th scope='col' class='number'>Loss</th>" if _any_loss(facts) else ""
-    said = "<th scope='col'>Text</th>" if facts.texts else ""
+    words = "<th scope='col'>Text</th>" if facts.texts else ""
     return section(
         "weights",
         "Weights",
         "<div class='pair'>"
         f"<figure>{bars(weights.histogram, 'weight')}<figcaption>Weights of the selected rows</figcaption></figure>"
         f"<figure>{bars(weights.inclusion, 'probability')}"
-        "<figcaption>The probability with which each was drawn, within its own phase</figcaption></figure></div>"
-        f"<p>A weight says how many rows a row stands for. The weights go from {number(weights.least)} to "
-        f"{number(weights.largest)}, half of them are below {number(weights.median)}, and they add up to "
+        "<figcaption>The probability with which each row was drawn in its phase</figcaption></figure></div>"
+        f"<p>A row's weight is the number of rows that it stands for. The weights range from {number(weights.least)} "
+        f"to {number(weights.largest)} with a median of {number(weights.median)}, and they add up to "
         f"{weights.total:,.0f}. The {half} with the largest weights carry half of that.</p>"
         f"<p><strong>Effective sample size.</strong> {_effective(facts)}</p>"
-        "<p><strong>Why a weight is not one over its probability.</strong> A row can come in twice: first in the "
-        "pilot, and if the pilot did not take it, in the draw after it. The probability shown is that of the phase "
-        "that took the row, given what came before. The two phases share each row's total, and the weights are made so "
-        "that, over both phases, the expected weight of every row is exactly 1. That keeps totals unbiased.</p>"
+        "<p><strong>Why a weight is not one over its probability.</strong> A row has two chances to be selected: in "
+        "the pilot, and if the pilot did not take it, in the draw that follows. The probability shown is that of the "
+        "phase that took the row, given what happened before. The weights are such that the expected weight of every "
+        "row, over both phases, is exactly 1. That keeps totals unbiased.</p>"
         "<h3>The largest weights</h3><div class='wide' tabindex='0' role='group' "
         f"aria-label='Table'><table><thead><tr><th scope='col'>Row</th><th scope='col' class='number'>Weight</th><th "
-        f"scope='col' class='number extra'>Probability in its phase</th><th scope='col' class='extra'>How it came "
-        f"in</th>{loss}{said}</tr></thead><tbody>{lines}</tbody></table></div>",
+        f"scope='col' class='number extra'>Probability in its phase</th><th scope='col' class='extra'>How it was "
+        f"selected</th>{loss}{words}</tr></thead><tbody>{lines}</tbody></table></div>",
     )
 
 
@@ -175,13 +174,14 @@ def _effective(facts: Facts) -> str:
     assert weights is not None
     return (
         f"{facts.selected:,} rows with unequal weights are worth about {weights.effective:,.0f} rows of equal weight, "
-        "by (Σw)²/Σw². That is for numbers that have nothing to do with the weights. Where rows with small weights "
-        "have the large losses, as the draw intends, the estimate is better than that."
+        "by (Σw)²/Σw². That holds for numbers that are unrelated to the weights. If rows with small weights have large "
+        "losses, as the draw intends, the estimate is more precise than that."
     )
 
 
 def _heavy_line(facts: Facts, row: Row) -> str:
-    cells = [f"<th scope='row'>{_row_name(row)}</th>", number_cell(number(row.weight))]
+    kind = " class='number'" if row.name is None else ""  # a row number must not break into two lines
+    cells = [f"<th scope='row'{kind}>{_row_name(row)}</th>", number_cell(number(row.weight))]
     cells.append(f"<td class='number extra'>{number(row.inclusion)}</td>")
     cells.append(f"<td class='extra'>{text(row.origin)}</td>")
     if _any_loss(facts):
@@ -194,19 +194,19 @@ def _heavy_line(facts: Facts, row: Row) -> str:
 def _how_sure(facts: Facts) -> list[str]:
     if facts.weights is None:
         return [
-            "These rows were chosen, not drawn: no interval follows from them. To estimate a total or a share over all "
-            "rows, use cs.evaluate or cs.select, which draw with known probabilities."
+            "These rows were chosen, not drawn at random, so they give no interval. To estimate a total or a share "
+            "over all rows, use cs.evaluate or cs.select, which draw with known probabilities."
         ]
-    found = facts.estimate
-    if found is None:
+    estimate = facts.estimate
+    if estimate is None:
         return [
-            "Weighted totals over these rows are unbiased for any numbers that do not depend on the draw. Give the "
-            "numbers of all selected rows to cs.estimate, and it returns totals and means with intervals."
+            "Weighted totals over these rows are unbiased for any numbers that do not depend on the draw. Pass the "
+            "numbers of all selected rows to cs.estimate to get totals and means with intervals."
         ]
     sentences = [
-        f"Over many draws, about {100 * found.confidence:g}% of such intervals hold the true total.",
-        "The interval cannot account for kinds of rows that were never sampled. When a few rows carry the total, a "
-        "warning at the top of this page says so.",
+        f"Over many draws, about {100 * estimate.confidence:g}% of such intervals contain the true total.",
+        "The interval cannot account for kinds of rows that were never sampled. If a few rows carry the total, there "
+        "is a warning at the top of this page.",
     ]
     return sentences
 
@@ -215,25 +215,25 @@ def _next(facts: Facts) -> list[tuple[str, str]]:
     if facts.weights is None:
         return [
             ("Label or train on these rows", 'cs.save(selection, "chosen.csv", table=table)'),
-            ("Choose again with what you know: important rows first", "cs.cover(rows, budget, importance=scores)"),
+            ("Choose again, important rows first", "cs.cover(rows, budget, importance=scores)"),
         ]
-    found = [("Estimate any other number over all rows", "cs.estimate(selection, values_of(selection.ids))")]
+    advice = [("Estimate any other number over all rows", "cs.estimate(selection, values_of(selection.ids))")]
     if facts.estimate is not None:
-        found.append(
+        advice.append(
             (
                 "Narrow the interval: add rows and keep all answers. Four times the rows give about half the width",
                 f"cs.grow(selection, budget={2 * facts.selected}, losses=losses)",
             )
         )
-    found.append(("Hand the rows on, with their weights", 'cs.save(selection, "picked.csv", table=table)'))
-    return found
+    advice.append(("Save the rows with their weights", 'cs.save(selection, "picked.csv", table=table)'))
+    return advice
 
 
 def _making(facts: Facts) -> str:
     parts = ["<section id='making' aria-labelledby='making-title'><h2 id='making-title'>How it was made</h2>"]
     origins = facts.origins if facts.weights is not None else {"given": facts.origins.get("given", 0)}
-    came = ", ".join(f"{count:,} {_origin(name)}" for name, count in origins.items() if count)
-    parts.append(f"<p>Of the selected rows, {text(came)}.</p>" if came else "")
+    listed = ", ".join(f"{count:,} {_origin(name)}" for name, count in origins.items() if count)
+    parts.append(f"<p>Of the selected rows, {text(listed)}.</p>" if listed else "")
     if facts.ledger:
         lines = "".join(
             f"<tr>{number_cell(f'{turn}')}<td>{text(why)}</td>{number_cell(f'{count:,}')}</tr>"
@@ -247,9 +247,9 @@ def _making(facts: Facts) -> str:
     recipe = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts.recipe.items())
     parts.append(f"<h3>Recipe</h3><dl class='recipe'>{recipe}<div><dt>seed</dt><dd>{text(facts.seed)}</dd></div></dl>")
     if facts.command is not None:
-        parts.append(f"<h3>The same selection again, by command</h3>{code_block(facts.command, 'command')}")
+        parts.append(f"<h3>Repeat this selection on the command line</h3>{code_block(facts.command, 'command')}")
     if facts.code is not None:
-        parts.append(f"<h3>The same selection again, in Python</h3>{code_block(facts.code.rstrip(), 'python')}")
+        parts.append(f"<h3>Repeat this selection in Python</h3>{code_block(facts.code.rstrip(), 'python')}")
     return "".join([*parts, "</section>"])
 
 
@@ -268,7 +268,7 @@ def _origin(name: str) -> str:
         "given": "were given",
         "center": "are centers",
         "pilot": "were in the pilot",
-        "drawn": "were drawn after it",
+        "drawn": "were drawn after the pilot",
     }
     return words[name]
 
