@@ -105,7 +105,7 @@ def test_a_correction_names_the_flag(coresift):
     asked.assign(loss=1.0)[:1].to_csv("first.csv", index=False)
     asked.assign(loss=2.0)[:1].to_csv("second.csv", index=False)
     succeeded(coresift("tell run.state first.csv"))
-    assert "already; with --correct it gets 2.0 instead" in refused(coresift("tell run.state second.csv"))
+    assert "to replace it by 2.0, use --correct" in refused(coresift("tell run.state second.csv"))
 
 
 def test_a_label_that_is_none_names_the_flag_for_rows_nobody_can_tell(coresift):

@@ -52,20 +52,20 @@ class PhasePredictions:
     total: float
 
     @classmethod
-    def of(cls, scores: Scores, asked: Ints, carried: Floats) -> PhasePredictions | None:
+    def of(cls, scores: Scores, asked_ids: Ints, shares: Floats) -> PhasePredictions | None:
         """Return the predictions of the scores, or None if there are none or their sum overflows.
 
         Args:
             scores: The scores.
-            asked: The rows whose answers the score knew, in its order.
-            carried: aₖ of every row that the phase can draw; 0 for all others.
+            asked_ids: The rows whose answers the score used, in its order.
+            shares: aₖ of every row that the phase can draw; 0 for all others.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            total = float(carried @ scores.predictions) if scores.predictions.size else np.inf
+            total = float(shares @ scores.predictions) if scores.predictions.size else np.inf
         if not np.isfinite(total):
             return None
         predictions = scores.predictions.copy()
-        predictions[asked] = scores.unseen
+        predictions[asked_ids] = scores.unseen
         return cls(predictions, scores.sizes, total)
 
     def fields(self, ids: Ints) -> dict[str, Floats]:
@@ -104,13 +104,13 @@ def assemble(
     ids, phase = ids[sort], np.repeat(np.arange(len(sources)), sizes)[sort]
     inclusion = np.concatenate([source.inclusion for source in sources])[sort]
     multiplicity = np.concatenate([source.multiplicity for source in sources])[sort]
-    carried = np.zeros(ids.size) if share is None else share[ids]
+    shares = np.zeros(ids.size) if share is None else share[ids]
     names = rows.names(ids)
     return WeightedSelection(
         ids=ids,
-        weights=weigh(phase, inclusion, carried, multiplicity),
+        weights=weigh(phase, inclusion, shares, multiplicity),
         inclusion=inclusion,
-        share=carried,
+        share=shares,
         clusters=np.full(ids.size, -1) if clustering is None else clustering.labels[ids],
         distances=np.zeros(ids.size, np.float32) if clustering is None else clustering.distances[ids],
         origin=np.array([ORIGINS.index(source.origin) for source in sources])[phase],

@@ -175,9 +175,9 @@ def _wilson(rate: float, worth: float, level: float, sampled: float) -> tuple[fl
 
     rate = float(np.clip(rate, 0, 1))
     square = float(ndtri(0.5 + level / 2)) ** 2 * max(1 - sampled, 0.0)
-    middle = (rate + square / (2 * worth)) / (1 + square / worth)
+    center = (rate + square / (2 * worth)) / (1 + square / worth)
     half = np.sqrt(square * (rate * (1 - rate) / worth + square / (4 * worth**2))) / (1 + square / worth)
-    return float(middle - half), float(middle + half)
+    return float(center - half), float(center + half)
 
 
 def draw_audit(unlabeled: Ints, count: int, rng: np.random.Generator) -> Ints:

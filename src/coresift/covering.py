@@ -97,8 +97,8 @@ def cover(
 def _with_members(selection: Selection, representative: Ints) -> CoverSelection:
     """Return the selection with the rows that each of its rows represents; a selected row represents itself."""
     representative[selection.ids] = selection.ids
-    places = np.searchsorted(selection.ids, representative[representative >= 0])
-    represents = np.bincount(places, minlength=len(selection))
+    positions = np.searchsorted(selection.ids, representative[representative >= 0])
+    represents = np.bincount(positions, minlength=len(selection))
     values = {field.name: getattr(selection, field.name) for field in fields(Selection)}
     return CoverSelection(**values, represents=represents, representative=representative)
 

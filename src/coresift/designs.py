@@ -150,11 +150,11 @@ class Poisson(Design):
 def _split(inclusion: Floats) -> tuple[Ints, Ints, Floats]:
     """Return certain positions, the other positions with π > 0, and the cumulative π of those (ends in an integer)."""
     certain = np.flatnonzero(inclusion >= CERTAIN)
-    rest = np.flatnonzero((inclusion > 0) & (inclusion < CERTAIN))
-    cumulative = np.cumsum(inclusion[rest]) if rest.size else np.zeros(1)
-    if rest.size:
+    uncertain = np.flatnonzero((inclusion > 0) & (inclusion < CERTAIN))
+    cumulative = np.cumsum(inclusion[uncertain]) if uncertain.size else np.zeros(1)
+    if uncertain.size:
         cumulative *= round(cumulative[-1]) / cumulative[-1]
-    return certain, rest, cumulative
+    return certain, uncertain, cumulative
 
 
 def _hit(cumulative: Floats, positions: Floats) -> Ints:
@@ -166,7 +166,7 @@ def _merge(certain: Ints, drawn: Ints) -> tuple[Ints, Ints]:
     return positions, np.ones(positions.size, np.int64)
 
 
-def _duel(cumulative: Floats, count: int, places: Floats, tosses: Floats) -> Ints:
+def _duel(cumulative: Floats, count: int, position_uniforms: Floats, duel_uniforms: Floats) -> Ints:
     """Return the winner of each of `count` unit steps of the cumulative inclusion."""
     borders = np.arange(1, count)
     crossing = np.searchsorted(cumulative, borders, side="left")
@@ -175,10 +175,10 @@ def _duel(cumulative: Floats, count: int, places: Floats, tosses: Floats) -> Int
     # Within step i, the survivor of the last border has the first `carried`, and rows up to `filled` share the rest.
     carried = np.concatenate([[0.0], cumulative[crossing] - borders])
     filled = np.concatenate([before - (borders - 1), [1.0]])
-    position = places * filled
+    position = position_uniforms * filled
     inside = _hit(cumulative, np.arange(count) + position)
     keeps_survivor = position < carried
-    survivor_wins = tosses[:-1] * (2 - filled[:-1] - crossing_inclusion) < 1 - crossing_inclusion
+    survivor_wins = duel_uniforms[:-1] * (2 - filled[:-1] - crossing_inclusion) < 1 - crossing_inclusion
     winners = np.empty(count, np.int64)
     survivor = -1
     for step in range(count):

@@ -218,7 +218,7 @@ def _combine(
         "multiplicity": (selection.multiplicity, drawn.multiplicity),
         "losses": (selection.losses, np.full(count, np.nan)),
     }
-    joined: dict[str, Any] = {name: np.concatenate(pair)[sort] for name, pair in columns.items()}
+    sorted_columns: dict[str, Any] = {name: np.concatenate(pair)[sort] for name, pair in columns.items()}
     names = job.rows.names(ids[sort])
     steps = f"{selection.provenance.options.get('budgets', str(before))}, {job.budget}"
     options = {**selection.provenance.options, "budgets": steps}
@@ -236,5 +236,5 @@ def _combine(
         # To stay out of the selection, a row must be missed by every phase.
         least_inclusion=1 - (1 - selection.least_inclusion) * (1 - least),
         provenance=provenance,
-        **joined,
+        **sorted_columns,
     )

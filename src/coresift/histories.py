@@ -38,14 +38,14 @@ def history(results: Any) -> SignalTable:
         >>> table.names[:2], len(table)
         (('ease', 'doubt'), 4)
     """
-    known = _matrix(results)
-    observed = np.isfinite(known)
-    overall = float(known[observed].mean())
+    matrix = _matrix(results)
+    observed = np.isfinite(matrix)
+    overall = float(matrix[observed].mean())
     counts = observed.sum(axis=1)
-    ease = (np.where(observed, known, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
-    factors, strengths = _factors(known, observed, ease)
+    ease = (np.where(observed, matrix, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
+    factors, strengths = _factors(matrix, observed, ease)
     columns, names, sizes, scales = [ease], ["ease"], [False], [EASE]
-    if known[observed].min() >= 0 and known[observed].max() <= 1:
+    if matrix[observed].min() >= 0 and matrix[observed].max() <= 1:
         columns.append(np.sqrt(ease * (1 - ease)))
         names.append("doubt")
         sizes.append(bool(np.ptp(columns[-1]) > 0))
@@ -58,13 +58,13 @@ def history(results: Any) -> SignalTable:
     return SignalTable(tuple(names), np.stack(columns, axis=1), np.array(sizes, np.bool_), np.array(scales))
 
 
-def _factors(known: Floats, observed: Any, ease: Floats) -> tuple[Floats, Floats]:
+def _factors(matrix: Floats, observed: Any, ease: Floats) -> tuple[Floats, Floats]:
     """Return the principal components of the results, and their scales relative to the largest."""
-    models = np.array([float(column[mask].mean()) for column, mask in zip(known.T, observed.T, strict=True)])
-    filled = np.where(observed, known, ease[:, None] + models - models.mean())
-    count = min(FACTORS, known.shape[1], len(known) - 1)
+    models = np.array([float(column[mask].mean()) for column, mask in zip(matrix.T, observed.T, strict=True)])
+    filled = np.where(observed, matrix, ease[:, None] + models - models.mean())
+    count = min(FACTORS, matrix.shape[1], len(matrix) - 1)
     if count == 0:
-        return np.zeros((len(known), 0)), np.zeros(0)
+        return np.zeros((len(matrix), 0)), np.zeros(0)
     for _ in range(FILLS if not observed.all() else 1):
         centers = filled.mean(axis=0)
         variances, directions = np.linalg.eigh((filled - centers).T @ (filled - centers) / len(filled))
@@ -73,7 +73,7 @@ def _factors(known: Floats, observed: Any, ease: Floats) -> tuple[Floats, Floats
         # Weak factors are mostly noise, so missing results are imputed from the strong ones.
         shrinkage = np.maximum(1 - np.median(variances) / np.maximum(variances, 1e-300), 0.0)
         imputed = centers + ((filled - centers) @ directions * shrinkage) @ directions.T
-        filled = np.where(observed, known, imputed)
+        filled = np.where(observed, matrix, imputed)
     largest = directions[np.abs(directions).argmax(axis=0), np.arange(count)]
     factors = (filled - centers) @ (directions * np.where(largest < 0, -1.0, 1.0))
     deviations = factors.std(axis=0)
@@ -88,15 +88,15 @@ def _matrix(results: Any) -> Floats:
     if unusable(results):
         refuse("results", "real numbers, one line per item and one column per model", unusable(results))
     try:
-        known = np.asarray(results, np.float64)
+        matrix = np.asarray(results, np.float64)
     except (TypeError, ValueError, OverflowError):
         refuse("results", "numbers, one line per item and one column per model", type(results).__name__)
-    if known.ndim != 2 or np.isinf(known).any():
-        refuse("results", "finite numbers, one line per item and one column per model", f"shape {known.shape}")
-    largest = float(np.abs(known[np.isfinite(known)]).max(initial=0.0))
+    if matrix.ndim != 2 or np.isinf(matrix).any():
+        refuse("results", "finite numbers, one line per item and one column per model", f"shape {matrix.shape}")
+    largest = float(np.abs(matrix[np.isfinite(matrix)]).max(initial=0.0))
     if largest > LARGEST:  # products would overflow
         refuse("results", f"numbers of at most {LARGEST:g} in size", f"{largest:g}")
-    empty = np.flatnonzero(~np.isfinite(known).any(axis=0))
-    if empty.size or not known.size:
+    empty = np.flatnonzero(~np.isfinite(matrix).any(axis=0))
+    if empty.size or not matrix.size:
         refuse("results", "at least one result of every model", f"none in column {empty[0] if empty.size else 0}")
-    return known
+    return matrix

@@ -68,8 +68,8 @@ class HolderEstimate(Value):
         return self.values if self.method == "estimate" else np.maximum(self.values, FLOOR * self.values.mean())
 
     def __str__(self) -> str:
-        low, middle, high = np.percentile(self.values, [0, 50, 100])
-        return f"{self.method}: median {middle:.6g}, from {low:.6g} to {high:.6g}, {self.queries} losses"
+        low, median, high = np.percentile(self.values, [0, 50, 100])
+        return f"{self.method}: median {median:.6g}, from {low:.6g} to {high:.6g}, {self.queries} losses"
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,16 +343,16 @@ class _Neighbors:
         step = max(1, PAIRS_AT_ONCE // searched.size)
 
         def nearest(start: int) -> tuple[Ints, Floats]:
-            own = centers[start : start + step]
-            lines = np.arange(own.size)
-            scores = np.column_stack([shifted[own], np.ones(own.size, np.float32)]) @ table.T
-            scores[own[:, None] == searched] = -np.inf
-            others = np.empty((own.size, count), np.int64)
+            batch = centers[start : start + step]
+            lines = np.arange(batch.size)
+            scores = np.column_stack([shifted[batch], np.ones(batch.size, np.float32)]) @ table.T
+            scores[batch[:, None] == searched] = -np.inf
+            others = np.empty((batch.size, count), np.int64)
             for rank in range(count):
                 best = scores.argmax(axis=1)
                 scores[lines, best] = -np.inf
                 others[:, rank] = searched[best]
-            differences = points[own][:, None, :].astype(np.float64) - points[others]
+            differences = points[batch][:, None, :].astype(np.float64) - points[others]
             return others, np.einsum("ijk,ijk->ij", differences, differences)
 
         batches = list(workers.each(range(0, centers.size, step), nearest, name="comparing centers"))

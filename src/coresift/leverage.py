@@ -82,10 +82,10 @@ def orthonormal(matrix: Floats, before: Floats) -> tuple[Floats, Floats]:
     scale = np.linalg.norm(matrix, axis=0)
     used = scale > CONSTANT * before
     basis, strength, directions = np.linalg.svd(matrix[:, used] / scale[used], full_matrices=False)
-    kept = strength > ROUNDING * strength.max(initial=0.0)
-    transform = np.zeros((matrix.shape[1], int(np.count_nonzero(kept))))
-    transform[used] = (directions[kept] / strength[kept, np.newaxis]).T / scale[used, np.newaxis]
-    return basis[:, kept], transform
+    significant = strength > ROUNDING * strength.max(initial=0.0)
+    transform = np.zeros((matrix.shape[1], int(np.count_nonzero(significant))))
+    transform[used] = (directions[significant] / strength[significant, np.newaxis]).T / scale[used, np.newaxis]
+    return basis[:, significant], transform
 
 
 def _factor(rows: Rows, intercept: bool, workers: Workers) -> Floats:
@@ -103,7 +103,7 @@ def _factor(rows: Rows, intercept: bool, workers: Workers) -> Floats:
 
 def _stack(triangles: Iterable[Floats]) -> Floats:
     """Return the triangular factor of the stacked matrices behind several triangular factors."""
-    return reduce(lambda factor, part: _triangle(np.concatenate([factor, part])), triangles)
+    return reduce(lambda factor, triangle: _triangle(np.concatenate([factor, triangle])), triangles)
 
 
 def _triangle(matrix: Floats) -> Floats:

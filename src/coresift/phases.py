@@ -40,14 +40,14 @@ def phase_weights(phase: Any, inclusion: Any, shares: Any, multiplicity: Any = N
         >>> phase_weights([1, 2, 0], [0.5, 0.25, 1.0], [[0.2, 0.8]] * 3)
         array([1.2, 3.2, 1. ])
     """
-    phases, chances, parts = _check_arrays(phase, inclusion, shares)
+    phases, chances, share_table = _check_arrays(phase, inclusion, shares)
     times = np.ones(phases.size) if multiplicity is None else np.asarray(multiplicity, np.float64)
     if times.shape != phases.shape:
         refuse("multiplicity", f"one number for each of {phases.size} selected rows", f"shape {times.shape}")
     rows = np.arange(phases.size)
-    later = np.concatenate([np.cumsum(parts[:, ::-1], axis=1)[:, ::-1], np.zeros((phases.size, 1))], axis=1)
-    own = parts[rows, np.maximum(phases - 1, 0)]
-    return np.where(phases == 0, 1.0, times * own / chances + later[rows, phases])
+    later = np.concatenate([np.cumsum(share_table[:, ::-1], axis=1)[:, ::-1], np.zeros((phases.size, 1))], axis=1)
+    own_share = share_table[rows, np.maximum(phases - 1, 0)]
+    return np.where(phases == 0, 1.0, times * own_share / chances + later[rows, phases])
 
 
 def phase_values(values: Any, phase: Any, inclusion: Any, shares: Any, k: int) -> tuple[Ints, Floats]:
@@ -67,11 +67,11 @@ def phase_values(values: Any, phase: Any, inclusion: Any, shares: Any, k: int) -
         >>> phase_values([3.0, 5.0], [1, 2], [0.5, 0.25], [[0.2, 0.8]] * 2, k=2)
         (array([1]), array([16.]))
     """
-    phases, chances, parts = _check_arrays(phase, inclusion, shares)
-    if whole("k", k) > parts.shape[1]:
-        refuse("k", f"a phase from 1 to {parts.shape[1]}", k)
+    phases, chances, share_table = _check_arrays(phase, inclusion, shares)
+    if whole("k", k) > share_table.shape[1]:
+        refuse("k", f"a phase from 1 to {share_table.shape[1]}", k)
     positions = np.flatnonzero(phases == k)
-    return positions, parts[positions, k - 1] * np.asarray(values, np.float64)[positions] / chances[positions]
+    return positions, share_table[positions, k - 1] * np.asarray(values, np.float64)[positions] / chances[positions]
 
 
 def sum_of_phases(variances: Sequence[float]) -> float:
@@ -95,10 +95,10 @@ def poisson_variance(values: Any, phase: Any, inclusion: Any, shares: Any) -> fl
         >>> poisson_variance([3.0, 5.0], [1, 2], [0.5, 0.25], [[0.2, 0.8]] * 2)
         192.72
     """
-    phases, chances, parts = _check_arrays(phase, inclusion, shares)
-    own = parts[np.arange(phases.size), np.maximum(phases - 1, 0)]
-    squares = (1 - chances) * (own * np.asarray(values, np.float64) / chances) ** 2
-    return sum_of_phases([float(squares[phases == k].sum()) for k in range(1, parts.shape[1] + 1)])
+    phases, chances, share_table = _check_arrays(phase, inclusion, shares)
+    own_share = share_table[np.arange(phases.size), np.maximum(phases - 1, 0)]
+    squares = (1 - chances) * (own_share * np.asarray(values, np.float64) / chances) ** 2
+    return sum_of_phases([float(squares[phases == k].sum()) for k in range(1, share_table.shape[1] + 1)])
 
 
 def grow_shares(shares: Any, planned: int, added: int) -> Floats:
@@ -121,11 +121,11 @@ def grow_shares(shares: Any, planned: int, added: int) -> Floats:
         >>> grow_shares([[0.2, 0.8]], planned=500, added=1_500)
         array([[0.05, 0.2 , 0.75]])
     """
-    parts = _check_shares(shares)
+    share_table = _check_shares(shares)
     whole("planned", planned)
     whole("added", added)
     kept = planned / (planned + added)
-    return np.concatenate([kept * parts, np.full((len(parts), 1), 1 - kept)], axis=1)
+    return np.concatenate([kept * share_table, np.full((len(share_table), 1), 1 - kept)], axis=1)
 
 
 def split_last_share(shares: Any, planned: int, added: int) -> Floats:
@@ -138,26 +138,26 @@ def split_last_share(shares: Any, planned: int, added: int) -> Floats:
         >>> split_last_share([[0.2, 0.8]], planned=400, added=1_200)
         array([[0.2, 0.2, 0.6]])
     """
-    parts = _check_shares(shares)
-    last = grow_shares(np.ones((len(parts), 1)), planned, added)
-    return np.concatenate([parts[:, :-1], parts[:, -1:] * last], axis=1)
+    share_table = _check_shares(shares)
+    last = grow_shares(np.ones((len(share_table), 1)), planned, added)
+    return np.concatenate([share_table[:, :-1], share_table[:, -1:] * last], axis=1)
 
 
 def _check_arrays(phase: Any, inclusion: Any, shares: Any) -> tuple[Ints, Floats, Floats]:
-    phases, chances, parts = np.asarray(phase, np.int64), np.asarray(inclusion, np.float64), _check_shares(shares)
-    if phases.ndim != 1 or chances.shape != phases.shape or len(parts) != phases.size:
+    phases, chances, share_table = np.asarray(phase, np.int64), np.asarray(inclusion, np.float64), _check_shares(shares)
+    if phases.ndim != 1 or chances.shape != phases.shape or len(share_table) != phases.size:
         raise InputError("phase, inclusion and shares must have one entry per selected row.")
-    if phases.size and not (phases.min() >= 0 and phases.max() <= parts.shape[1]):
-        refuse("phase", f"from 0 to {parts.shape[1]}, the number of columns of shares", phases.max())
+    if phases.size and not (phases.min() >= 0 and phases.max() <= share_table.shape[1]):
+        refuse("phase", f"from 0 to {share_table.shape[1]}, the number of columns of shares", phases.max())
     if not np.all(chances > 0):
         refuse("inclusion", "probabilities above 0", chances.min())
-    return phases, chances, parts
+    return phases, chances, share_table
 
 
 def _check_shares(shares: Any) -> Floats:
-    parts = np.asarray(shares, np.float64)
-    if parts.ndim != 2 or parts.shape[1] < 1:
-        refuse("shares", "one line per row and one column per phase", f"shape {parts.shape}")
-    if not (np.all(parts >= 0) and np.all(np.abs(parts.sum(axis=1) - 1) <= ROUNDING)):
+    share_table = np.asarray(shares, np.float64)
+    if share_table.ndim != 2 or share_table.shape[1] < 1:
+        refuse("shares", "one line per row and one column per phase", f"shape {share_table.shape}")
+    if not (np.all(share_table >= 0) and np.all(np.abs(share_table.sum(axis=1) - 1) <= ROUNDING)):
         refuse("shares", "numbers of at least 0 that sum to 1 in every line", "other numbers")
-    return parts
+    return share_table

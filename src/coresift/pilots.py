@@ -98,8 +98,8 @@ class Representatives(Pilot):
         smaller = np.maximum(1.0, members.sum() / (max(occupied, 1) * np.maximum(members, 1)))[clustering.labels]
         chance = now * (1 - np.minimum(now + later, 1.0))
         # A row that the second draw cannot reach is estimated by the pilot alone.
-        carried = np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
-        return PilotPlan(now, carried, snake(clustering), keep=True, origin="pilot", tour=True)
+        pilot_share = np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
+        return PilotPlan(now, pilot_share, snake(clustering), keep=True, origin="pilot", tour=True)
 
     def moments(self, sample: PhaseSample) -> Moments:
         """Return the moments of a stratified draw."""
@@ -107,8 +107,10 @@ class Representatives(Pilot):
 
     def _quotas(self, members: Ints, first: int) -> Floats:
         occupied = members > 0
-        even = occupied / max(int(np.count_nonzero(occupied)), 1)
-        quotas: Floats = first * ((1 - self.balance) * members / max(int(members.sum()), 1) + self.balance * even)
+        equal_shares = occupied / max(int(np.count_nonzero(occupied)), 1)
+        quotas: Floats = first * (
+            (1 - self.balance) * members / max(int(members.sum()), 1) + self.balance * equal_shares
+        )
         return quotas
 
 

@@ -175,16 +175,16 @@ def candidates(facts: PilotFacts, predictions: Floats, out_of_fold: Floats) -> d
     """Return the densities by name: the fixed ones, and those learned from answers, clusters and features."""
     clustering, ids = facts.clustering, facts.ids
     powers = clustering.powers
-    level, others = _levels(facts)
+    level, leave_one_out = _levels(facts)
     value, unseen = np.maximum(predictions, 0.0), np.maximum(out_of_fold, 0.0)
     offset = SIZE_OFFSET * _mean(value, facts.open_rows)
     pairs = {
-        "level": (level, others),
-        "level × distance": (level * powers, others * powers[ids]),
+        "level": (level, leave_one_out),
+        "level × distance": (level * powers, leave_one_out * powers[ids]),
         "prediction": (value + offset, unseen + offset),
         "root of prediction": (np.sqrt(value + offset), np.sqrt(unseen + offset)),
         "exponential": _exponential(facts),
-        "fit": _fit(facts, level, others),
+        "fit": _fit(facts, level, leave_one_out),
     }
     if any(name not in PRIOR for name in facts.fixed):
         pairs["spread"] = _spread(facts, out_of_fold)
@@ -202,18 +202,18 @@ def _levels(facts: PilotFacts) -> tuple[Floats, Floats]:
     overall = float(expansion @ facts.losses / expansion.sum())
     sums = np.bincount(labels, facts.losses, facts.clustering.k) + LEVEL_ROWS * overall
     counts = np.bincount(labels, minlength=facts.clustering.k) + LEVEL_ROWS
-    others = (sums[labels] - facts.losses) / (counts[labels] - 1)
-    return (sums / counts)[facts.clustering.labels], others
+    leave_one_out = (sums[labels] - facts.losses) / (counts[labels] - 1)
+    return (sums / counts)[facts.clustering.labels], leave_one_out
 
 
-def _fit(facts: PilotFacts, level: Floats, others: Floats) -> tuple[Floats, Floats]:
+def _fit(facts: PilotFacts, level: Floats, leave_one_out: Floats) -> tuple[Floats, Floats]:
     """Return a nonnegative least squares fit of the answers to a constant, the cluster's level and the distance."""
     from scipy.optimize import nnls
 
     expansion, powers = 1 / facts.inclusion, facts.clustering.powers
     overall = float(expansion @ facts.losses / expansion.sum())
     scaled_powers = powers * (overall / max(_mean(powers, facts.open_rows), 1e-300))
-    columns = np.stack([np.full(facts.ids.size, overall), others, scaled_powers[facts.ids]], axis=1)
+    columns = np.stack([np.full(facts.ids.size, overall), leave_one_out, scaled_powers[facts.ids]], axis=1)
     root = np.sqrt(expansion)
     coefficients, _ = nnls(columns * root[:, None], facts.losses * root)
     everywhere: Floats = coefficients[0] * overall + coefficients[1] * level + coefficients[2] * scaled_powers

@@ -77,9 +77,9 @@ def standardized(columns: Floats) -> Floats:
         >>> standardized(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
         [[-1.0, 0.0], [1.0, 0.0]]
     """
-    middle, deviation = columns.mean(axis=0), columns.std(axis=0)
-    varies = deviation > 1e-9 * np.maximum(np.abs(middle), 1e-300)
-    scaled = (columns - middle) / np.where(varies, deviation, 1.0)
+    mean, deviation = columns.mean(axis=0), columns.std(axis=0)
+    varies = deviation > 1e-9 * np.maximum(np.abs(mean), 1e-300)
+    scaled = (columns - mean) / np.where(varies, deviation, 1.0)
     return np.where(varies, np.clip(scaled, -FARTHEST, FARTHEST), 0.0)
 
 
@@ -101,9 +101,12 @@ def predict(features: Floats | Singles, labels: Ints, clusters: int, values: Flo
     effects, corrections = shrunken_means(labels, clusters, values - fitted, weights)
     combined = fitted + corrections
     trust = _slope(values, combined, weights)
-    middle, center = (float(weights @ numbers / weights.sum()) for numbers in (values, combined))
+    value_mean, prediction_mean = (float(weights @ numbers / weights.sum()) for numbers in (values, combined))
     return Prediction(
-        middle + trust * (intercept - center), trust * slopes, trust * effects, middle + trust * (combined - center)
+        value_mean + trust * (intercept - prediction_mean),
+        trust * slopes,
+        trust * effects,
+        value_mean + trust * (combined - prediction_mean),
     )
 
 
@@ -114,22 +117,22 @@ def ridge(features: Floats, values: Floats, weights: Floats) -> tuple[float, Flo
     serves all of them: leaving row i out multiplies its residual by 1/(1 − hᵢ), where hᵢ is its leverage.
     """
     count = values.size
-    center, middle = weights @ features / count, float(weights @ values / count)
+    center, value_mean = weights @ features / count, float(weights @ values / count)
     centered = features - center
     strengths, directions = np.linalg.eigh((centered * weights[:, None]).T @ centered / count)
     strengths = np.maximum(strengths, 0.0)
     rotated = centered @ directions
-    moments = rotated.T @ (weights * (values - middle)) / count
+    moments = rotated.T @ (weights * (values - value_mean)) / count
     best, best_fit = np.inf, (np.zeros(features.shape[1]), values)
     for penalty in PENALTIES:
         shrinkage = 1 / (strengths + penalty)
         leverage = np.minimum(weights / count * (1 + rotated**2 @ shrinkage), MOST_LEVERAGE)
-        residuals = (values - middle - rotated @ (shrinkage * moments)) / (1 - leverage)
+        residuals = (values - value_mean - rotated @ (shrinkage * moments)) / (1 - leverage)
         error = float(weights @ residuals**2)
         if error < best:
             best, best_fit = error, (directions @ (shrinkage * moments), values - residuals)
     slopes, out_of_fold = best_fit
-    return middle - float(center @ slopes), slopes, out_of_fold
+    return value_mean - float(center @ slopes), slopes, out_of_fold
 
 
 def shrunken_means(labels: Ints, clusters: int, residuals: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -137,10 +140,10 @@ def shrunken_means(labels: Ints, clusters: int, residuals: Floats, weights: Floa
     sums, counts = np.bincount(labels, residuals, clusters), np.bincount(labels, minlength=clusters)
     best, best_means = np.inf, (np.zeros(clusters), np.zeros(residuals.size))
     for penalty in CLUSTER_PENALTIES:
-        others = (sums[labels] - residuals) / (counts[labels] - 1 + penalty)
-        error = float(weights @ (residuals - others) ** 2)
+        leave_one_out = (sums[labels] - residuals) / (counts[labels] - 1 + penalty)
+        error = float(weights @ (residuals - leave_one_out) ** 2)
         if error < best:
-            best, best_means = error, (sums / (counts + penalty), others)
+            best, best_means = error, (sums / (counts + penalty), leave_one_out)
     return best_means
 
 

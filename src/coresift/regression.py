@@ -235,17 +235,17 @@ class _RegressionJob:
             return RegressionSelection(
                 selection, features, pilot[:0], np.zeros(0), None, self.intercept, self.rows.scaling
             )
-        asked = np.union1d(pilot, selection.ids)
-        requests.append(Request(asked, "draws", 2) if requests else Request(asked, "labels"))
+        asked_ids = np.union1d(pilot, selection.ids)
+        requests.append(Request(asked_ids, "draws", 2) if requests else Request(asked_ids, "labels"))
         answers = yield requests[-1]
-        labels = answers[np.searchsorted(asked, selection.ids)]
+        labels = answers[np.searchsorted(asked_ids, selection.ids)]
         if x0 is None and pilot.size:
-            x0, _ = self.first_fit(answers[np.searchsorted(asked, pilot)])
+            x0, _ = self.first_fit(answers[np.searchsorted(asked_ids, pilot)])
         elif x0 is None and len(selection):  # without medoids, fit the selection itself
             x0 = least_squares(features, labels, selection.weights, 0.0, self.intercept)
         losses = np.full(len(selection), np.nan) if x0 is None else (x0.predict(features) - labels) ** 2
         selection = replace(selection, losses=losses, ledger=Ledger.of(requests))
-        return RegressionSelection(selection, features, asked, answers, x0, self.intercept, self.rows.scaling)
+        return RegressionSelection(selection, features, asked_ids, answers, x0, self.intercept, self.rows.scaling)
 
     def first_fit(self, labels: Floats) -> tuple[Fit, Floats]:
         """Return x₀ from the medoids' labels, and their squared residuals v = (⟨â, x₀⟩ − b̂)²."""
@@ -265,8 +265,8 @@ class _RegressionJob:
         labels = self.draft.clustering.labels
         members = np.bincount(labels, minlength=self.draft.clustering.k).astype(np.float64)
         members -= np.bincount(labels[self.draft.job.frame.excluded], minlength=members.size)
-        asked = np.bincount(labels[pilot], minlength=members.size)
-        sizes: Floats = members[labels[pilot]] / asked[labels[pilot]]
+        asked_counts = np.bincount(labels[pilot], minlength=members.size)
+        sizes: Floats = members[labels[pilot]] / asked_counts[labels[pilot]]
         return sizes
 
 

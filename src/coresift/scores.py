@@ -319,9 +319,9 @@ def _predict(evidence: Evidence) -> Floats:
     sums = np.bincount(labels, losses, clustering.k) + PRIOR * overall
     counts = np.bincount(labels, minlength=clustering.k) + PRIOR
     # Leave each row out of its cluster's mean, because its own loss would make noise look like signal.
-    others = (sums[labels] - losses) / (counts[labels] - 1)
+    leave_one_out = (sums[labels] - losses) / (counts[labels] - 1)
     scaled_powers = overall * clustering.n * parts(clustering.powers)
-    columns = np.stack([np.full(losses.size, overall), others, scaled_powers[pilot.ids]], axis=1)
+    columns = np.stack([np.full(losses.size, overall), leave_one_out, scaled_powers[pilot.ids]], axis=1)
     root = np.sqrt(expansion)
     (level, cluster, distance), _ = nnls(columns * root[:, None], losses * root)
     predicted: Floats = level * overall + cluster * (sums / counts)[clustering.labels] + distance * scaled_powers

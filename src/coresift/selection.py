@@ -240,8 +240,8 @@ def no_pilot(frame: Frame) -> PilotPlan:
 
 def _check_room(job: Job, pilot: PilotSample, most: int) -> None:
     ids, given = pilot.ids, job.frame.given
-    kept = np.setdiff1d(ids, given).size if pilot.plan.keep else 0
-    if ids.size > most or kept > job.room:
+    kept_rows = np.setdiff1d(ids, given).size if pilot.plan.keep else 0
+    if ids.size > most or kept_rows > job.room:
         raise InputError(
             f"{job.pilot!r} asks {ids.size} rows, which is more than the budget of {job.budget} allows; "
             "use fewer clusters or a larger budget."
@@ -277,17 +277,19 @@ def finish(
         evidence = replace(evidence, holder=holder_estimate.for_drawing())
         draft = replace(draft, options={**draft.options, "holder": str(holder_estimate)})
     scores = job.score.scores(evidence)
-    kept = np.setdiff1d(pilot.ids, frame.given, assume_unique=True) if pilot.plan.keep else NO_ROWS
+    kept_ids = np.setdiff1d(pilot.ids, frame.given, assume_unique=True) if pilot.plan.keep else NO_ROWS
     undrawn = frame.open()
-    undrawn[kept] = False
-    first = PhaseDraw(kept, pilot.plan.inclusion[kept], np.ones(kept.size, np.int64), job.pilot, pilot.plan.origin)
-    second, least = _draw(draft, scores, undrawn, job.room - kept.size)
+    undrawn[kept_ids] = False
+    first = PhaseDraw(
+        kept_ids, pilot.plan.inclusion[kept_ids], np.ones(kept_ids.size, np.int64), job.pilot, pilot.plan.origin
+    )
+    second, least = _draw(draft, scores, undrawn, job.room - kept_ids.size)
     losses = np.full(frame.n, np.nan)
     if answers.size:
         losses[pilot.ids] = answers
     # Predictions use only the pilot's answers, so they are fixed before the second draw.
-    carried = np.where(undrawn, 1 - pilot.plan.share, 0.0)
-    predicted = PhasePredictions.of(scores, pilot.ids, carried) if pilot.plan.keep else None
+    remaining_shares = np.where(undrawn, 1 - pilot.plan.share, 0.0)
+    predicted = PhasePredictions.of(scores, pilot.ids, remaining_shares) if pilot.plan.keep else None
     return assemble(
         job.rows,
         frame,

@@ -49,17 +49,17 @@ def within_clusters(sample: PhaseSample) -> Moments:
     cluster_inclusion[clusters] = inclusion
     if np.any(cluster_inclusion[clusters] != inclusion):
         return local(sample.expanded, 1 - inclusion)
-    known = cluster_inclusion[sample.clusters] > 0
-    spread = _Spread.of(sample, known)
+    usable = cluster_inclusion[sample.clusters] > 0
+    spread = _Spread.of(sample, usable)
     isolated = spread.worth[clusters] < LEAST_WORTH
     counts = np.bincount(clusters, minlength=cluster_inclusion.size) * (spread.worth >= LEAST_WORTH)
-    labels = sample.clusters[known]
+    labels = sample.clusters[usable]
     # Each row's share of the variance of the draws from its cluster.
     scale = (counts / spread.weight / np.where(cluster_inclusion > 0, cluster_inclusion, 1.0) ** 2)[labels]
     chance = 1 - cluster_inclusion[labels]
-    parts = scale * chance * spread.squares[known]
-    third = scale * chance * (2 * chance - 1) * spread.cubes[known] / cluster_inclusion[labels]
-    return Moments.of(parts, third) + _collapsed(sample.carried[sample.places], inclusion, isolated)
+    squared_terms = scale * chance * spread.squares[usable]
+    cubed_terms = scale * chance * (2 * chance - 1) * spread.cubes[usable] / cluster_inclusion[labels]
+    return Moments.of(squared_terms, cubed_terms) + _collapsed(sample.carried[sample.places], inclusion, isolated)
 
 
 def local(expanded: Floats, chance: Floats) -> Moments:
@@ -98,8 +98,8 @@ class _Spread:
     worth: Floats
 
     @classmethod
-    def of(cls, sample: PhaseSample, known: Bools) -> _Spread:
-        clusters, weights = sample.clusters, np.where(known, sample.weights, 0.0)
+    def of(cls, sample: PhaseSample, usable: Bools) -> _Spread:
+        clusters, weights = sample.clusters, np.where(usable, sample.weights, 0.0)
         weight = np.maximum(np.bincount(clusters, weights), 1e-300)
         worth = weight**2 / np.maximum(np.bincount(clusters, weights**2), 1e-300)
         values = sample.carried

@@ -190,8 +190,8 @@ class _Cover:
 def mean_of(rows: Rows, workers: Workers) -> Singles:
     """Return the mean row, or refuse rows that are not finite."""
     total = np.zeros(rows.d)
-    for part in workers.map(rows, lambda _, block: block.sum(axis=0, dtype=np.float64)):
-        total += part
+    for block_sum in workers.map(rows, lambda _, block: block.sum(axis=0, dtype=np.float64)):
+        total += block_sum
     if not np.isfinite(total).all():
         refuse_bad_row(rows)
     return (total / rows.n).astype(np.float32)

@@ -50,17 +50,17 @@ def _sketch(rows: Rows, lines: int, seed: int, workers: Workers) -> Floats:
     """Return the sketch SA. Every block draws its own columns of S, so S is never stored as a whole."""
     from scipy.sparse import csr_array
 
-    def part(start: int, block: Singles) -> Floats:
+    def sketch_block(start: int, block: Singles) -> Floats:
         places, signs = places_and_signs(start, len(block), lines, seed)
         columns = np.repeat(np.arange(len(block)), SPREAD)
         gather = csr_array((signs.ravel(), (places.ravel(), columns)), shape=(lines, len(block)))
         return np.asarray(gather @ block.astype(np.float64))
 
-    total = _add(workers.map(rows, part, fold=Fold(_add, FOLDED), name="sketching columns"))
+    total = _add(workers.map(rows, sketch_block, fold=Fold(_add, FOLDED), name="sketching columns"))
     if not np.isfinite(total).all():
         refuse_bad_row(rows)
     return total
 
 
-def _add(parts: Iterable[Floats]) -> Floats:
-    return reduce(np.add, parts)
+def _add(sketches: Iterable[Floats]) -> Floats:
+    return reduce(np.add, sketches)

@@ -288,7 +288,7 @@ def _warnings(selection: WeightedSelection, values: Floats) -> tuple[str, ...]:
 def _concentrated(selection: WeightedSelection, values: Floats) -> bool:
     """Return whether a very small share of all rows has half of the total; a similar group may have been missed."""
     largest = np.argsort(-np.abs(values), kind="stable")
-    carried = np.cumsum(selection.weights[largest] * np.abs(values[largest]))
-    half = int(np.searchsorted(carried, carried[-1] / 2))
+    cumulative = np.cumsum(selection.weights[largest] * np.abs(values[largest]))
+    half = int(np.searchsorted(cumulative, cumulative[-1] / 2))
     represented = float(selection.weights[largest[: half + 1]].sum())
-    return bool(carried[-1] > 0 and represented < CONCENTRATED * selection.population)
+    return bool(cumulative[-1] > 0 and represented < CONCENTRATED * selection.population)

@@ -284,10 +284,10 @@ def _sampling_bound(epsilon: float, total: float, certain: float, cost: float, f
     The bound covers R, the total of all rows that are not certain. |R̂ − R| ≤ ε(R + 2Φ^Λ) means that R is from
     (R̂ − 2εΦ^Λ)/(1 + ε) to (R̂ + 2εΦ^Λ)/(1 − ε).
     """
-    rest = total - certain
-    low = certain + max(rest - 2 * epsilon * cost, 0.0) / (1 + epsilon)
-    high = certain + (rest + 2 * epsilon * cost) / (1 - epsilon) if epsilon < 1 else math.inf
-    return Bound(epsilon, epsilon * (rest + 2 * cost), failure, low, high)
+    uncertain_total = total - certain
+    low = certain + max(uncertain_total - 2 * epsilon * cost, 0.0) / (1 + epsilon)
+    high = certain + (uncertain_total + 2 * epsilon * cost) / (1 - epsilon) if epsilon < 1 else math.inf
+    return Bound(epsilon, epsilon * (uncertain_total + 2 * cost), failure, low, high)
 
 
 def _holder(selection: WeightedSelection, clustering: Clustering, holder: Any) -> Floats:

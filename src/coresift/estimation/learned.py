@@ -70,8 +70,8 @@ class LearnedDifference(Strategy):
             known += slope * float(growth[index] * total)
             by_phase[number - 1, member] -= predicted
             # In later phases a row represents only itself, so subtract the prediction from its own phase's part alone.
-            own = selection.multiplicity * selection.carried(number) / selection.inclusion / selection.weights
-            residuals[member] -= own[member] * predicted
+            own_share = selection.multiplicity * selection.carried(number) / selection.inclusion / selection.weights
+            residuals[member] -= own_share[member] * predicted
         plain = not np.any(residuals != values)
         return Adjusted(known, residuals, residuals, plain=plain, by_phase=by_phase)
 

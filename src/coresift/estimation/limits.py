@@ -123,10 +123,12 @@ def _without_spread(
         return within(_around(mean, exact), values.ends)
     # All values were as predicted, or proportional to their probabilities; unsampled values may be anywhere in reach.
     trials = max(min(counted * least, float(sampled.size)), 1.0)
-    others = min(float(clopper_pearson(0.0, trials, confidence)[1]), 1 - sampled.size / counted)
+    share_of_others = min(float(clopper_pearson(0.0, trials, confidence)[1]), 1 - sampled.size / counted)
     reach = values.ends[1] - values.ends[0] if math.isfinite(values.ends[1] - values.ends[0]) else _reach(sampled)
-    wide = Interval(mean.value, mean.value - others * reach, mean.value + others * reach, mean.standard_error)
-    return within(wide, values.ends)
+    widened = Interval(
+        mean.value, mean.value - share_of_others * reach, mean.value + share_of_others * reach, mean.standard_error
+    )
+    return within(widened, values.ends)
 
 
 def _around(mean: Interval, exact: Interval) -> Interval:

@@ -261,8 +261,8 @@ class _Fit:
 
     def warnings(self) -> tuple[str, ...]:
         """Warn if no weights reproduce the known totals."""
-        reached = (self.base * self.factors) @ self.columns
-        if np.allclose(reached, self.totals, rtol=1e-6, atol=1e-6):
+        weighted_totals = (self.base * self.factors) @ self.columns
+        if np.allclose(weighted_totals, self.totals, rtol=1e-6, atol=1e-6):
             return ()
         return ("No weights of the selected rows give the known totals: a column is constant or all 0 in them.",)
 
@@ -327,10 +327,10 @@ def difference_weights(
             "A center is among the excluded rows, so it cannot have a weight; cluster only the other rows."
         )
     counted = clustering.sizes - np.bincount(clustering.labels[excluded], minlength=clustering.k)
-    rest = counted - np.bincount(selection.clusters, selection.weights, clustering.k)
+    center_weights = counted - np.bincount(selection.clusters, selection.weights, clustering.k)
     weights = np.zeros(clustering.n)
     weights[selection.ids] = selection.weights
-    weights[clustering.centers] += rest
+    weights[clustering.centers] += center_weights
     ids = np.union1d(selection.ids, clustering.centers)
     return ids, weights[ids]
 

@@ -51,11 +51,11 @@ class Groupings:
         """Return the rows of each group."""
         if pool.n < pool.population:  # the pool is a new sample each time, so groups cannot be reused
             return form_groups(pool, rng, workers, progress)
-        place = self._used % STAGES
+        index = self._used % STAGES
         self._used += 1
-        if place == len(self._groupings):
+        if index == len(self._groupings):
             self._groupings.append(form_groups(pool, rng, workers, progress))
-        return self._groupings[place]
+        return self._groupings[index]
 
 
 def choose_in_groups(
@@ -95,17 +95,17 @@ def form_groups(pool: Pool, rng: np.random.Generator, workers: Workers, progress
     labels = np.concatenate(list(workers.here.each(pieces, label)))
     order = np.argsort(labels, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
-    return [part for group in groups for part in _split_large(pool.points, group)]
+    return [subgroup for group in groups for subgroup in _split_large(pool.points, group)]
 
 
 def _split_large(points: Singles, group: Ints) -> list[Ints]:
     """Split a group that is too large along the coordinate with the largest variance."""
-    parts = -(-group.size // LARGEST_GROUP)
-    if parts == 1:
+    count = -(-group.size // LARGEST_GROUP)
+    if count == 1:
         return [group]
     members = points[group].astype(np.float32)
     order = np.argsort(members[:, members.var(axis=0).argmax()], kind="stable")
-    return [np.sort(part) for part in np.array_split(group[order], parts)]
+    return [np.sort(subgroup) for subgroup in np.array_split(group[order], count)]
 
 
 def _choose(
@@ -133,7 +133,7 @@ def _choose(
         for result in workers.here.each(range(len(groups)), choose):
             choices.append(result)
             progress.advance(1)
-    ids, added = (np.concatenate(parts) for parts in zip(*choices, strict=True))
+    ids, added = (np.concatenate(arrays) for arrays in zip(*choices, strict=True))
     order = np.argsort(-added, kind="stable")[:room]
     return ids[order], added[order] * scale
 
@@ -142,8 +142,8 @@ def _without_negligible(groups: list[Ints], uncovered: Singles, free: Bools, few
     """Skip rows that are well covered or unimportant, if at least `fewest` candidates remain."""
     ascending = np.sort(uncovered)
     sums = np.cumsum(ascending, dtype=np.float64)
-    kept = uncovered >= ascending[np.searchsorted(sums, NEGLIGIBLE * sums[-1])]  # ties stay
-    if np.count_nonzero(kept & free) < fewest:
+    important = uncovered >= ascending[np.searchsorted(sums, NEGLIGIBLE * sums[-1])]  # ties stay
+    if np.count_nonzero(important & free) < fewest:
         return groups
-    parts = (group[kept[group]] for group in groups)
-    return [part for part in parts if part.size]
+    remaining = (group[important[group]] for group in groups)
+    return [rows for rows in remaining if rows.size]

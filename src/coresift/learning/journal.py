@@ -38,14 +38,14 @@ class Journal:
     """Every row asked so far and its label, in order; given labels count as asked in round 0."""
 
     def __init__(self, n: int, excluded: Ints, given: Mapping[int, Any]) -> None:
-        known = row_numbers("given", list(given), n)
-        conflicts = np.intersect1d(known, excluded)
+        given_rows = row_numbers("given", list(given), n)
+        conflicts = np.intersect1d(given_rows, excluded)
         if conflicts.size:
             refuse("given", "labels of rows that are not excluded", f"row {conflicts[0]}")
         self.counted = np.ones(n, np.bool_)
         self.counted[excluded] = False
-        self._labels = {int(row): _none_if_nan(given[int(row)]) for row in known}
-        self._asked = {int(row): (0, "given") for row in known}
+        self._labels = {int(row): _none_if_nan(given[int(row)]) for row in given_rows}
+        self._asked = {int(row): (0, "given") for row in given_rows}
         self._known = len(self._labels)
 
     def open(self) -> Ints:

@@ -82,9 +82,10 @@ class Model:
         def judge(_: int, block: Singles) -> Judgment:
             return judge_block(model, block)
 
-        parts = list(workers.here.map(rows, judge, name="asking the model"))
+        judgments = list(workers.here.map(rows, judge, name="asking the model"))
         columns = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("uncertainty", "answer", "confidence")
+            np.concatenate([getattr(judgment, name) for judgment in judgments])
+            for name in ("uncertainty", "answer", "confidence")
         )
         uncertainty, answer, confidence = columns
         if self.numeric and uncertainty.max() > 0:

@@ -61,13 +61,13 @@ class Plan:
         training_rows = budget - audit_rows
         rounds = min(rounds, training_rows)
         start = training_rows if rounds == 1 else max(1, round(first * training_rows))
-        rest = np.diff(np.round(np.linspace(0, training_rows - start, rounds)).astype(np.int64))
-        sizes = np.array([start, *rest.tolist()])
+        later_batches = np.diff(np.round(np.linspace(0, training_rows - start, rounds)).astype(np.int64))
+        sizes = np.array([start, *later_batches.tolist()])
         audits = np.zeros(rounds, np.int64)
         count = min(audit_rows // FEWEST, rounds) or int(audit_rows > 0)
-        places = np.round(np.linspace(0, rounds - 1, count + 1)[1:]).astype(np.int64) if rounds > 1 else [0]
+        audit_rounds = np.round(np.linspace(0, rounds - 1, count + 1)[1:]).astype(np.int64) if rounds > 1 else [0]
         if count:
-            audits[places] = np.diff(np.round(np.linspace(0, audit_rows, count + 1)).astype(np.int64))
+            audits[audit_rounds] = np.diff(np.round(np.linspace(0, audit_rows, count + 1)).astype(np.int64))
         return cls(tuple(sizes.tolist()), tuple(audits.tolist()))
 
     @property

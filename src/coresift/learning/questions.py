@@ -37,9 +37,9 @@ class LabelQuestion(Question):
     def read(self, values: Any, ids: Ints) -> tuple[NDArray[Any], Bools]:
         """Return one label per row, and which of them are valid."""
         labels, valid = super().read(values, ids)
-        for place, label in enumerate(labels.tolist()):
-            if valid[place] and label is not None:
-                labels[place], valid[place] = self._read(label)
+        for index, label in enumerate(labels.tolist()):
+            if valid[index] and label is not None:
+                labels[index], valid[index] = self._read(label)
         return labels, valid
 
     def refusal(self, source: str | None, row: Any, came: Any) -> str:
@@ -64,8 +64,8 @@ class LabelQuestion(Question):
             return number, math.isfinite(number)
         if self.classes is None:
             return label, label != ""
-        matches = [known for known in self.classes if known == label] or [
-            known for known in self.classes if str(known) == str(label)
+        matches = [name for name in self.classes if name == label] or [
+            name for name in self.classes if str(name) == str(label)
         ]
         return (matches[0], True) if matches else (label, False)
 
@@ -83,7 +83,7 @@ def question_of(*, classes: Any = None, numeric: bool = False) -> LabelQuestion:
         return LabelQuestion("labels", "labels", "label", True, False, None, numeric)
     if isinstance(classes, str) or not hasattr(classes, "__iter__"):
         refuse("classes", "a list of classes", repr(classes))
-    known = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
-    if len({str(name) for name in known}) < max(len(known), 1):
-        refuse("classes", "at least one class, all of them distinct", repr(list(known)[:LISTED]))
-    return LabelQuestion("labels", "labels", "label", True, False, known, False)
+    class_names = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
+    if len({str(name) for name in class_names}) < max(len(class_names), 1):
+        refuse("classes", "at least one class, all of them distinct", repr(list(class_names)[:LISTED]))
+    return LabelQuestion("labels", "labels", "label", True, False, class_names, False)

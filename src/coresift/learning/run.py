@@ -71,8 +71,8 @@ class LearningRun(Run[LearningSelection]):
     def labels(self) -> dict[int, Any]:
         """The current label of each row that has one, including given labels, in row order."""
         with self._lock:
-            known = dict(self._task.given) | self._book.open().values
-            return {row: known[row] for row in sorted(known) if known[row] is not None}
+            all_labels = dict(self._task.given) | self._book.open().values
+            return {row: all_labels[row] for row in sorted(all_labels) if all_labels[row] is not None}
 
     @property
     def model(self) -> Any:
@@ -116,7 +116,7 @@ class LearningRun(Run[LearningSelection]):
         yield from course.steps()
         task = self._task
         frame = Frame(task.rows.n, np.array(sorted(task.given), np.int64), task.excluded)
-        chosen = assemble_chosen(
+        selection = assemble_chosen(
             task.rows,
             frame,
             course.journal.asked(),
@@ -124,10 +124,10 @@ class LearningRun(Run[LearningSelection]):
             seed=task.seed,
             ledger=self._driver.tally.ledger,
         )
-        values = {field.name: getattr(chosen, field.name) for field in fields(Selection)}
+        values = {field.name: getattr(selection, field.name) for field in fields(Selection)}
         rounds = np.zeros(task.rows.n, np.int64)
         rounds[course.journal.asked()] = course.journal.rounds()
-        return LearningSelection(**values, rounds=rounds[chosen.ids], labels=(None,) * len(chosen))
+        return LearningSelection(**values, rounds=rounds[selection.ids], labels=(None,) * len(selection))
 
     def _with_labels(self, selection: LearningSelection) -> LearningSelection:
         labels = self.labels

@@ -159,11 +159,11 @@ class Course:
 
     def _prepare_audit(self, count: int, number: int) -> AuditRecord:
         """Draw the rows of an audit, and record the model's predictions before anyone labels them."""
-        task, unlabeled, known = self.task, self.journal.open(), self.journal.labeled()
+        task, unlabeled, labeled = self.task, self.journal.open(), self.journal.labeled()
         with task.engine.open(task.progress) as workers:
             judgment = task.model.judge(task.rows, self.journal, number, workers)
         drawn = draw_audit(unlabeled, count, generator(task.seed, Stream.AUDIT, number))
-        return AuditRecord.of(number, judgment, known, drawn, unlabeled)
+        return AuditRecord.of(number, judgment, labeled, drawn, unlabeled)
 
 
 def steps(
@@ -219,9 +219,9 @@ def _learn(task: Task) -> Generator[Request, Any, Learned]:
     course = task.begin()
     yield from course.steps()
     journal = course.journal
-    known = journal.labeled()
-    audits = course.audits(dict(zip(known.tolist(), journal.labels(known), strict=True)))
-    return journal.result(audits, task.model.fit(task.rows, known, journal.labels(known)))
+    labeled = journal.labeled()
+    audits = course.audits(dict(zip(labeled.tolist(), journal.labels(labeled), strict=True)))
+    return journal.result(audits, task.model.fit(task.rows, labeled, journal.labels(labeled)))
 
 
 def complete(run: Generator[Request, Any, Learned], labels: Callable[[Ints], Any]) -> Learned:

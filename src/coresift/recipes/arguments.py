@@ -45,9 +45,9 @@ class Options(PartOptions, total=False):
     clusters: int | Clustering | None
 
 
-def check_options(function: str, options: Mapping[str, Any], arguments: Sequence[str], known: type) -> None:
+def check_options(function: str, options: Mapping[str, Any], arguments: Sequence[str], options_type: type) -> None:
     """Refuse an option that a function does not have, and suggest the most similar one."""
-    names = list(get_type_hints(known))
+    names = list(get_type_hints(options_type))
     for name in options:
         if name not in names:
             unknown_option(function, name, [*arguments, *names])
@@ -171,8 +171,8 @@ def _parts(recipe: Recipe, asking: bool, *, informed: bool) -> tuple[Pilot | Non
             raise InputError("signals need losses to confirm them; give losses, or leave signals out.")
         raise InputError(f"score={score!r} does not use signals; leave it out, or use score=cs.scores.Portfolio().")
     if not asking and (needs or pilot is not None):
-        part = f"score={score!r}" if needs else f"pilot={pilot!r}"
-        raise InputError(f"{part} asks for losses, and there are none; give losses, or leave it out.")
+        culprit = f"score={score!r}" if needs else f"pilot={pilot!r}"
+        raise InputError(f"{culprit} asks for losses, and there are none; give losses, or leave it out.")
     if pilot is None and needs:
         pilot = Informed() if informed and score.needs.signals else Representatives()
     # Both sorted designs have nearly the same error. After a random pilot, order and sizes differ between seeds, and a
@@ -193,11 +193,11 @@ def _budget(
     budget: int | None,
     epsilon: float | None,
     delta: float | None,
-    parts: tuple[Pilot | None, Score, Design],
+    strategies: tuple[Pilot | None, Score, Design],
     frame: Frame,
 ) -> int:
     if epsilon is not None:
-        pilot, score, design = parts
+        pilot, score, design = strategies
         is_paper_mode = (
             pilot is not None and pilot.asks_centers and not pilot.keep and score.theorem and design.independent
         )

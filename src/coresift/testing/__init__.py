@@ -200,8 +200,8 @@ def _draws(draft: Draft) -> Iterator[tuple[WeightedSelection, float]]:
 def _check_strategy(strategy: Any, kind: type[Strategy]) -> None:
     name = kind.__name__.lower()
     assert isinstance(strategy, kind), f"{strategy!r} must derive from coresift.types.{kind.__name__}."
-    known = registry.known(name, installed=False)
-    assert known.get(type(strategy).__name__) is type(strategy), f"{strategy!r} is not registered under its name."
+    registered = registry.known(name, installed=False)
+    assert registered.get(type(strategy).__name__) is type(strategy), f"{strategy!r} is not registered under its name."
     restored = registry.restore(name, strategy.record())
     assert restored == strategy, f"{strategy!r} is not equal to {restored!r}, which was restored from its record."
 

@@ -104,8 +104,8 @@ def boxes(run: Callable[[Script], R], key: Callable[[R], Hashable]) -> Iterator[
     if count > MOST_BOXES:
         raise AssertionError(f"There are {count} boxes to enumerate; use a smaller problem.")
     for combination in itertools.product(*pieces):
-        middle = np.array([point for point, _ in combination])
-        yield run(Script(middle)), float(np.prod([width for _, width in combination]))
+        midpoint = np.array([point for point, _ in combination])
+        yield run(Script(midpoint)), float(np.prod([width for _, width in combination]))
     _check_constant(run, key, cuts, rng)
 
 
@@ -129,9 +129,9 @@ def _jumps(
         point = rng.random(size)
 
         def at(value: float, point: Floats = point) -> Hashable:
-            moved = point.copy()
-            moved[axis] = value
-            return key(run(Script(moved)))
+            shifted = point.copy()
+            shifted[axis] = value
+            return key(run(Script(shifted)))
 
         grid = np.linspace(0, 1 - 1e-12, POINTS)
         keys = [at(float(value)) for value in grid]
@@ -145,11 +145,11 @@ def _between(at: Callable[[float], Hashable], low: float, high: float, left: Has
     if left == right:
         return []
     while high - low > 1e-13:
-        middle = (low + high) / 2
-        here = at(middle)
-        if here not in (left, right):
-            return [*_between(at, low, middle, left, here), *_between(at, middle, high, here, right)]
-        low, high = (middle, high) if here == left else (low, middle)
+        midpoint = (low + high) / 2
+        outcome = at(midpoint)
+        if outcome not in (left, right):
+            return [*_between(at, low, midpoint, left, outcome), *_between(at, midpoint, high, outcome, right)]
+        low, high = (midpoint, high) if outcome == left else (low, midpoint)
     return [(low + high) / 2]
 
 
@@ -172,12 +172,12 @@ def _check_constant(
 ) -> None:
     for _ in range(CHECKS):
         point = rng.random(len(cuts))
-        middle = np.empty(len(cuts))
+        midpoint = np.empty(len(cuts))
         for axis, jumps in enumerate(cuts):
             ends = np.array([0.0, *jumps, 1.0])
             index = int(np.searchsorted(ends, point[axis], side="right"))
-            middle[axis] = (ends[index - 1] + ends[index]) / 2
-        if key(run(Script(point))) != key(run(Script(middle))):
+            midpoint[axis] = (ends[index - 1] + ends[index]) / 2
+        if key(run(Script(point))) != key(run(Script(midpoint))):
             raise AssertionError(
                 "The draw changes inside a box of its uniform numbers, so its outcomes cannot be enumerated: "
                 "where the outcome jumps along one number must not depend on the others."
