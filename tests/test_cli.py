@@ -854,7 +854,7 @@ REFUSALS = {
     "missing losses": (
         (*SELECT, "--losses", "few.csv"),
         r"few.csv must have every row that is asked; \d+ of \d+ are missing, the first of them \d+ "
-        r"\(its ids look like 0\)\. Answers that are asked row by row come by coresift start select\.",
+        r"\(its ids look like 0\)\. To learn which rows need a loss, use coresift start select\.",
     ),
     "no losses": ((*SELECT, "--losses", "none.csv"), "--losses must be .* got 'none.csv', which is not a file."),
     "no loss column": ((*SELECT, "--losses", "ids.csv"), "ids.csv must have the column loss; it has row."),
@@ -912,7 +912,7 @@ REFUSALS = {
     "out of no kind": ((*SELECT, "--out", "x.txt"), "A selection must be a file .* .jsonl; got x.txt."),
     "report of no kind": (
         ("report", "made.parquet", "--out", "x.pdf"),
-        r"A report must be a file with the ending \.html or \.htm; got x\.pdf\.",
+        r"A report must be a file with the extension \.html or \.htm; got x\.pdf\.",
     ),
     "report without a table": (
         ("report", "made.parquet", "--text", "words"),

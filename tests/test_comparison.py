@@ -650,7 +650,7 @@ def test_the_plot_names_every_method_and_is_the_same_each_time(tmp_path):
     assert found.plot(tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
     scored = compare(["coresift", "uniform"], train=rivals.score)
     assert "score" in scored.plot(tmp_path / "score.svg").read_text()
-    with pytest.raises(InputError, match=r"must be a file with the ending \.svg, \.pdf or \.png; got plot\.txt"):
+    with pytest.raises(InputError, match=r"must be a file with the extension \.svg, \.pdf or \.png; got plot\.txt"):
         found.plot(tmp_path / "plot.txt")
 
 

@@ -406,7 +406,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(picked, tmp_path, case
 
 
 def test_the_page_must_be_html(picked, tmp_path):
-    with pytest.raises(cs.InputError, match=r"must be a file with the ending .html"):
+    with pytest.raises(cs.InputError, match=r"must be a file with the extension .html"):
         cs.report(picked, tmp_path / "page.pdf")
 
 

@@ -69,7 +69,7 @@ def test_tables_are_always_complete(values):
     ("signals", "message"),
     [
         ([1.0, 2.0], "one number or name for each of 3 rows in 'signal'"),
-        ({"x": [1, 2, np.inf]}, "finite numbers, or NaN where missing, in 'x'"),
+        ({"x": [1, 2, np.inf]}, "finite numbers, or NaN if missing, in 'x'"),
         ({"x": [np.nan] * 3}, "at least one number in 'x'"),
         ({"x": [1, None, 2], "x is missing": [0, 1, 0]}, "'x is missing' twice"),
         (signal_table([1.0], 1), "one line for each of 3 rows"),

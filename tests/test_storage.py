@@ -312,9 +312,9 @@ def test_a_link_is_written_through(tmp_path):
 @pytest.mark.parametrize(
     ("value", "name", "sentence"),
     [
-        (PICKED, "x.txt", "A selection must be a file with the ending .parquet, .csv or .jsonl; got x.txt."),
-        (PICKED, "x.npz", "A selection must be a file with the ending .parquet, .csv or .jsonl; got x.npz."),
-        (CLUSTERING, "x.csv", "A clustering must be a file with the ending .npz; got x.csv."),
+        (PICKED, "x.txt", "A selection must be a file with the extension .parquet, .csv or .jsonl; got x.txt."),
+        (PICKED, "x.npz", "A selection must be a file with the extension .parquet, .csv or .jsonl; got x.npz."),
+        (CLUSTERING, "x.csv", "A clustering must be a file with the extension .npz; got x.csv."),
         (ROWS, "x.csv", "value must be a Selection or a Clustering; got ndarray."),
         (PICKED, "none/x.csv", "There is no folder {}/none to write x.csv in."),
         (PICKED, "none/x.parquet", "There is no folder {}/none to write x.parquet in."),
@@ -385,7 +385,7 @@ def test_what_was_never_ours_is_refused(tmp_path):
     assert refusal(tmp_path / "missing.csv") == f"There is no file {tmp_path / 'missing.csv'}."
     (tmp_path / "folder.parquet").mkdir()
     assert refusal(tmp_path / "folder.parquet") == f"There is no file {tmp_path / 'folder.parquet'}."
-    assert "must be a file with the ending" in refusal(tmp_path / "x.pickle")
+    assert "must be a file with the extension" in refusal(tmp_path / "x.pickle")
 
 
 class Trap:

@@ -46,7 +46,7 @@ def test_what_is_written_is_what_the_tools_import(tmp_path):
         {"id": "7", "fields": {"text": "Where is my card?"}},
         {"id": "3", "fields": {"text": "Überweisung <b>", "when": "2.5"}},
     ]
-    with pytest.raises(InputError, match=r"label-studio must be a file with the ending \.json; got"):
+    with pytest.raises(InputError, match=r"label-studio must be a file with the extension \.json; got"):
         write_tasks(ROWS, tmp_path / "tasks.csv", Tool.LABEL_STUDIO)
 
 
@@ -190,4 +190,4 @@ def test_every_format_has_a_file_of_its_own_and_refuses_others(tmp_path, monkeyp
     assert shell.invoke(app, ["ask", "run.state", "--format", form]).exit_code == 0
     assert (tmp_path / name).exists()
     refused = shell.invoke(app, ["ask", "run.state", "--format", form, "--out", "tasks.parquet"])
-    assert f"A file for {form} must be a file with the ending {(tmp_path / name).suffix}" in str(refused.exception)
+    assert f"A file for {form} must be a file with the extension {(tmp_path / name).suffix}" in str(refused.exception)

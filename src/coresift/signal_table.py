@@ -175,7 +175,7 @@ def _missing(value: Any) -> bool:
 def _numeric_columns(name: str, numbers: Floats) -> list[tuple[str, Floats, bool]]:
     missing = np.isnan(numbers)
     if np.isinf(numbers).any():
-        refuse("signals", f"finite numbers, or NaN where missing, in {name!r}", "an infinity")
+        refuse("signals", f"finite numbers, or NaN if missing, in {name!r}", "an infinity")
     largest = float(np.abs(numbers[~missing]).max(initial=0.0))
     if largest > LARGEST:  # their squares could overflow
         refuse("signals", f"numbers of at most {LARGEST:g} in size in {name!r}", f"{largest:g}")

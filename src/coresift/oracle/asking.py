@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from coresift.checks import AnswerError
 from coresift.oracle.journal import Journal
-from coresift.oracle.questions import Question, told
+from coresift.oracle.questions import Question, describe_error
 from coresift.oracle.sources import CallError, Reader
 from coresift.redaction import holds_secret
 from coresift.types import Ints
@@ -196,7 +196,7 @@ class Asker:
             thread.start()
         try:
             for thread in threads:
-                while thread.is_alive():  # join blocks interrupts, so it waits briefly each time
+                while thread.is_alive():  # a join without a timeout can hold back an interrupt
                     thread.join(_TICK)
         finally:
             stop.set()
@@ -241,7 +241,7 @@ class Asker:
     def _call_error(self, sending: Ints, cause: BaseException | None) -> _NoAnswerError:
         times = _times(self._tries)
         error = _NoAnswerError(
-            f"The callable for {self._question.plural} failed {times} on {_rows(sending)}: {told(cause)}."
+            f"The callable for {self._question.plural} failed {times} on {_rows(sending)}: {describe_error(cause)}."
         )
         error.__cause__ = None if holds_secret(cause) else cause  # a traceback would show the secret
         return error

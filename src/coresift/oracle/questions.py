@@ -78,7 +78,7 @@ class Question:
         except Exception as error:  # converting a foreign object can raise anything
             raise AnswerError(
                 f"{self.argument} must be {self._kind}, one per row; "
-                f"got {type(values).__name__}, which raised {told(error)}."
+                f"got {type(values).__name__}, which raised {describe_error(error)}."
             ) from (None if holds_secret(error) else error)
         if answers.shape != ids.shape:
             raise AnswerError(
@@ -177,7 +177,7 @@ def too_large(came: Any) -> str:
     return f" and at most {LARGEST:g} in size" if LARGEST < size < math.inf else ""
 
 
-def told(error: BaseException | None) -> str:
+def describe_error(error: BaseException | None) -> str:
     """Return an exception for an error message, without secrets."""
     return redact(f"{type(error).__name__}: {' '.join(str(error).split())}").rstrip(".: ")
 

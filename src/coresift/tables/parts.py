@@ -150,7 +150,7 @@ class ParquetPart(Part):
                 yield numbers, file.iter_batches(size, row_groups=[group], columns=list(columns))
 
     def _slices(self, columns: Sequence[str], size: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        # Parquet cannot seek within a row group, so the rows before the start of the first group are read too.
+        # pyarrow cannot seek within a row group, so the rows before the start of the first group are read too.
         first = int(np.searchsorted(self._bounds, start, side="right")) - 1
         groups = range(first, int(np.searchsorted(self._bounds, stop)))
         begin = int(self._bounds[first])

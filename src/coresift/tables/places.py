@@ -78,7 +78,7 @@ def find_places(source: str, filesystem: Any, suffixes: tuple[str, ...], argumen
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         for secret in re.split("[:@]", (re.search(r"://([^/@]*)@", source) or ["", ""])[1]):
             reason = reason.replace(secret, "…") if secret else reason
-        refuse(argument, "a place that can be reached", hide_secrets(f"{source!r} ({reason})"))
+        refuse(argument, "a location that can be reached", hide_secrets(f"{source!r} ({reason})"))
     if not paths:
         refuse(argument, f"a folder with files of type {', '.join(suffixes)}", hide_secrets(source))
     return [Place(filesystem, path, prefix + path) for path in paths]

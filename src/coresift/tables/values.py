@@ -146,18 +146,18 @@ def text_of(array: pa.Array) -> pa.Array:
     if kinds.is_nested(kind) or kinds.is_interval(kind):
         return _map_to_text(array, str)
     if kinds.is_floating(kind):
-        with suppress(pa.ArrowInvalid):  # fractions stay what they are
+        with suppress(pa.ArrowInvalid):  # a column with fractions stays one of floats
             array = array.cast(pa.int64())
     texts = array.cast(pa.large_string())
     if kinds.is_time(kind) or kinds.is_timestamp(kind):
-        # Whatever the unit, a fraction of a second has no zeros at its end: files change the unit.
+        # Trailing zeros of a second's fraction are removed, because a file may store the same time in another unit.
         texts = pc.replace_substring_regex(texts, r"(\.[0-9]*?)0+($|[^0-9])", r"\1\2")
         texts = pc.replace_substring_regex(texts, r"\.($|[^0-9])", r"\1")
     return texts
 
 
 def text_of_names(names: Sequence[Any]) -> pa.Array:
-    """Return ids that someone gave, whole numbers, texts or both, as texts."""
+    """Return the user's ids, which may be integers, strings or both, as strings."""
     import pyarrow as pa
 
     return text_of(pa.array([str(name) if isinstance(name, int | np.integer) else name for name in names]))

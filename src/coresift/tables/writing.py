@@ -44,8 +44,8 @@ LINES_AT_ONCE = 1024
 def check_suffix(path: Path, allowed: tuple[str, ...], what: str) -> None:
     """Refuse a file whose suffix is not allowed."""
     if path.suffix not in allowed:
-        endings = " or ".join([", ".join(allowed[:-1]), allowed[-1]] if len(allowed) > 1 else allowed)
-        refuse(f"{what[0].upper()}{what[1:]}", f"a file with the ending {endings}", path.name)
+        extensions = " or ".join([", ".join(allowed[:-1]), allowed[-1]] if len(allowed) > 1 else allowed)
+        refuse(f"{what[0].upper()}{what[1:]}", f"a file with the extension {extensions}", path.name)
 
 
 def check_target(path: str | Path, suffixes: tuple[str, ...], what: str) -> None:

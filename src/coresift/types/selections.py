@@ -235,7 +235,7 @@ class LearningSelection(Selection):
         freeze(self, rounds=np.int64)
         super().__post_init__()
         if len(self.labels) != self.ids.size:
-            raise InputError("A selection needs one label per row, None where there is none.")
+            raise InputError("A selection needs one label per row, or None for a row without one.")
         kinds = {type(label) for label in self.labels if label is not None}
         if len(kinds) > 1:
             texts = tuple(None if label is None else str(label) for label in self.labels)
