@@ -71,11 +71,11 @@ def _write(source: Path, target: Path, change: Any) -> None:
 def right_digest(lines: list[str], manifest: dict[str, Any]) -> str | None:
     """Return the digest of what this file would be read as, if anything is."""
     from coresift.storage import _digest, _schema, _selection
-    from coresift.tables.textual import fitted
+    from coresift.tables.textual import fit_to_schema
 
     try:
         cells = [{name: value for name, value in json.loads(line).items() if name != "coresift"} for line in lines]
-        table = fitted(pa.Table.from_pylist(cells), _schema(manifest))
+        table = fit_to_schema(pa.Table.from_pylist(cells), _schema(manifest))
         return _digest(_selection(table, manifest), manifest)
     except Exception:  # a value that no selection can be made of needs no digest
         return None
