@@ -114,7 +114,7 @@ class _Basis:
         left, singular, axes = np.linalg.svd(rows, full_matrices=False)
         return cls(left * singular, singular, axes)
 
-    def part(self, ids: Ints) -> _Basis:
+    def subset(self, ids: Ints) -> _Basis:
         """Return these rows on the same axes, with singular values scaled to their number."""
         return _Basis(self.rows[ids], self.lengths * np.float32(np.sqrt(ids.size / len(self.rows))), self.axes)
 
@@ -139,7 +139,7 @@ class _Fold:
         out = out[np.isin(codes[out], known)]  # a class whose labels are all held out cannot be predicted
         if not out.size or known.size < 2:
             return None
-        return cls(basis.part(training), training_codes, known, basis.rows[out], np.searchsorted(known, codes[out]))
+        return cls(basis.subset(training), training_codes, known, basis.rows[out], np.searchsorted(known, codes[out]))
 
     def try_penalty(self, penalty: float, temperatures: Floats) -> Floats:
         """Return the summed log loss of the held-out labels at each temperature."""

@@ -176,8 +176,8 @@ def _parts(recipe: Recipe, asking: bool, *, informed: bool) -> tuple[Pilot | Non
     if pilot is None and needs:
         pilot = Informed() if informed and score.needs.signals else Representatives()
     # Both sorted designs have nearly the same error. After a random pilot, order and sizes differ between seeds, and a
-    # systematic draw is the more even one. Without a pilot, order and sizes are fixed, so the few possible systematic
-    # samples could all be bad; pivotal duels are random enough for a valid interval.
+    # systematic draw is the more even one. Without a pilot, order and sizes are fixed, and the start of a systematic
+    # draw is its only randomness; pivotal duels are random enough for a valid interval.
     design = checked_part("design", recipe.design, Design) or (Systematic() if needs else Pivotal())
     return pilot, score, design
 
