@@ -47,7 +47,7 @@ def refusal(work):
     ),
     data=st.data(),
 )
-def test_any_ids_and_labels_are_found_as_they_are(tmp_path, suffix, answers, data):
+def test_any_ids_and_labels_are_found_as_they_are_without_white_space_around_labels(tmp_path, suffix, answers, data):
     ids = list(answers)
     columns = {
         "id": ids,
@@ -58,8 +58,9 @@ def test_any_ids_and_labels_are_found_as_they_are(tmp_path, suffix, answers, dat
     asked = data.draw(st.lists(st.sampled_from(ids), max_size=12))
     rows = np.arange(len(asked))
     assert file.numbers("loss")(rows, asked).tolist() == [answers[name][0] for name in asked]
-    # Arrays of texts cannot end in NUL.
-    assert file.labels("kind")(rows, asked).tolist() == [answers[name][1].rstrip("\x00") for name in asked]
+    # Arrays of texts cannot end in NUL, and Arrow and Python know other controls as white space.
+    labels = [label.rstrip("\x00").strip() for label in file.labels("kind")(rows, asked).tolist()]
+    assert labels == [answers[name][1].strip().rstrip("\x00").strip() for name in asked]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -108,10 +109,30 @@ def test_ids_with_line_breaks_are_found_in_a_large_csv(tmp_path):
 def test_a_csv_from_a_spreadsheet_is_read(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfrow,loss\r\n3,0.5\r\n4,1\r\n")  # a byte order mark and CRLF
     assert AnswerFile(tmp_path / "a.csv").numbers("loss")(np.array([4, 3]), None).tolist() == [1.0, 0.5]
-    (tmp_path / "b.csv").write_text("row;loss\n3;0.5\n")
-    assert refusal(lambda: AnswerFile(tmp_path / "b.csv")).endswith(
-        "must have the column id (or row); it has row;loss."
-    )
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_csv_with_semicolons_or_tabs_is_read(tmp_path, separator):
+    path = tmp_path / "a.csv"
+    path.write_text("id;text;label\nq3;one, two, three;red\nq4;four;blue\n".replace(";", separator))
+    assert AnswerFile(path).labels("label")(np.arange(2), ["q4", "q3"]).tolist() == ["blue", "red"]
+    path.write_text("item;label\nq3;red\n".replace(";", separator))
+    assert refusal(lambda: AnswerFile(path)).endswith("the column id (or row); it has item, label.")
+    path.write_text('"a;id"\n1\n2\n'.replace(";", separator))  # one column, whose quoted name has the separator
+    assert f"it has a{separator}id" in refusal(lambda: AnswerFile(path))
+    path.write_text("row;loss\n3;0,5\n".replace(";", separator))
+    assert "cannot be read: " in refusal(lambda: AnswerFile(path).numbers("loss"))
+
+
+def test_columns_are_found_in_any_case_and_labels_have_no_white_space_around_them(tmp_path):
+    path = write(tmp_path / "a.csv", {"Row": [3, 4, 5], " Label ": [" psychology ", "\u00a0law\t", "  "]})
+    file = AnswerFile(path)
+    assert (file.key, file.has("label"), file.has("loss")) == ("row", True, False)
+    assert file.labels("label")(np.array([5, 4, 3]), None).tolist() == ["", "law", "psychology"]
+    assert file.answered("label", numeric=False)[0] == ["3", "4"]
+    path = write(tmp_path / "b.csv", {"ID": ["a"], "Label": ["x"], "LABEL": ["y"]})
+    assert refusal(lambda: AnswerFile(path).labels("label")).endswith("the column label; it has ID, Label, LABEL.")
+    assert AnswerFile(path).labels("LABEL")(np.array([0]), ["a"]).tolist() == ["y"]
 
 
 def test_suffixes_in_capitals_are_known(tmp_path):
@@ -143,5 +164,6 @@ def test_no_file_is_one_sentence(tmp_path):
     assert refusal(lambda: AnswerFile(tmp_path / "a.csv")) == f"There is no file {tmp_path / 'a.csv'}."
     (tmp_path / "a.txt").touch()
     assert refusal(lambda: AnswerFile(tmp_path / "a.txt")) == (
-        f"A file of answers must be a file of type .parquet, .arrow, .feather, .csv, .jsonl; got {tmp_path / 'a.txt'}."
+        f"A file of answers must be a .parquet, .arrow, .feather, .csv or .jsonl file; got {tmp_path / 'a.txt'}."
     )
+    assert refusal(lambda: AnswerFile(tmp_path / "a.xlsx")).endswith("a.xlsx; save the sheet as CSV.")

@@ -134,9 +134,9 @@ def test_losses():
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ([1, np.nan, -1], "losses must be finite and at least 0; row 20 has nan (2 of 3 rows are like that)."),
-        ([1, 2, -0.5], "losses must be finite and at least 0; row 30 has -0.5 (1 of 3 rows are like that)."),
-        ([np.inf, 2, 3], "losses must be finite and at least 0; row 10 has inf (1 of 3 rows are like that)."),
+        ([1, np.nan, -1], "losses must be finite and at least 0; row 20 has nan (unusable in 2 of 3 rows)."),
+        ([1, 2, -0.5], "losses must be finite and at least 0; row 30 has -0.5 (unusable in 1 of 3 rows)."),
+        ([np.inf, 2, 3], "losses must be finite and at least 0; row 10 has inf (unusable in 1 of 3 rows)."),
         ([1, 2], "losses must be one number for each of 3 rows; got shape (2,)."),
         ([[1, 2, 3]], "losses must be one number for each of 3 rows; got shape (1, 3)."),
         (5, "losses must be one number for each of 3 rows; got shape ()."),
@@ -151,7 +151,7 @@ def test_what_are_not_losses(values, says):
 
 def test_losses_name_their_source_and_the_row_by_its_own_name():
     says = sentence(loss_vector, [0, -1, 0], IDS, source="the file", names=["a", "b", "c"], error=AnswerError)
-    assert says == "the file must be finite and at least 0; row b has -1.0 (1 of 3 rows are like that)."
+    assert says == "the file must be finite and at least 0; row b has -1.0 (unusable in 1 of 3 rows)."
 
 
 def test_real_vectors():

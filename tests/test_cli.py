@@ -849,7 +849,7 @@ REFUSALS = {
     "a NaN to cluster": (("cluster", "nan.npy", "-k", 5), "rows must be finite numbers; row 7 has NaN at position 2."),
     "a negative loss": (
         (*SELECT, "--losses", "negative.csv"),
-        r"losses in negative.csv must be finite and at least 0; row \d+ has -1.0 \(\d+ of \d+ rows are like that\).",
+        r"losses in negative.csv must be finite and at least 0; row \d+ has -1.0 \(unusable in \d+ of \d+ rows\).",
     ),
     "missing losses": (
         (*SELECT, "--losses", "few.csv"),
@@ -998,7 +998,7 @@ REFUSALS = {
     "values that are none": ((*ESTIMATE, "--column", "kind"), "The file losses.csv cannot be read: .*"),
     "values with gaps": (
         ("estimate", "made.parquet", "--values", "gaps.csv"),
-        r"loss in gaps.csv must be finite numbers; row \d+ has nan \(40 of 40 rows are like that\).",
+        r"loss in gaps.csv must be finite numbers; row \d+ has nan \(unusable in 40 of 40 rows\).",
     ),
     "too few values": (("estimate", "made.parquet", "--values", "few.csv"), "few.csv must have every row that is "),
     "unknown group": ((*ESTIMATE, "--group", "sort"), "losses.csv must have the column sort; it has row, loss, .*"),

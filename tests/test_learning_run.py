@@ -263,7 +263,7 @@ def test_what_cannot_be_told_is_one_sentence_each():
             ids[:1],
             ["c"],
             "answers must be one of the 2 classes (a, b), or None for a row nobody can tell; "
-            f"row {ids[0]} has 'c' (1 of 1 rows are like that).",
+            f"row {ids[0]} has 'c' (unusable in 1 of 1 rows).",
         ),
         (ids[[0, 0]], ["a", "b"], f"answers must be one per row; row {ids[0]} has 'a' and 'b'."),
         (ids, ["a"], f"labels must be one label for each of {ids.size} rows; got shape (1,)."),

@@ -130,5 +130,5 @@ def test_losses_of_other_rows_are_noticed(tmp_path):
     table.to_csv(tmp_path / "losses.csv", index=False)
     with pytest.raises(InputError, match=r"must have the id of each row next to its number; row \d+ has the id q\d+"):
         cs.select(FRAME, tmp_path / "losses.csv", 12)
-    with pytest.raises(InputError, match=r"\(1 of 1 lines are like that\)"):
+    with pytest.raises(InputError, match=r"\(wrong in 1 of 1 lines\)"):
         AnswerFile(tmp_path / "losses.csv").numbers("loss")(np.array([3]), ["q-none"])

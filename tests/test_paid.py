@@ -90,7 +90,7 @@ def test_a_row_that_stays_bad_is_named_and_the_others_are_safe(tmp_path, bad, sh
         assert calls == [list(range(50)), [17]]
         return
     assert str(error.value) == (
-        f"losses must be finite and at least 0; row 17 has {shown} (1 of 1 rows are like that, even when asked 3 "
+        f"losses must be finite and at least 0; row 17 has {shown} (unusable in 1 of 1 rows, even when asked 3 "
         f"times). 49 answers are safe in the state file {journal}; the same call continues from there."
     )
     assert calls == [list(range(50)), [17], [17]]

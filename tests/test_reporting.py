@@ -383,7 +383,7 @@ BAD = {
     "no column": ({"table": TABLE, "text": "nothing"}, "The column must be one of the columns 'text', 'class';"),
     "too short": ({"table": TABLE.slice(0, 5), "text": "text"}, "table must have a line for each of 1500 rows"),
     "no file": ({"table": "no.csv", "text": "text"}, "There is no file no.csv"),
-    "no kind": ({"table": "no.xlsx", "text": "text"}, "table must be a file of type"),
+    "no kind": ({"table": "no.xlsx", "text": "text"}, "table must be a .parquet, .arrow,"),
     "other rows": ({"rows": ROWS[:9]}, "rows must be the 1500 rows that were selected from; got 9 rows"),
     "other clusters": (
         {"clustering": cs.cluster(ROWS, 5)},

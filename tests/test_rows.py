@@ -468,7 +468,7 @@ def test_unusable_files_are_refused(tmp_path: Path) -> None:
             (tmp_path / f"rows{suffix}").write_bytes(content)
             assert f"The file {tmp_path / f'rows{suffix}'} cannot be read: " in refused(tmp_path / f"rows{suffix}")
     (tmp_path / "rows.txt").write_text("1,2")
-    assert "a file of type .npy, .parquet, .arrow, .feather, .csv, .jsonl; got" in refused(tmp_path / "rows.txt")
+    assert "a .npy, .parquet, .arrow, .feather, .csv or .jsonl file; got" in refused(tmp_path / "rows.txt")
     (tmp_path / "empty").mkdir()
     assert "a folder with files of type" in refused(tmp_path / "empty")
     assert "either .npy files or tables" in refused([tmp_path / "rows.npy", tmp_path / "rows.parquet"])

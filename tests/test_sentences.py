@@ -130,7 +130,9 @@ def test_a_missing_value_is_told_with_the_way_out():
     run = cs.active_learning(FRAME, 4, rounds=1)
     ids = run.ask()
     labels = pd.Series(["a", "b", None, "a"], dtype="str")
-    with pytest.raises(AnswerError, match=r"has nan \(1 of 4 rows .*\); leave out the rows that have no answer yet\."):
+    with pytest.raises(
+        AnswerError, match=r"has nan \(unusable in 1 of 4 rows\); leave out the rows that have no answer yet\."
+    ):
         run.tell(ids, labels)
     run.tell(ids[labels.notna()], labels.dropna())
     run.tell(ids[labels.isna()], [None])

@@ -38,7 +38,9 @@ def in_file(path, losses, rows=None):
 @pytest.mark.parametrize("row", [0, N - 1])
 def test_a_number_that_cannot_be_used_is_told_with_its_row(job, row, tmp_path):
     for answer in (np.nan, np.inf) if job == "regression" else (np.nan, np.inf, -1.0):
-        with pytest.raises(AnswerError, match=rf"must be finite.*; row {row} has {answer} \(1 of {N - 1} rows"):
+        with pytest.raises(
+            AnswerError, match=rf"must be finite.*; row {row} has {answer} \(unusable in 1 of {N - 1} rows"
+        ):
             JOBS[job](with_answer(row, answer))
     if job != "regression":
         with pytest.raises(AnswerError, match=rf"losses\.csv must be finite and at least 0; row {row} has -1\.0"):
@@ -93,7 +95,7 @@ def test_a_file_is_checked_by_the_ids_of_the_rows(tmp_path):
 def test_labels_are_checked_in_full():
     labels = LABELS.astype(object)
     labels[33] = np.nan
-    with pytest.raises(AnswerError, match=r"row 33 has nan \(1 of 80 rows are like that\)"):
+    with pytest.raises(AnswerError, match=r"row 33 has nan \(unusable in 1 of 80 rows\)"):
         cs.active_learning(ROWS, 10, labels=labels)
     assert cs.active_learning(ROWS, 10, labels=labels, exclude=[33]).complete()
     assert cs.active_learning(ROWS, 10, labels=labels, given={33: "left"}).complete()

@@ -28,7 +28,8 @@ class AnswerFile:
     """A file with answers about rows, which it identifies by number (`row`) or by the table's `id`.
 
     If a file has both, `row` is used, and the ids must match. Ids are compared as strings, so 7, "7" and the 7.0 of a
-    column with gaps are the same. Rows that nobody asks about are ignored; rows without an answer are an error.
+    column with gaps are the same. Rows that nobody asks about are ignored; rows without an answer are an error. If no
+    column has exactly the wanted name, one that differs only in case or in white space around it is used.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "answers.csv"
@@ -42,15 +43,19 @@ class AnswerFile:
         self.path = Path(path)
         self._table: Table = open_table(self.path if table is None else table, argument="A file of answers")
         self.columns = self._table.columns
-        self.key = "row" if "row" in self.columns else "id"
-        self.id_column = id_column if id_column is not None and id_column in self.columns else "id"
-        if self.key != "row" and self.id_column not in self.columns:
+        self.key = "row" if self.has("row") else "id"
+        self.id_column = id_column if id_column is not None and self.has(id_column) else "id"
+        if self.key != "row" and not self.has(self.id_column):
             expected = "id" if id_column in (None, "id") else f"id, {id_column}"
             raise InputError(f"{self.path} must have the column {expected} (or row); it has {self._listed_columns()}.")
 
+    def has(self, column: str) -> bool:
+        """Return whether the file has this column."""
+        return self._find(column) is not None
+
     def require(self, column: str) -> None:
         """Refuse a file without this column."""
-        if column not in self.columns:
+        if not self.has(column):
             raise InputError(f"{self.path} must have the column {column}; it has {self._listed_columns()}.")
 
     def rows(self) -> Ints:
@@ -87,10 +92,10 @@ class AnswerFile:
     def _look_up(self, column: str, convert: Callable[[Any], NDArray[Any]]) -> LookUp:
         self.require(column)
         with reading(str(self.path)):
-            ids, values = self._distinct(column, convert(self._table.whole(column)))
+            ids, values = self._distinct(column, convert(self._whole(column)))
 
         def look_up(rows: Ints, names: Sequence[Any] | None) -> NDArray[Any]:
-            self._check_ids(rows, names)
+            self.check_ids(rows, names)
             shown = rows if names is None or self.key == "row" else names
             answers: NDArray[Any] = values[self._positions(self._keys_of(rows, names), shown, ids)]
             return answers
@@ -101,7 +106,7 @@ class AnswerFile:
         """Return the ids or row numbers of the lines that have an answer, as strings, and the answers."""
         self.require(column)
         with reading(str(self.path)):
-            ids, values = self._distinct(column, (numbers_in if numeric else _labels_in)(self._table.whole(column)))
+            ids, values = self._distinct(column, (numbers_in if numeric else _labels_in)(self._whole(column)))
         present = ~np.isnan(values) if numeric else values != ""
         return ids.filter(present).to_pylist(), values[present]
 
@@ -116,17 +121,17 @@ class AnswerFile:
         strangers: list[str] = unknown.to_pylist()
         return strangers
 
-    def _check_ids(self, rows: Ints, names: Sequence[Any] | None) -> None:
+    def check_ids(self, rows: Ints, names: Sequence[Any] | None) -> None:
         """Refuse a file in which a row has the id of another row, as happens when only some columns were sorted."""
         import pyarrow.compute as pc
 
-        if self.key != "row" or names is None or self.id_column not in self.columns or not rows.size:
+        if self.key != "row" or names is None or not self.has(self.id_column) or not rows.size:
             return
         order = np.argsort(rows, kind="stable")
         lines = self._rows()
         positions = order[np.minimum(np.searchsorted(rows[order], lines), rows.size - 1)]
         shared = np.flatnonzero(rows[positions] == lines)
-        in_file = text_of(self._table.whole(self.id_column)).combine_chunks().take(shared)
+        in_file = text_of(self._whole(self.id_column)).combine_chunks().take(shared)
         expected = text_of_names(names)
         unequal = pc.not_equal(in_file, expected.take(positions[shared]))
         differ = np.flatnonzero(pc.fill_null(unequal, False).to_numpy(False))
@@ -136,12 +141,12 @@ class AnswerFile:
             raise InputError(
                 f"{self.path} must have the id of each row next to its number; row {lines[line]} has the id "
                 f"{expected[int(positions[line])]}, not {in_file[first]} "
-                f"({differ.size} of {shared.size} lines are like that)."
+                f"(wrong in {differ.size} of {shared.size} lines)."
             )
 
     def _rows(self) -> Ints:
         with reading(str(self.path)):
-            chunks = [whole_numbers_in(chunk) for chunk in self._table.whole("row").chunks]
+            chunks = [whole_numbers_in(chunk) for chunk in self._whole("row").chunks]
             return np.concatenate([np.zeros(0, np.int64), *chunks])
 
     def _keys(self) -> Any:
@@ -149,7 +154,7 @@ class AnswerFile:
         import pyarrow as pa
 
         if self.key == "id":
-            return text_of(self._table.whole(self.id_column)).combine_chunks()
+            return text_of(self._whole(self.id_column)).combine_chunks()
         rows = self._rows()
         return text_of(pa.array(rows, mask=rows < 0))
 
@@ -189,12 +194,25 @@ class AnswerFile:
         positions: Ints = indices.to_numpy()
         return positions
 
+    def _find(self, column: str) -> str | None:
+        """Return the name that the file has for a column; None if it has none, or several."""
+        if column in self.columns:
+            return column
+        similar = [name for name in self.columns if name.strip().lower() == column.strip().lower()]
+        return similar[0] if len(similar) == 1 else None
+
+    def _whole(self, column: str) -> Any:
+        return self._table.whole(self._find(column) or column)
+
     def _listed_columns(self) -> str:
         return listed(self.columns, str) or "none"
 
 
 def _labels_in(values: Any) -> NDArray[Any]:
-    return np.asarray(text_of(values).fill_null("").to_numpy(zero_copy_only=False)).astype(np.str_)
+    import pyarrow.compute as pc
+
+    labels = pc.utf8_trim_whitespace(text_of(values).fill_null(""))
+    return np.asarray(labels.to_numpy(zero_copy_only=False)).astype(np.str_)
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -187,7 +187,7 @@ def loss_vector(
         row = ids[bad[0]] if names is None else names[bad[0]]
         raise AnswerError(
             f"{source} must be finite{'' if signed else ' and at least 0'}; row {row} has {losses[bad[0]]} "
-            f"({bad.size} of {ids.size} rows are like that)."
+            f"(unusable in {bad.size} of {ids.size} rows)."
         )
     return losses
 

@@ -55,9 +55,9 @@ def explaining(advice: str) -> Iterator[None]:
 def has_column(path: Path, column: str) -> bool:
     """Return whether a file exists and has that column; for an export of a labeling tool, whether it has labels."""
     try:
-        if path.suffix == SUFFIX:
+        if path.suffix.lower() == SUFFIX:
             return path.exists() and len(read_tasks(path, column)) > 0
-        return path.exists() and column in AnswerFile(path).columns
+        return path.exists() and AnswerFile(path).has(column)
     except InputError:
         return False
 
@@ -169,7 +169,7 @@ def numbers_of(answers: AnswerFile, column: str, picked: cs.Selection) -> Any:
         row = picked.ids[bad[0]] if picked.names is None else picked.names[bad[0]]
         raise InputError(
             f"{column} in {answers.path} must be finite numbers; row {row} has {vector[bad[0]]} "
-            f"({bad.size} of {len(picked)} rows are like that)."
+            f"(unusable in {bad.size} of {len(picked)} rows)."
         )
     return vector
 

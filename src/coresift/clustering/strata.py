@@ -41,7 +41,7 @@ def encode(strata: Any, rows: Rows) -> Labels:
     if missing:
         raise InputError(
             f"strata must have a label for every row; row {int(np.isin(codes, missing).argmax())} has none "
-            f"({np.count_nonzero(np.isin(codes, missing))} of {rows.n} rows are like that)."
+            f"({np.count_nonzero(np.isin(codes, missing))} of {rows.n} rows)."
         )
     return codes
 

@@ -296,13 +296,13 @@ def encode(predictions: list[NDArray[Any]]) -> tuple[tuple[Ints, ...], tuple[str
 
 
 def key_of(label: Any) -> str:
-    """Return a label as text: 1, 1.0, True and "1" are the same one.
+    """Return a label as text, without white space around it: 1, 1.0, True and "1" are the same one.
 
     Examples:
-        >>> key_of(True), key_of(1.0), key_of("cat")
+        >>> key_of(True), key_of(1.0), key_of(" cat")
         ('1', '1', 'cat')
     """
     label = label.item() if isinstance(label, np.generic) else label
     if isinstance(label, bool) or (isinstance(label, float) and label.is_integer()):
         label = int(label)
-    return str(label)
+    return str(label).strip()

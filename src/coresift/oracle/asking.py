@@ -235,7 +235,7 @@ class Asker:
         again = "" if self._tries == 1 else f", even when asked {_times(self._tries)}"
         answer = self._question.shown(answers[bad[0]])
         refusal = self._question.refusal(None, sending[bad[0]], answer)
-        count = f"({bad.size} of {sending.size} rows are like that{again})"
+        count = f"(unusable in {bad.size} of {sending.size} rows{again})"
         return sending[bad], _NoAnswerError(f"{refusal} {count}.")
 
     def _call_error(self, sending: Ints, cause: BaseException | None) -> _NoAnswerError:

@@ -112,7 +112,7 @@ class Question:
             came = came if self.numeric or isinstance(came, float) else _shown(list(values)[bad[0]])
             blank = str(came) in MISSING and not self.numeric
             hint = "; leave out the rows that have no answer yet" if blank and source == "answers" else ""
-            raise AnswerError(f"{self.refusal(source, row, came)} ({bad.size} of {ids.size} rows are like that){hint}.")
+            raise AnswerError(f"{self.refusal(source, row, came)} (unusable in {bad.size} of {ids.size} rows){hint}.")
         return answers
 
     def refusal(self, source: str | None, row: Any, came: Any) -> str:

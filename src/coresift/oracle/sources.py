@@ -193,7 +193,7 @@ class Filed:
         source = f"{question.plural} in {self.path}"
 
         def answers_for(rows: Ints, timeout: float | None = None) -> Any:
-            row_ids = names(rows) if names and "id" in answers.columns else None
+            row_ids = names(rows) if names and answers.has("id") else None
             values: Any = look_up(rows, row_ids)
             if not question.numeric:  # an empty cell is not a label
                 values = [value or None for value in values.tolist()]

@@ -6,13 +6,14 @@ import glob
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from coresift.checks import InputError, refuse
 
 BINARY = (".parquet", ".arrow", ".feather")
 TEXTUAL = (".csv", ".jsonl")
 SUFFIXES = (*BINARY, *TEXTUAL)
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 
 
 def find_files(source: Any, suffixes: tuple[str, ...], argument: str) -> list[Path]:
@@ -26,16 +27,16 @@ def find_files(source: Any, suffixes: tuple[str, ...], argument: str) -> list[Pa
         if not_paths or not source:
             allowed = "an array, a table, or a list of paths"
             refuse(argument, allowed, f"a list with {type(not_paths[0]).__name__}" if not_paths else "[]")
-        return [_check_file(Path(item), suffixes, argument) for item in source]
+        return [check_file(Path(item), suffixes, argument) for item in source]
     path = Path(source)
     if path.is_dir():
         return _files_in_folder(path, suffixes, argument)
     if path.exists() or not glob.has_magic(str(path)):
-        return [_check_file(path, suffixes, argument)]
+        return [check_file(path, suffixes, argument)]
     matches = sorted(glob.glob(str(path), recursive=True))
     if not matches:
         refuse(argument, "a pattern that matches files", repr(str(path)))
-    return [_check_file(Path(match), suffixes, argument) for match in matches]
+    return [check_file(Path(match), suffixes, argument) for match in matches]
 
 
 def _files_in_folder(folder: Path, suffixes: tuple[str, ...], argument: str) -> list[Path]:
@@ -49,12 +50,19 @@ def _files_in_folder(folder: Path, suffixes: tuple[str, ...], argument: str) -> 
     return files or refuse(argument, f"a folder with files of type {', '.join(suffixes)}", folder)
 
 
-def _check_file(path: Path, suffixes: tuple[str, ...], argument: str) -> Path:
+def check_file(path: Path, suffixes: tuple[str, ...], argument: str) -> Path:
+    """Refuse a file of another type, and one that does not exist."""
     if path.suffix.lower() not in suffixes:
-        refuse(argument, f"a file of type {', '.join(suffixes)}", path)
+        refuse_type(path, suffixes, argument)
     if not path.is_file():
         raise InputError(f"There is no file {path}.")
     return path
+
+
+def refuse_type(path: Any, suffixes: tuple[str, ...], argument: str) -> NoReturn:
+    """Refuse a file of another type; the sheet of a spreadsheet can be saved as a CSV file."""
+    hint = "; save the sheet as CSV" if path.suffix.lower() in SPREADSHEETS else ""
+    refuse(argument, f"a {', '.join(suffixes[:-1])} or {suffixes[-1]} file", f"{path}{hint}")
 
 
 def _check_dataset_order(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coresift.checks import InputError, refuse
-from coresift.tables.finding import SUFFIXES, TEXTUAL, find_files
+from coresift.tables.finding import SUFFIXES, TEXTUAL, find_files, refuse_type
 from coresift.tables.parts import ArrowPart, DatasetPart, MemoryPart, ParquetPart, Part, first_line
 from coresift.tables.places import Place, find_places, is_uri
 from coresift.tables.table import Table
@@ -75,7 +75,7 @@ def open_part(path: Path | Place, texts: Collection[str] | None, argument: str) 
     if suffix in (".arrow", ".feather"):
         return ArrowPart(path)
     if suffix not in TEXTUAL:
-        refuse(argument, f"a file of type {', '.join(SUFFIXES)}", path)
+        refuse_type(path, SUFFIXES, argument)
     _, table = split_note(read_csv(path, texts) if suffix == ".csv" else read_jsonl(path))
     return MemoryPart(table, str(path))
 

@@ -1,9 +1,10 @@
 """Tables in text files, CSV and JSON lines, which are read into memory as a whole.
 
-CSV: An empty cell is null, and a quoted empty cell is an empty string. A column is numeric if every cell is a number
-in its usual form (so 007 and +49 stay strings) or marks a missing value (NA, NaN, null, …). To get a column's cells as
-they were written, name it in `texts`. A string that a spreadsheet would run as a formula is written with a leading
-apostrophe, which is removed here (`FORMULA`).
+CSV: Cells are separated by commas. If the header has no comma but semicolons or tabs, those separate the cells, as in
+files that spreadsheets save in many countries. An empty cell is null, and a quoted empty cell is an empty string. A
+column is numeric if every cell is a number in its usual form (so 007 and +49 stay strings) or marks a missing value
+(NA, NaN, null, …). To get a column's cells as they were written, name it in `texts`. A string that a spreadsheet would
+run as a formula is written with a leading apostrophe, which is removed here (`FORMULA`).
 
 JSON lines: One object per line. Numbers, strings and lists keep their types; a column that mixes strings with other
 scalars becomes a column of strings.
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 FORMULA = r"^('*[=+\-@\t\r])"
 WHOLE = r"^-?(0|[1-9][0-9]*)$"
 NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?|\.[0-9]+([eE][+-]?[0-9]+)?|[iI]nf(inity)?)$"
+SEPARATORS = (",", ";", "\t")
 BLOCKS = (2**24, 2**31 - 1)  # bytes to parse at a time; a row must fit into a block
 LINES_AT_ONCE = 2**16
 # A JSONL file's table may have this many cells, plus this many for each cell that its lines fill.
@@ -51,10 +53,10 @@ def read_csv(path: Path | Place, texts: Collection[str] | None = None) -> pa.Tab
     import pyarrow as pa
 
     with reading(str(path)):
-        names = _header(path)
+        names, separator = _header(path)
         if len(set(names)) < len(names):  # `Part` refuses duplicate names
             return pa.table([pa.array([], pa.string())] * len(names), names=names)
-        table = _parse(path, names)
+        table = _parse(path, names, separator)
         clean_names = [re.sub("^'" + FORMULA[1:], r"\1", name) for name in names]
         columns = [
             _as_written(table[raw]) if texts is None or name in texts else _as_numbers(table[raw])
@@ -92,10 +94,20 @@ def split_note(table: pa.Table) -> tuple[bytes | None, pa.Table]:
     return notes[0].encode(), table.slice(0, 0) if placeholder else table
 
 
-def _header(path: Path | Place) -> list[str]:
+def _header(path: Path | Place) -> tuple[list[str], str]:
+    """Return the names of the columns, and the character that separates cells."""
+    names = _names(path, SEPARATORS[0])
+    if len(names) > 1:
+        return names, SEPARATORS[0]
+    splits = {separator: _names(path, separator) for separator in SEPARATORS}
+    separator = max(splits, key=lambda separator: len(splits[separator]))
+    return splits[separator], separator
+
+
+def _names(path: Path | Place, separator: str) -> list[str]:
     with open_input(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
         try:
-            names = next((line for line in csv.reader(lines) if line), None)
+            names = next((line for line in csv.reader(lines, delimiter=separator) if line), None)
         except csv.Error as error:
             raise InputError(f"The file {path} cannot be read: {error}.") from error
     if names is None:
@@ -103,7 +115,7 @@ def _header(path: Path | Place) -> list[str]:
     return names
 
 
-def _parse(path: Path | Place, names: list[str]) -> pa.Table:
+def _parse(path: Path | Place, names: list[str], separator: str) -> pa.Table:
     """Return all cells as texts."""
     import pyarrow as pa
     import pyarrow.csv
@@ -114,7 +126,7 @@ def _parse(path: Path | Place, names: list[str]) -> pa.Table:
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    parse = pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=True)
     for block in BLOCKS:
         try:
             with open_input(path) as file:
