@@ -197,7 +197,7 @@ def test_numbers_have_a_ridge_regression_and_may_be_skipped(tmp_path):
         (audit,) = run.audits
         assert audit.what.startswith("mean squared error")
         assert 0 < audit.value < 0.1
-        with pytest.raises(AnswerError, match="answers must be finite numbers, or None for a row nobody can tell; row"):
+        with pytest.raises(AnswerError, match="answers must be finite numbers, or None if nobody can tell; row"):
             run.tell(ids[1:2], ["much"], correct=True)
 
 
@@ -262,7 +262,7 @@ def test_what_cannot_be_told_is_one_sentence_each():
         (
             ids[:1],
             ["c"],
-            "answers must be one of the 2 classes (a, b), or None for a row nobody can tell; "
+            "answers must be one of the 2 classes (a, b), or None if nobody can tell; "
             f"row {ids[0]} has 'c' (unusable in 1 of 1 rows).",
         ),
         (ids[[0, 0]], ["a", "b"], f"answers must be one per row; row {ids[0]} has 'a' and 'b'."),

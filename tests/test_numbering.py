@@ -73,7 +73,7 @@ def test_a_run_is_told_by_number_or_by_id():
 def test_a_missing_value_is_no_label_and_none_means_cannot_tell(missing):
     run = cs.active_learning(FRAME, 6, rounds=1)
     asked = run.ask()
-    with pytest.raises(AnswerError, match=r"answers must be .*or None for a row nobody can tell; row"):
+    with pytest.raises(AnswerError, match=r"answers must be .*or None if nobody can tell; row"):
         run.tell(asked, [missing, *SIDE[asked[1:]]])
     run.tell(asked, [None, *SIDE[asked[1:]]])
     assert run.result.labels.count(None) == 1

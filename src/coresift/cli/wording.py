@@ -20,7 +20,7 @@ PATTERNS = {
     r"(?<=, which is not a file); if it is a column, .*(?=\.$)": "; a column of the table goes there with row or id",
     r"metric=cs\.evaluation\.\w+\(positive=\.\.\.\)": "--positive CLASS",
 }
-CANNOT_TELL = "None for a row nobody can tell"
+CANNOT_TELL = "None if nobody can tell"
 PLURALS = {"exclude_column": "exclude_columns"}
 
 
@@ -50,7 +50,7 @@ def in_flags(sentence: str, flags: Mapping[str, str]) -> str:
         sentence = sentence.replace(phrase, words)
     for pattern, words in PATTERNS.items():
         sentence = re.sub(pattern, words, sentence)
-    nothing = "the word of --cannot-tell" if "cannot_tell" in flags else "an empty cell for a row nobody can tell"
+    nothing = "the word of --cannot-tell" if "cannot_tell" in flags else "an empty cell if nobody can tell"
     sentence = sentence.replace(CANNOT_TELL, nothing)
     sentence = re.sub(r"\bcs\.(?:pilots|scores|designs)\.", "", sentence)
     for name, flag in flags.items():

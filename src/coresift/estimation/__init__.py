@@ -15,6 +15,7 @@ from coresift.estimation.limits import Values, least_inclusion, mean_limits
 from coresift.estimation.methods import Adjusted, HorvitzThompson, Method
 from coresift.types import Bools, Estimate, Floats, Interval, Selection, WeightedSelection
 
+ESTIMATORS = "HorvitzThompson(), Difference(predictions), GeneralizedRegression(columns) or LearnedDifference()"
 ASSUMPTION = "the interval cannot account for kinds of rows that were never sampled"
 # A few rows dominate an estimate if there are fewer nonzero values than this,
 FEW_VALUES = 30
@@ -140,7 +141,7 @@ def check_method(selection: WeightedSelection, method: Method | None, *, whole: 
             )
         refuse("selection", "a WeightedSelection, such as select returns", type(selection).__name__)
     if method is not None and (isinstance(method, type) or not hasattr(method, "adjust")):
-        refuse("method", "HorvitzThompson(), Difference(predictions) or GeneralizedRegression(columns)", repr(method))
+        refuse("method", ESTIMATORS, repr(method))
     default: Method = LearnedDifference() if whole and selection.predicted.size else HorvitzThompson()
     return method or default
 

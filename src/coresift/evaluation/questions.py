@@ -52,7 +52,7 @@ class NumberQuestion(Question):
         """Return the sentence on an answer that cannot be used, without its end."""
         low, high = self.ends
         span = f" from {low:g} to {high:g}" if math.isfinite(high) else ""
-        allowed = f"{self._kind}{span or too_large(came)} per row, or None for a row nobody can tell"
+        allowed = f"{self._kind}{span or too_large(came)} per row, or None if nobody can tell"
         return f"{source or self.argument} must be {allowed}; row {row} has {came}"
 
     def shown(self, answer: Any) -> Any:

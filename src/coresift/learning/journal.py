@@ -75,7 +75,7 @@ class Journal:
     def write(self, ids: Ints, reason: str, number: int, labels: Any) -> None:
         """Record the answers to a request."""
         if len(labels) != ids.size:
-            refuse("labels", f"one answer for each of {ids.size} rows, None for those nobody can tell", len(labels))
+            refuse("labels", f"one answer for each of {ids.size} rows, None if nobody can tell", len(labels))
         for row, label in zip(ids.tolist(), labels, strict=True):
             self._labels[row] = _none_if_nan(label)
             self._asked[row] = (number, reason)

@@ -44,7 +44,7 @@ class LabelQuestion(Question):
 
     def refusal(self, source: str | None, row: Any, came: Any) -> str:
         """Return the error message for an invalid label, without its final period."""
-        allowed = f"{self._allowed()}, or None for a row nobody can tell"
+        allowed = f"{self._allowed()}, or None if nobody can tell"
         return f"{source or self.argument} must be {allowed}; row {row} has {came}"
 
     def _allowed(self) -> str:
