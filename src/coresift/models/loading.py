@@ -14,6 +14,7 @@ import torch
 
 from coresift.checks import CoresiftError, InputError, refuse
 from coresift.models.extra import need
+from coresift.tables.parts import first_line
 
 # What a model needs to be loaded here; everything else, its code and its pickles first, is never downloaded.
 WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")
@@ -142,7 +143,7 @@ def _download(name: str, argument: str) -> Path:
         return Path(hub.snapshot_download(name, allow_patterns=list(WANTED)))
     except Exception as error:  # whatever a missing name or a missing network makes the hub raise
         allowed = "a folder that exists, or the name of a model on the Hugging Face hub"
-        refuse(argument, allowed, f"{name!r} (the hub says: {_first_line(error)})")
+        refuse(argument, allowed, f"{name!r} (the hub says: {first_line(error)})")
 
 
 def _modules(folder: Path, argument: str) -> list[str]:
@@ -152,7 +153,7 @@ def _modules(folder: Path, argument: str) -> list[str]:
     try:
         modules = [(str(module["path"]), str(module["type"])) for module in json.loads(listing.read_bytes())]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise InputError(f"{listing} cannot be read: {_first_line(error)}.") from error
+        raise InputError(f"{listing} cannot be read: {first_line(error)}.") from error
     for path, kind in modules:
         if not kind.startswith("sentence_transformers."):
             refuse(argument, "a model without code of its own", f"{folder} with {kind}")
@@ -173,12 +174,8 @@ def _loading(folder: Path) -> Iterator[None]:
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, ImportError) as error:
         if isinstance(error, CoresiftError):
             raise
-        raise InputError(f"The model in {folder} cannot be loaded: {_first_line(error)}.") from error
+        raise InputError(f"The model in {folder} cannot be loaded: {first_line(error)}.") from error
     finally:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".:")

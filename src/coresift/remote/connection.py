@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from coresift.checks import CoresiftError, InputError, refuse
+from coresift.tables.parts import first_line
 from coresift.version import __version__
 
 # How often a task is retried if its worker or its node dies.
@@ -123,9 +124,3 @@ def check_version(version: str) -> None:
             f"{here().capitalize()} has coresift {__version__}, but the driver has {version}; "
             "all nodes need the same version."
         )
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error message."""
-    lines = str(error).strip().splitlines()
-    return lines[0].strip().rstrip(".") if lines else "no message"

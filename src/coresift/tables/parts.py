@@ -278,9 +278,9 @@ def reading(name: str) -> Iterator[None]:
         raise InputError(f"{what} cannot be read: {first_line(error)}.") from error
 
 
-def first_line(error: Exception) -> str:
-    """Return the first line of an error message, without secrets and without its final period."""
-    return hide_secrets((str(error).splitlines() or [""])[0].strip().rstrip(".") or type(error).__name__)
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error message without secrets and final punctuation, or the error's type."""
+    return hide_secrets((str(error).strip().splitlines() or [""])[0].strip().rstrip(".:") or type(error).__name__)
 
 
 def open_input(path: Path | Place) -> Any:
