@@ -389,9 +389,6 @@ def _numbers(argument: str, values: Any, dimensions: tuple[int, ...]) -> Floats:
     except (TypeError, ValueError):
         refuse(argument, "numbers", type(values).__name__)
     if array.ndim not in dimensions or np.isinf(array).any():
-        refuse(argument, "finite numbers, one per row" + (" and column" if 2 in dimensions else ""), _describe(array))
+        got = "an infinity" if np.isinf(array).any() else f"shape {array.shape}"
+        refuse(argument, "finite numbers, one per row" + (" and column" if 2 in dimensions else ""), got)
     return array
-
-
-def _describe(array: Floats) -> str:
-    return "an infinity" if np.isinf(array).any() else f"shape {array.shape}"
