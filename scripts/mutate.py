@@ -117,7 +117,8 @@ MUTATIONS = (
     Mutation("rows alone in their cluster", "variance.py", "LEAST_WORTH = 1.5", "LEAST_WORTH = 2.5"),
     # Estimates
     Mutation("degrees of freedom", "estimation/intervals.py", "stdtrit(3 * summed", "stdtrit(summed"),
-    Mutation("correction for skewness", "estimation/intervals.py", "(quantile - skewness / 6)", "quantile"),
+    Mutation("correction for skewness", "estimation/intervals.py", "rate * (quantile - rate / 4)", "rate * quantile"),
+    Mutation("skewness of evaluations", "estimation/intervals.py", "(quantile - skewness / 6)", "quantile"),
     Mutation("Bernstein's constant", "estimation/intervals.py", "spread + 7 * draws", "spread + 3 * draws"),
     Mutation(
         "variance of Difference",

@@ -160,3 +160,9 @@ class TestRidgeHead:
         assert RidgeHead().fit([[1.0, 2.0]], [3.0]).predict([[5.0, 5.0]]).tolist() == [3.0]
         with pytest.raises(cs.InputError, match="y must be a finite number for each of the 2 rows"):
             RidgeHead().fit(np.ones((2, 2)), [1.0, np.nan])
+
+
+@pytest.mark.parametrize("option", ["penalty", "temperature"])
+def test_options_of_the_logistic_head_must_be_above_zero(option):
+    with pytest.raises(cs.InputError, match=f"{option} must be a finite number above 0; got 0"):
+        LogisticHead(**{option: 0.0})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coresift.checks import refuse
+from coresift.checks import positive, refuse
 from coresift.engine import SINGLE_THREADED
 from coresift.heads.descent import minimize
 from coresift.heads.scaling import Scale, as_matrix
@@ -40,7 +40,8 @@ class LogisticHead:
     classes_: NDArray[Any]
 
     def __init__(self, *, penalty: float | None = None, temperature: float | None = None) -> None:
-        self.penalty, self.temperature = penalty, temperature
+        self.penalty = None if penalty is None else positive("penalty", penalty)
+        self.temperature = None if temperature is None else positive("temperature", temperature)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LogisticHead:
         """Learn from labeled rows; classes may be of any type that sorts."""

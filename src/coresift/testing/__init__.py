@@ -68,12 +68,13 @@ def check_design(design: Design) -> None:
     _check_variance(merge_recipe(recipes.by_distance(), {"design": design}), what=repr(design), mean=5.0)
 
 
-def check_score(score: Score, n: int = len(TINY)) -> None:
+def check_score(score: Score) -> None:
     """Check a score: sizes above 0 for all rows that matter, a complete order, and unbiased weights.
+
+    The score is applied to 7 rows, so an option with one number per row needs 7 of them.
 
     Args:
         score: The score to check.
-        n: How many rows the score is for, if it has an option with one number per row; it must be 7.
 
     Raises:
         AssertionError: Something is wrong; the message says what.
@@ -83,7 +84,6 @@ def check_score(score: Score, n: int = len(TINY)) -> None:
         >>> check_score(Learned())
     """
     _check_strategy(score, Score)
-    assert n == len(TINY), f"A score with one number per row must have {len(TINY)} of them to be checked; got {n}."
     draft = _draft({"score": score, "pilot": recipes.default().pilot if score.needs.pilot else None})
     for losses in (TINY_LOSSES, np.zeros(len(TINY)), np.where(TINY_LOSSES > 3, TINY_LOSSES, 0.0)):
         scores = score.scores(_evidence(draft, losses))
