@@ -276,9 +276,17 @@ def test_what_cannot_be_told_is_one_sentence_each():
     with pytest.raises(cs.InputError) as error:
         run.tell(ids[:1], ["b"])
     assert str(error.value) == f"Row {ids[0]} already has the answer 'a'; to replace it by 'b', use correct=True."
+    run.tell(ids[1:3], ["a", None])
+    with pytest.raises(cs.InputError) as error:
+        run.tell(ids[:3], [None, "b", "a"])
+    assert str(error.value) == (
+        f"3 rows already have another answer: row {ids[0]} had 'a', now no label; row {ids[1]} had 'a', now 'b'; "
+        f"row {ids[2]} had no label, now 'a' (to replace them, use correct=True)."
+    )
+    assert run.answers == {int(ids[0]): "a", int(ids[1]): "a", int(ids[2]): None}
     run.tell(ids[:1], ["b"], correct=True)
-    assert run.labels == {int(ids[0]): "b"}
-    with pytest.raises(AnswerError, match=r"^The run has no result yet: 3 answers must come first\.$"):
+    assert run.labels == {int(ids[0]): "b", int(ids[1]): "a"}
+    with pytest.raises(AnswerError, match=r"^The run has no result yet: 1 answer must come first\.$"):
         run.result  # noqa: B018
     with pytest.raises(cs.InputError, match="complete needs a callable of row numbers, an array of labels"):
         run.complete()

@@ -100,6 +100,10 @@ def coresift(line, fails=None):
 def test_a_line_whose_row_and_id_disagree_is_refused(started):
     started.assign(id=np.roll(started["id"], 1)).to_csv("wrong.csv", index=False)
     coresift("tell run.state wrong.csv", "wrong.csv must have the id of each row next to its number; row ")
+    other = next(row for row in range(N) if row not in set(started["row"]))
+    more = pd.concat([started, pd.DataFrame({"row": [other], "id": ["q-other"], "label": ["left"]})])
+    more.to_csv("wrong.csv", index=False)  # also where a row was not asked
+    coresift("tell run.state wrong.csv", f"row {other} has the id {FRAME['id'][other]}, not q-other")
     assert "answered 0" in coresift("status run.state")
     started.assign(id=None).to_csv("blank.csv", index=False)
     assert "answered 2" in coresift("tell run.state blank.csv")
@@ -113,7 +117,11 @@ def test_unknown_rows_and_ids_are_refused_and_others_are_counted(started):
     coresift("tell run.state more.csv", "more.csv must be about rows of this run; there is no id q999")
     FRAME.assign(label=SIDE)[["id", "label"]].to_csv("all.csv", index=False)
     said = coresift("tell run.state all.csv")
-    assert f"Read 2 answers of 2 that were missing; {N - 2} other rows of the file were not asked" in said
+    assert f"Read 2 answers: 2 new; {N - 2} other lines of the file are about rows not asked" in said
+    assert "Read 8 answers: 6 new, 2 unchanged; " in coresift("tell run.state all.csv")
+    FRAME.assign(label=SIDE)[["id", "label"]].replace(SIDE[started["row"][0]], "x").to_csv("all.csv", index=False)
+    coresift("tell run.state all.csv", "to replace ")
+    assert " corrected" in coresift("tell run.state all.csv --correct")
 
 
 def test_an_empty_cell_in_a_told_file_is_not_answered_yet(started):

@@ -27,6 +27,7 @@ from coresift.oracle.questions import Question
 from coresift.oracle.run import Run, Status
 from coresift.redaction import redact
 from coresift.rows import Rows
+from coresift.tables.finding import SUFFIXES, check_file
 from coresift.tables.tasks import SKIPPED, SUFFIX, Tool, read_tasks
 from coresift.tables.values import is_nested
 from coresift.types import Ints
@@ -187,12 +188,23 @@ def tell_answers(
             raise InputError("--cannot-tell is for runs that ask for labels; this one asks for numbers.")
         ids, values, other_rows = _read(answers, column or run.question.column, run, run.question)
         if cannot_tell is not None:
-            values = [None if value == cannot_tell else value for value in values]
-        before = run.status().pending
+            values = [None if value == cannot_tell.strip() else value for value in values]
+        before = run.answers
         run.tell(ids, values, correct=correct)
-        tell(read=len(ids), ignored=other_rows)
-        ignored = f"; {counted(other_rows, 'other row')} of the file were not asked" if other_rows else ""
-        _show(run, job, arguments, f"Read {counted(len(ids), 'answer')} of {before:,} that were missing{ignored}")
+        _show(run, job, arguments, _told(before, run.answers, ids.tolist(), other_rows))
+
+
+def _told(before: Mapping[int, Any], after: Mapping[int, Any], rows: list[int], ignored: int) -> str:
+    """Return the title that tell shows: how many answers are new, how many changed, and what was ignored."""
+    counts = {
+        "new": sum(row not in before for row in rows),
+        "corrected": sum(row in before and before[row] != after[row] for row in rows),
+        "unchanged": sum(row in before and before[row] == after[row] for row in rows),
+    }
+    tell(read=len(rows), **counts, ignored=ignored)
+    parts = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    lines = f"{counted(ignored, 'other line')} of the file {'is' if ignored == 1 else 'are'} about rows not asked"
+    return f"Read {counted(len(rows), 'answer')}{': ' if parts else ''}{parts}{f'; {lines}' if ignored else ''}"
 
 
 def status(state: StatePath) -> None:
@@ -276,7 +288,8 @@ def _beside(job: StepJob, arguments: Arguments, ids: Ints, n: int) -> Any:
 
 def _read(path: Path, column: str, run: Run[Any], question: Question) -> tuple[Any, list[Any], int]:
     """Return the asked rows that a file answers, the answers, and how many other rows the file has."""
-    exported = read_tasks(path, column) if path.suffix == SUFFIX else None
+    check_file(path, (*SUFFIXES, SUFFIX), "A file of answers")
+    exported = read_tasks(path, column) if path.suffix.lower() == SUFFIX else None
     answers = AnswerFile(path, exported)
     unknown = answers.strangers(run.n, run.names)
     if unknown:
@@ -284,6 +297,8 @@ def _read(path: Path, column: str, run: Run[Any], question: Question) -> tuple[A
             f"{path} must be about rows of this run; there is no {answers.key} {unknown[0]} "
             f"({len(unknown)} of {answers.count} are unknown)."
         )
+    listed = answers.rows() if answers.key == "row" else np.zeros(0, np.int64)
+    answers.check_ids(listed, run.names(listed))
     rows = answers.known(run.asked, run.names(run.asked))
     look_up = answers.numbers(column) if question.numeric else answers.labels(column)
     values = look_up(rows, run.names(rows))

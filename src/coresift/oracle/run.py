@@ -26,6 +26,7 @@ from coresift.rows.numbering import ids_in
 from coresift.types import Ints, Ledger
 
 R = TypeVar("R")
+MOST_NAMED = 3  # rows that an error message names
 
 
 @dataclass(frozen=True)
@@ -231,6 +232,12 @@ class Run(Generic[R]):
             self._driver.pending()
             return self._driver.tally.rows
 
+    @property
+    def answers(self) -> dict[int, Any]:
+        """The answer of each row that has one, in the order in which they came."""
+        with self._lock:
+            return dict(self._book.open().values)
+
     def names(self, ids: Ints) -> list[Any] | None:
         """Return the table's ids of these rows, or None if it has none."""
         names = None if self._names is None else self._names(ids)
@@ -312,19 +319,46 @@ class Run(Generic[R]):
         fresh: dict[int, Any] = {}
         changed: dict[int, Any] = {}
         known = self._book.open().values
+        if not correct:
+            self._refuse_replacements(known, dict(zip(rows, answers, strict=True)))
         for row, answer in zip(rows, answers, strict=True):
             if row not in known and row not in pending:
                 raise InputError(f"ids must be rows that were asked and are not answered yet; row {row} is not.")
-            if row in known and not correct and not self._question.same(known[row], answer):
-                raise InputError(
-                    f"Row {row} already has the answer {known[row]!r}; to replace it by {answer!r}, use correct=True."
-                )
             target = changed if row in known else fresh
             if row in target and not self._question.same(target[row], answer):
                 raise InputError(f"answers must be one per row; row {row} has {target[row]!r} and {answer!r}.")
             if row not in known or not self._question.same(known[row], answer):
                 target[row] = answer
         return fresh, changed
+
+    def _refuse_replacements(self, known: Mapping[int, Any], answers: Mapping[int, Any]) -> None:
+        """Refuse answers for rows that have another one; the sentence names the first few rows."""
+        rows = [row for row in answers if row in known and not self._question.same(known[row], answers[row])]
+        if not rows:
+            return
+        names = self.names(np.array(rows[:MOST_NAMED], np.int64)) or [None] * MOST_NAMED
+        shown = [
+            (
+                f"row {row}" if name is None else f"row {row} (id {name})",
+                self._said(known[row]),
+                self._said(answers[row]),
+            )
+            for row, name in zip(rows, names, strict=False)
+        ]
+        if len(rows) == 1:
+            (row, before, after) = shown[0]
+            raise InputError(
+                f"{row[0].upper()}{row[1:]} already has the answer {before}; "
+                f"to replace it by {after}, use correct=True."
+            )
+        more = f"; and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
+        changes = "; ".join(f"{row} had {before}, now {after}" for row, before, after in shown)
+        raise InputError(
+            f"{len(rows):,} rows already have another answer: {changes}{more} (to replace them, use correct=True)."
+        )
+
+    def _said(self, answer: Any) -> str:
+        return f"no {self._question.column}" if answer is None else repr(answer)
 
 
 def _key(name: Any) -> str:
