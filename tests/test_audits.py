@@ -82,5 +82,14 @@ def test_all_right_has_an_interval_and_more_audits_widen_the_simultaneous_one():
 def test_a_change_is_told_or_cannot_be_told():
     early = Audit(1, 100, 50, 0, 0.60, 0.55, 0.65, 0.5, 0.7, 0.6)
     late = Audit(2, 200, 50, 0, 0.80, 0.75, 0.85, 0.7, 0.9, 0.8)
-    assert late.change_since(early) == "20.0 ± 7.1 points"
+    assert late.change_since(early) == "20.0 ± 7.1 points from round 1 to round 2"
     assert early.change_since(early).endswith("cannot tell yet")
+
+
+@pytest.mark.parametrize("value", [0.0, 0.6, 0.9, 1.0])
+def test_the_rows_that_tell_a_change_are_enough_and_few_rows_need_fewer(value):
+    audit = Audit(1, 100, 98, 0, value, 0.55, 0.65, 0.5, 0.7, value)
+    rows, right = audit.rows_for_change(4.0), min(max(value, 0.01), 0.99)
+    assert 1.96 * np.sqrt(2 * right * (1 - right) / rows) <= 0.04 < 1.96 * np.sqrt(2 * right * (1 - right) / (rows - 2))
+    assert audit.rows_for_change(4.0, n=50) < min(50, rows)
+    assert f"two audits need about {audit.rows_for_change(n=400):,} rows each." in audit.advice(400)

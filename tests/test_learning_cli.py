@@ -37,7 +37,7 @@ def command(tmp_path, monkeypatch):
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == 0, result.output
-        return json.loads(result.output) if "--json" in words else result.output
+        return json.loads(result.stdout) if "--json" in words else result.output
 
     return run
 
@@ -132,6 +132,68 @@ def test_what_cannot_be_started_is_one_sentence(command):
     Path("other.state").write_text("hello\n")
     with pytest.raises(InputError, match="is not a state file"):
         command("report", "other.state")
+
+
+def test_the_start_shows_the_plan_and_the_budget(command):
+    said = command("start", "rows.npy", "--table", "texts.csv", "--budget", 70, "--rounds", 2, "--audit", 50)
+    assert "batches of 4, 16 rows; audits of 0, 50" in said
+    assert "0 of 120 rows; 0 skipped; budget 70" in said
+    assert "after the batch of round 2, with 50 rows" in said
+    facts = command("status", "run.state", "--json")
+    assert facts["plan"] == {"batches": [4, 16], "audits": [0, 50]}
+    assert (facts["rounds"], facts["budget"], facts["labeled"], facts["skipped"]) == (2, 70, 0, 0)
+    assert (facts["classes"], facts["audits"]) == ({}, [])
+
+
+@pytest.mark.slow
+def test_each_step_shows_round_budget_classes_and_audits(command):
+    command("start", "rows.npy", "--table", "texts.csv", "--budget", 70, "--rounds", 2, "--audit", 50)
+    for number in (1, 2, 3):
+        command("ask", "run.state", "--out", f"{number}.csv")
+        fill_in(f"{number}.csv", lambda row: "?" if row % 10 == 0 else label_of(row))
+        said = command("tell", "run.state", f"{number}.csv", "--cannot-tell", "?")
+        facts = command("status", "run.state", "--json")
+        assert f"{facts['labeled']} of 120 rows; {facts['skipped']} skipped; budget 70" in said
+    assert said in command("tell", "run.state", "3.csv", "--cannot-tell", "?").replace("unchanged", "new")
+    for text in (said, command("status", "run.state")):
+        assert re.search(r"round +2 of 2", text)
+        assert re.search(r"classes +3: \w+ \d+, \w+ \d+, \w+ \d+", text)
+        assert re.search(r"last audit +[\d.]+ % right, .*: round 2, a model of \d+ labels on these rows", text)
+        assert re.search(r"to tell a change of 5 points, two audits need about \d+ rows each\.", text)
+    assert sum(facts["classes"].values()) == facts["labeled"]
+    assert facts["labeled"] + facts["skipped"] == 70
+    assert [audit["round"] for audit in facts["audits"]] == [2]
+
+
+def test_labels_that_look_misspelled_are_told_and_kept_as_they_are(command):
+    command("start", "rows.npy", "--table", "texts.csv", "--budget", 60, "--rounds", 1)
+    command("ask", "run.state", "--out", "a.csv")
+    odd = {0: "Economics", 1: "helath", 2: " health ", 3: "cannot tell"}
+    rows = [int(line["row"]) for line in fill_in("a.csv", lambda row: "")]
+    places = {row: place for place, row in enumerate(rows)}
+    lines = [f"{row},{odd.get(place, ('health', 'economics')[place % 2])}" for row, place in places.items()]
+    Path("b.csv").write_text("\n".join(["Row,LABEL", *lines]) + "\n")
+    facts = command("tell", "run.state", "b.csv", "--json")
+    assert facts["classes"] == {"health": 29, "economics": 28, "Economics": 1, "helath": 1, "cannot tell": 1}
+    assert facts["warnings"] == [
+        "1 label is 'cannot tell', which counts as a class; if it means that nobody can label the row, hand the file "
+        "in again with --correct --cannot-tell 'cannot tell'.",
+        "2 classes may be misspelled, since 'helath' (1) and 'health' (29), 'Economics' (1) and 'economics' (28) are "
+        "almost the same; to change labels, hand the file in again with --correct.",
+    ]
+    Path("c.csv").write_text(f"row,label\n{rows[0]},economics\n{rows[1]},health\n{rows[4]},health\n")
+    said = command("tell", "run.state", "c.csv", "--correct")
+    assert "Read 3 answers: 2 corrected, 1 unchanged" in said
+    assert "Warning" not in said
+
+
+def test_labelers_who_would_see_no_text_are_told_of_at_the_start(command):
+    facts = command("start", "rows.npy", "--budget", 10, "--json")
+    assert facts["warnings"] == [
+        "Labelers will see no texts, only row numbers; to show them a table, start a run with --table and --state."
+    ]
+    facts = command("start", "rows.npy", "--table", "texts.csv", "--budget", 10, "--state", "b.state", "--json")
+    assert "warnings" not in facts
 
 
 # ------------------------------------------------------------------ the page

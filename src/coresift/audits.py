@@ -51,16 +51,37 @@ class Audit:
         return f"{100 * self.value:.1f} % right, {100 * self.low:.1f} to {100 * self.high:.1f} (± {half:.1f}): {what}"
 
     def change_since(self, before: Audit) -> str:
-        """Say how much the model has improved since an earlier audit, or that it is too early to tell.
+        """Say how much the model has changed since an earlier audit, or that it is too early to tell.
 
         >>> early = Audit(1, 100, 50, 0, 0.80, 0.68, 0.90, 0.66, 0.92, 0.80)
         >>> Audit(2, 200, 50, 0, 0.81, 0.70, 0.91, 0.68, 0.93, 0.81).change_since(early)
-        '1.0 ± 15.2 points: cannot tell yet'
+        '1.0 ± 15.2 points from round 1 to round 2: cannot tell yet'
         """
         gain = 100 * (self.value - before.value)
         half = 100 * np.hypot((self.high - self.low) / 2, (before.high - before.low) / 2)
         verdict = ": cannot tell yet" if abs(gain) <= half else ""
-        return f"{gain:.1f} ± {half:.1f} points{verdict}"
+        return f"{gain:.1f} ± {half:.1f} points from round {before.round} to round {self.round}{verdict}"
+
+    def rows_for_change(self, points: float = 5.0, n: int | None = None) -> int:
+        """Return about how many rows each of two audits needs so that a change of so many points is not noise.
+
+        This is the normal approximation at this audit's accuracy: 2·1.96²·p(1 − p)/change² rows, and fewer if there are
+        only n rows to draw from.
+
+        >>> Audit(1, 100, 50, 0, 0.80, 0.68, 0.90, 0.66, 0.92, 0.80).rows_for_change()
+        492
+        """
+        least = 1 / (self.rows + 2)  # an audit without a single error is not proof of perfection
+        right = min(max(self.value, least), 1 - least)
+        rows = 2 * (1.96 * 100 / points) ** 2 * right * (1 - right)
+        return int(np.ceil(rows if n is None else rows / (1 + rows / n)))
+
+    def advice(self, n: int | None = None) -> str:
+        """Say how many audit rows would tell a change of 5 points, to decide whether to stop or go on."""
+        return (
+            "Differences inside the intervals may be noise; to tell a change of 5 points, two audits need about "
+            f"{self.rows_for_change(n=n):,} rows each."
+        )
 
 
 def audit_accuracy(

@@ -12,8 +12,8 @@ import coresift as cs
 from coresift.cli.app import app
 from coresift.cli.files import check_out, open_source
 from coresift.cli.flags import Column, ExcludeColumn, IdColumn, RowsPath, Seed, Standardize
+from coresift.cli.labeling import progress_of, remarks_on
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments
-from coresift.cli.showing import tell
 from coresift.learning import AUDIT, ROUNDS, LearningRun
 from coresift.rows.taking import FEATURES, take
 from coresift.types import Ints, LearningSelection
@@ -87,6 +87,13 @@ def start(
     }
 
 
+def _hints(arguments: Arguments) -> list[str]:
+    """Return a warning if labelers would see only numbers of rows."""
+    if _columns(arguments, np.zeros(0, np.int64), _rows(arguments).n) is not None:
+        return []
+    return ["Labelers will see no texts, only row numbers; to show them a table, start a run with --table and --state."]
+
+
 def _absolute(rows: str) -> str:
     return rows if "://" in rows else str(Path(rows).absolute())
 
@@ -136,9 +143,7 @@ def _nested(kind: Any) -> bool:
 
 def _write(selection: LearningSelection, arguments: Arguments) -> list[tuple[str, str]]:
     cs.save(selection, arguments["out"], table=_columns(arguments, selection.ids, selection.n))
-    labeled = sum(label is not None for label in selection.labels)
-    tell(rows=selection.n, labeled=labeled)
-    return [("labeled", f"{labeled:,} of {selection.n:,} rows")]
+    return []
 
 
 JOB = StepJob(
@@ -149,6 +154,9 @@ JOB = StepJob(
     rows=_rows,
     columns=_columns,
     kept={"audit": float | None, "classes": list[str] | None},
+    hints=_hints,
+    progress=progress_of,
+    remarks=remarks_on,
 )
 add_start(verbs, JOB, start, command="start")
 add_verbs(verbs)

@@ -20,7 +20,7 @@ from coresift.answers import AnswerFile
 from coresift.checks import InputError
 from coresift.cli.app import verb as verb_on
 from coresift.cli.files import check_out, has_column, used_columns, write_rows
-from coresift.cli.showing import show_facts, speaking, tell
+from coresift.cli.showing import show_facts, show_warning, speaking, tell
 from coresift.notebook import counted
 from coresift.oracle.journal import read_header
 from coresift.oracle.questions import Question
@@ -59,6 +59,9 @@ class StepJob:
         columns: Returns a table to write beside the rows to answer, by default none. It takes the arguments, the row
             numbers and the number of rows.
         kept: Types of arguments that are kept in another form than the flags of `start` have.
+        hints: Returns warnings about the arguments, for `start`.
+        progress: Returns more lines to show about how far a run is, finished or not.
+        remarks: Returns warnings about answers that were just handed in.
     """
 
     name: str
@@ -68,6 +71,9 @@ class StepJob:
     rows: Callable[[Arguments], Rows] | None = None
     columns: Callable[[Arguments, Ints, int], Any] | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)
+    hints: Callable[[Arguments], list[str]] = lambda arguments: []
+    progress: Callable[[Any], list[tuple[str, str]]] = lambda run: []
+    remarks: Callable[[Any, list[Any]], list[str]] = lambda run, answers: []
 
 
 JOBS: dict[str, StepJob] = {}
@@ -94,6 +100,8 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *,
         before = _check_start(state, job.name, arguments)
         with job.open({"job": job.name, **arguments}, state) as run:
             _show(run, job, {"job": job.name, **arguments}, _title(run.status(), job.name, state, before))
+        for hint in job.hints(arguments):
+            show_warning(hint)
 
     state = inspect.Parameter("state", inspect.Parameter.KEYWORD_ONLY, default=Path("run.state"), annotation=State)
     verb_on(command or job.name, app)(speaking(with_flags(start, verb, state)))
@@ -192,6 +200,8 @@ def tell_answers(
         before = run.answers
         run.tell(ids, values, correct=correct)
         _show(run, job, arguments, _told(before, run.answers, ids.tolist(), other_rows))
+        for remark in job.remarks(run, values):
+            show_warning(remark)
 
 
 def _told(before: Mapping[int, Any], after: Mapping[int, Any], rows: list[int], ignored: int) -> str:
@@ -315,7 +325,7 @@ def _show(run: Run[Any], job: StepJob, arguments: Arguments, title: str, *, writ
     """Show how far the run is, and write the result if it is finished."""
     now = run.status()
     tell(job=job.name, **asdict(now))
-    facts = [("rows asked", f"{now.asked:,}"), ("answered", f"{now.answered:,}")]
+    facts = [("rows asked", f"{now.asked:,}"), ("answered", f"{now.answered:,}"), *job.progress(run)]
     if job.rows is not None and not now.finished:
         facts += used_columns(job.rows(arguments))
     if now.pending:

@@ -44,7 +44,11 @@ SCHEDULE = Schedule()
 
 @dataclass(frozen=True)
 class Plan:
-    """How many training rows and how many audit rows each round has."""
+    """How many training rows and how many audit rows each round has; an audit follows the batch of its round.
+
+    >>> print(Plan.of(300, 3, 50, 10_000))
+    batches of 50, 100, 100 rows; audits of 0, 0, 50
+    """
 
     batches: tuple[int, ...]
     audits: tuple[int, ...]
@@ -69,6 +73,22 @@ class Plan:
         if count:
             audits[audit_rounds] = np.diff(np.round(np.linspace(0, audit_rows, count + 1)).astype(np.int64))
         return cls(tuple(sizes.tolist()), tuple(audits.tolist()))
+
+    def __str__(self) -> str:
+        batches = f"batches of {', '.join(map(str, self.batches))} rows"
+        audits = f"audits of {', '.join(map(str, self.audits))}" if self.audit_count else "no audit"
+        return f"{batches}; {audits}"
+
+    def next_audit(self, round: int) -> str:
+        """Say when the first audit comes that is not before this round.
+
+        >>> Plan.of(300, 3, 50, 10_000).next_audit(1)
+        'after the batch of round 3, with 50 rows'
+        """
+        coming = [place for place, rows in enumerate(self.audits, start=1) if rows and place >= round]
+        if not coming:
+            return "none is planned"
+        return f"after the batch of round {coming[0]}, with {self.audits[coming[0] - 1]:,} rows"
 
     @property
     def rounds(self) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from coresift.assembly import assemble_chosen
 from coresift.audits import Audit
+from coresift.learning.plan import Plan
 from coresift.learning.questions import LabelQuestion
 from coresift.learning.steps import Course, Task
 from coresift.notebook import counted
@@ -44,7 +45,7 @@ class LearningRun(Run[LearningSelection]):
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
         self.rows, self.numeric = task.rows, task.model.numeric
-        self._task, self.provenance = task, provenance
+        self._task, self._classes, self.provenance = task, question.classes, provenance
         self._course: Course = task.begin()
         self._fit: tuple[Any, Any] = (None, None)
         super().__init__(
@@ -105,6 +106,16 @@ class LearningRun(Run[LearningSelection]):
             "finished" if status.finished else f"round {status.round}: {counted(status.pending, 'label')} to come"
         )
         return f"LearningRun({status.answered} of {self.budget} answers, {progress})"
+
+    @property
+    def plan(self) -> Plan:
+        """How many rows the batch and the audit of each round have."""
+        return self._task.plan
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """All classes, if they were given; other labels are refused."""
+        return self._classes
 
     @property
     def budget(self) -> int:
