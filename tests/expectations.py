@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,7 +13,7 @@ import coresift as cs
 from coresift import selection
 from coresift.progress import Progress
 from coresift.recipes.arguments import settle
-from coresift.testing import TINY, TINY_LOSSES
+from coresift.testing import TINY, TINY_LOSSES, Remembered
 
 
 @cache
@@ -40,6 +41,7 @@ def expected_weights(monkeypatch, combination, frame, budget, clustering=None):
     for first, chance in first_draws:
         pilot_design.script = first
         draft = prepare()
+        draft = replace(draft, job=replace(draft.job, score=Remembered(draft.job.score)))
         design.script = design.seen = None
         certain = finish(draft)
         second_draws = [(None, 1.0)] if design.seen is None else samples(design.design, design.seen)

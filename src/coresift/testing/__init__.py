@@ -31,6 +31,7 @@ from coresift.types import (
     Pilot,
     PilotSample,
     Score,
+    Scores,
     Strategy,
     WeightedSelection,
 )
@@ -86,7 +87,9 @@ def check_score(score: Score) -> None:
     _check_strategy(score, Score)
     draft = _draft({"score": score, "pilot": recipes.default().pilot if score.needs.pilot else None})
     for losses in (TINY_LOSSES, np.zeros(len(TINY)), np.where(TINY_LOSSES > 3, TINY_LOSSES, 0.0)):
-        scores = score.scores(_evidence(draft, losses))
+        scores, again = (score.scores(_evidence(draft, losses)) for _ in range(2))
+        same = np.array_equal(scores.sizes, again.sizes) and np.array_equal(scores.order, again.order)
+        assert same, f"{score!r} must give the same sizes and the same order to the same evidence."
         unreachable = np.flatnonzero((scores.sizes <= 0) & (losses > 0))
         assert not unreachable.size, (
             f"{score!r} gives row {unreachable[0]} size 0, but its loss is above 0: totals are biased."
@@ -181,12 +184,35 @@ class _FixedOutcome:
         return self._outcome.positions, self._outcome.counts
 
 
+class Remembered:
+    """A score that is computed once: whatever a draw comes to, it had the same evidence."""
+
+    def __init__(self, score: Score) -> None:
+        self._score = score
+        self._scores: Scores | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._score, name)
+
+    def __repr__(self) -> str:
+        return repr(self._score)
+
+    def scores(self, evidence: Evidence) -> Scores:
+        """Return the scores of the first evidence that was given."""
+        if self._scores is None:
+            self._scores = self._score.scores(evidence)
+        return self._scores
+
+
 def _draws(draft: Draft) -> Iterator[tuple[WeightedSelection, float]]:
     """Yield every selection that the second draw can produce, with its probability."""
 
+    score: Any = Remembered(draft.job.score)
+
     def run(design: Any) -> WeightedSelection:
         answers, probed = TINY_LOSSES[draft.pilot.ids], TINY_LOSSES[draft.probed]
-        return finish(replace(draft, job=replace(draft.job, design=design)), answers, Ledger(), probed=probed)
+        job = replace(draft.job, score=score, design=design)
+        return finish(replace(draft, job=job), answers, Ledger(), probed=probed)
 
     recorder = _FixedOutcome(draft.job.design)
     drawn = run(recorder)

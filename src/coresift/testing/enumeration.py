@@ -20,6 +20,8 @@ R = TypeVar("R")
 
 # How many points along a line to search for jumps between, and how many lines to search per number.
 POINTS, LINES = 32, 4
+# Two lines have the same jump if they find it within this distance.
+SAME = 1e-10
 # How many random points to check against the outcome of their box.
 CHECKS = 100
 MOST_BOXES = 300_000
@@ -134,9 +136,13 @@ def _jumps(
             return key(run(Script(shifted)))
 
         grid = np.linspace(0, 1 - 1e-12, POINTS)
-        keys = [at(float(value)) for value in grid]
-        for index in range(POINTS - 1):
-            jumps |= set(_between(at, float(grid[index]), float(grid[index + 1]), keys[index], keys[index + 1]))
+        # Confirm the jumps of earlier lines instead of searching for them again.
+        sides = [jump + side for jump in _distinct(sorted(jumps)) for side in (-SAME / 4, SAME / 4)]
+        points = np.sort([*grid, *(side for side in sides if 0 < side < grid[-1])]).tolist()
+        keys = [at(value) for value in points]
+        for (low, high), (left, right) in zip(itertools.pairwise(points), itertools.pairwise(keys), strict=True):
+            if high - low > SAME:
+                jumps |= set(_between(at, low, high, left, right))
     return _distinct(sorted(jumps))
 
 
@@ -157,7 +163,7 @@ def _distinct(jumps: list[float]) -> list[float]:
     """Merge equal jumps of several lines, which bisection finds to within about 1e-13."""
     distinct: list[float] = []
     for jump in jumps:
-        if not distinct or jump - distinct[-1] > 1e-10:
+        if not distinct or jump - distinct[-1] > SAME:
             distinct.append(jump)
     return distinct
 
