@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from forking import forks
 
 import coresift as cs
 from coresift.rows import base
@@ -180,20 +180,25 @@ import numpy as np
 import pyarrow.csv, pyarrow.parquet  # so that their import is no part of the moments that matter
 import coresift as cs
 
-side = os.open("asked", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+def reached(stage):
+    with open("stages", "a") as file:
+        file.write(stage + "\\n")
 
-def slow(ids):
-    os.write(side, json.dumps(ids.tolist()).encode() + b"\\n")
-    time.sleep(0.004)
-    return np.sqrt(ids % 97) / 3
+def main(rows, writings):
+    side = os.open("asked", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-print("ready", flush=True)
-oracle = cs.Oracle(slow, journal="journal", batch=2)
-picked = cs.select(sys.argv[1], oracle, budget=600, clusters=60, seed=3)
-print("selected", flush=True)
-for again in range(int(sys.argv[2])):
-    cs.save(picked, "picked.parquet")
-    cs.save(picked, "picked.csv")
+    def slow(ids):
+        os.write(side, json.dumps(ids.tolist()).encode() + b"\\n")
+        time.sleep(0.004)
+        return np.sqrt(ids % 97) / 3
+
+    reached("ready")
+    oracle = cs.Oracle(slow, journal="journal", batch=2)
+    picked = cs.select(rows, oracle, budget=600, clusters=60, seed=3)
+    reached("selected")
+    for again in range(writings):
+        cs.save(picked, "picked.parquet")
+        cs.save(picked, "picked.csv")
 """
 OUTPUTS = ("picked.parquet", "picked.csv")
 # Where the kills strike: most while the run asks, the others while it starts, clusters or writes.
@@ -201,9 +206,16 @@ STAGES = ["starting", *["clustering"] * 2, *["asking"] * 4]
 LAST_STAGES = [*["writing"] * 2, "clustering"]
 
 
-def start(folder, rows, writings=1):
-    words = [sys.executable, "-c", RUN, str(rows), str(writings)]
-    return subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, text=True)
+class Alone:
+    """A process that imports everything by itself, in the place of a fork."""
+
+    def start(self, folder, *words):
+        script = f"{RUN}\nmain(*json.loads(sys.argv[1]))"
+        self._child = subprocess.Popen([sys.executable, "-c", script, json.dumps(words)], cwd=folder)
+
+    def kill(self):
+        self._child.kill()
+        return self._child.wait() == -signal.SIGKILL
 
 
 def journalled(folder):
@@ -229,61 +241,67 @@ def watch(folder, expected, seconds):
         assert all(content == expected[name] for name, content in contents(folder).items()), "half-written"
 
 
-def kill(folder, rows, stage, moments, clustering, most, expected):
+def kill(processes, folder, rows, stage, moments, clustering, most, expected):
     """Start a run and kill it at a random moment of this stage."""
-    child = start(folder, rows, writings=1_000)
+    process = Alone() if stage == "starting" else processes
+    (folder / "stages").write_text("")
+    process.start(folder, str(rows), 1_000)
     try:
-        reach(child, folder, stage, moments, clustering, most, expected)
+        reach(folder, stage, moments, clustering, most, expected)
     finally:
-        os.kill(child.pid, signal.SIGKILL)
-        child.stdout.close()
-        assert child.wait() == -signal.SIGKILL
+        assert process.kill()
 
 
-def reach(child, folder, stage, moments, clustering, most, expected):
-    """Return at a random moment of this stage of the child's run."""
+def reach(folder, stage, moments, clustering, most, expected):
+    """Return at a random moment of this stage of the run."""
     if stage == "starting":
         return time.sleep(moments.uniform(0, 0.3))
-    assert child.stdout.readline() == "ready\n"
+    wait_for(folder, "ready")
     if stage == "clustering":
         return time.sleep(moments.uniform(0, clustering))
     if stage == "asking":
         goal = len(batches(folder)) + moments.randint(1, most)
-        while len(batches(folder)) < goal:
-            assert child.poll() is None
-            time.sleep(0.001)
+        wait(lambda: len(batches(folder)) >= goal)
         return time.sleep(moments.uniform(0, 0.008))
-    assert child.stdout.readline() == "selected\n"
+    wait_for(folder, "selected")
     while not (folder / OUTPUTS[0]).exists():
         watch(folder, expected, 0.001)
     return watch(folder, expected, moments.uniform(0, 0.4))
+
+
+def wait_for(folder, stage):
+    wait(lambda: stage in (folder / "stages").read_text().split("\n")[:-1])
+
+
+def wait(condition):
+    late = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < late
+        time.sleep(0.001)
 
 
 @pytest.mark.slow
 def test_killed_at_random_moments_a_run_ends_in_the_same_bytes_and_asks_nothing_answered_again(tmp_path):
     rows, calm, killed = tmp_path / "rows.npy", tmp_path / "calm", tmp_path / "killed"
     np.save(rows, np.random.default_rng(0).normal(size=(12_000, 16)).astype(np.float32))
-    calm.mkdir()
     killed.mkdir()
-    undisturbed = start(calm, rows)
-    undisturbed.stdout.readline()
-    began = time.monotonic()
-    while not batches(calm):
-        time.sleep(0.001)
-    clustering = time.monotonic() - began
-    undisturbed.communicate(timeout=60)
-    expected, all_batches = contents(calm), batches(calm)
-    assert set(expected) == set(OUTPUTS)
+    with forks(RUN) as processes:
+        processes.start(calm, str(rows), 1)
+        began = time.monotonic()
+        wait(lambda: batches(calm))
+        clustering = time.monotonic() - began
+        assert processes.wait() == 0
+        expected, all_batches = contents(calm), batches(calm)
+        assert set(expected) == set(OUTPUTS)
 
-    moments = random.Random(4)
-    checkpoints = []
-    for stage in (*moments.sample(STAGES, len(STAGES)), *LAST_STAGES):
-        kill(killed, rows, stage, moments, clustering, len(all_batches) // 10, expected)
-        checkpoints.append((len(batches(killed)), set(journalled(killed))))
-        watch(killed, expected, 0.001)
-    last = start(killed, rows)
-    last.communicate(timeout=60)
-    assert last.returncode == 0
+        moments = random.Random(4)
+        checkpoints = []
+        for stage in (*moments.sample(STAGES, len(STAGES)), *LAST_STAGES):
+            kill(processes, killed, rows, stage, moments, clustering, len(all_batches) // 10, expected)
+            checkpoints.append((len(batches(killed)), set(journalled(killed))))
+            watch(killed, expected, 0.001)
+        processes.start(killed, str(rows), 1)
+        assert processes.wait() == 0
 
     assert len(checkpoints) == 10
     assert contents(killed) == expected
