@@ -37,11 +37,11 @@ def combinations(n):
 
 def pairwise(n):
     """So few of the combinations that any two parts which can meet do meet: for what does not depend on all three."""
-    missing = {pair: None for one in combinations(n) for pair in pairs(one)}
+    whole = [(one, pairs(one)) for one in combinations(n)]
+    missing = {pair for _, own in whole for pair in own}
     while missing:
-        best = max(combinations(n), key=lambda one: sum(pair in missing for pair in pairs(one)))
-        for pair in pairs(best):
-            missing.pop(pair, None)
+        best, own = max(whole, key=lambda one: len(missing.intersection(one[1])))
+        missing.difference_update(own)
         yield best
 
 

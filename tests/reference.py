@@ -50,11 +50,10 @@ def lloyd(rows, k, z, rng, steps=25):
         gaps = np.sqrt(((rows[:, None, :] - centers[None]) ** 2).sum(-1))
         labels, away = gaps.argmin(1), gaps.min(1)
         best = min(best, (away**z).sum())
-        for j in range(len(centers)):
-            pull = np.maximum(away[labels == j], 1e-9) ** (z - 2)
-            if pull.size:
-                target = (pull[:, None] * rows[labels == j]).sum(0) / pull.sum()
-                centers[j] += (target - centers[j]) / max(1.0, z - 1.0)
+        pull = np.maximum(away, 1e-9) ** (z - 2) * (labels == np.arange(len(centers))[:, None])  # center by row
+        used = pull.sum(1) > 0
+        targets = pull[used] @ rows / pull[used].sum(1, keepdims=True)
+        centers[used] += (targets - centers[used]) / max(1.0, z - 1.0)
     return min(best, (nearest_cost(rows, centers) ** z).sum())
 
 

@@ -1200,7 +1200,19 @@ def test_a_function_that_is_named_is_found_in_the_current_folder_but_shadows_not
     )
     (data / "json.py").write_text("open('PWNED', 'w').close()\nraise ImportError\n")
     methods = ("--method", "mine:half", "--method", "uniform")
-    words = ("compare-methods", "rows.npy", "--losses", "losses.csv", "--budget", 20, "--seeds", 1, *methods, "--json")
+    words = (
+        "compare-methods",
+        "rows.npy",
+        "--losses",
+        "losses.csv",
+        "--budget",
+        20,
+        "--seeds",
+        1,
+        *methods,
+        "--no-plot",
+        "--json",
+    )
     status, out, err = surrounded(words, data)
     assert status == 0, err
     assert json.loads(out)["methods"] == ["mine:half", "uniform"]
@@ -1213,7 +1225,18 @@ def test_a_link_in_the_folder_of_a_comparison_is_not_written_through(run, data):
     Path("precious.npy").write_text("precious")
     for name in (".losses.npy", ".rows.npy"):
         Path("comparison", name).symlink_to(Path("precious.npy").absolute())
-    words = ("--losses", "losses.csv", "--budget", 20, "--seeds", 1, "--method", "uniform", "--standardize")
+    words = (
+        "--losses",
+        "losses.csv",
+        "--budget",
+        20,
+        "--seeds",
+        1,
+        "--method",
+        "uniform",
+        "--standardize",
+        "--no-plot",
+    )
     succeeded(run("compare-methods", "rows.npy", *words))
     assert Path("precious.npy").read_text() == "precious"
 

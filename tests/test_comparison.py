@@ -52,6 +52,8 @@ def inline(request, monkeypatch):
 
 
 def compare(methods, budgets=(20, 40), seeds=3, losses=LOSSES, **options):
+    """Compare methods on the rows above; there is a plot only where a test is about plots."""
+    options = {"plot": False, **options}
     return cs.compare_methods(ROWS, losses, methods, budgets, seeds, **options)
 
 
@@ -112,9 +114,9 @@ def test_balance_is_the_holder_at_which_losses_and_distances_weigh_the_same():
 
 @pytest.mark.slow
 def test_the_uniform_method_is_uniform_and_its_weights_are_n_over_the_budget():
-    counts = np.zeros(12)
+    counts, rows, engine = np.zeros(12), cs.open_rows(np.eye(12)), cs.engines.Local(1)
     for seed in range(3000):
-        picked = KNOWN["uniform"](cs.open_rows(np.eye(12)), None, 5, seed, cs.engines.Local(1))
+        picked = KNOWN["uniform"](rows, None, 5, seed, engine)
         assert np.all(picked.weights == 12 / 5)
         counts[picked.ids] += 1
     # Each count is binomial(3000, 5/12), deviation 27: beyond 4.5 deviations once in 12,000 runs.
@@ -163,7 +165,9 @@ def test_what_a_method_prints_goes_to_the_log(tmp_path, processes):
 def test_rows_in_files_are_opened_by_the_processes_and_others_are_written_for_them(tmp_path, processes):
     np.save(tmp_path / "rows.npy", ROWS)
     from_memory = compare(["coresift"], out=tmp_path / "a")
-    from_file = cs.compare_methods(tmp_path / "rows.npy", LOSSES, ["coresift"], (20, 40), 3, out=tmp_path / "b")
+    from_file = cs.compare_methods(
+        tmp_path / "rows.npy", LOSSES, ["coresift"], (20, 40), 3, out=tmp_path / "b", plot=False
+    )
     assert facts(from_memory) == facts(from_file)
     assert sorted(path.name for path in (tmp_path / "a").iterdir() if path.name.startswith(".")) == []
 
@@ -661,7 +665,7 @@ def test_without_matplotlib_the_command_that_installs_it_is_named(tmp_path, monk
         compare(["uniform", "distance"], out=tmp_path / "a", plot=True)
     assert not (tmp_path / "a").exists()
     with pytest.warns(cs.CoresiftWarning, match=r"pip install 'coresift\[plots\]'"):
-        compare(["uniform", "distance"], out=tmp_path / "b")
+        compare(["uniform", "distance"], out=tmp_path / "b", plot=None)
     assert (tmp_path / "b" / "comparison.md").exists()
 
 

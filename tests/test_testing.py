@@ -221,7 +221,7 @@ def test_foreign_parts_work_on_the_command_line_and_in_comparisons(tmp_path):
     commands = [
         ["select", *shared, "--budget", "50", "--pilot", "EvenPilot(part=0.4)", "--design", "CoinFlips"],
         ["report", "picked.parquet", "--rows", "rows.npy", "--losses", "losses.csv"],
-        ["compare-methods", *shared, "--budget", "40", "--seeds", "2", *methods],
+        ["compare-methods", *shared, "--budget", "40", "--seeds", "2", "--no-plot", *methods],
         ["select", "rows.npy", "--budget", "50", "--design", "CoinFlip"],
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}

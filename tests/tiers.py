@@ -1,5 +1,6 @@
 """The tiers of tests: which files need heavy libraries, and how those are left out where nobody wants them."""
 
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,11 +31,13 @@ ELSEWHERE = {"tests/test_hand_over.py": ("argilla", "inspect_ai", "label_studio_
 SLOW = ("src/coresift/comparison", "src/coresift/testing")
 
 
+@cache
 def kind_of(path):
     """Return the marker of a heavy file, if it is one."""
     return next((HEAVY[place] for place in places(path) if place in HEAVY), None)
 
 
+@cache
 def places(path):
     """Return a file's path and those of its folders, as they stand in the tables above."""
     place = Path(path).relative_to(ROOT)

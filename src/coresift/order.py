@@ -65,14 +65,14 @@ def tour(points: Singles) -> Ints:
     position = np.empty(len(points), np.int64)
     unvisited = np.arange(len(points))
     current = 0
-    for step in range(len(points)):
-        position[unvisited[current]] = step
-        current_point = centered[current].copy()
-        # Remove the visited point from the arrays, so that later steps search fewer points.
-        last = len(unvisited) - 1 - step
-        for array in (centered, norms, unvisited):
-            array[current] = array[last]
-        if last:
-            with np.errstate(invalid="ignore"):  # BLAS may raise the flag for lanes that it does not use
+    with np.errstate(invalid="ignore"):  # BLAS may raise the flag for lanes that it does not use
+        for step in range(len(points)):
+            position[unvisited[current]] = step
+            current_point = centered[current].copy()
+            # Remove the visited point from the arrays, so that later steps search fewer points.
+            last = len(unvisited) - 1 - step
+            for array in (centered, norms, unvisited):
+                array[current] = array[last]
+            if last:
                 current = int((norms[:last] - 2 * (centered[:last] @ current_point)).argmin())
     return position

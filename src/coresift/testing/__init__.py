@@ -185,7 +185,7 @@ class _FixedOutcome:
 
 
 class Remembered:
-    """A score that is computed once: whatever a draw comes to, it had the same evidence."""
+    """A score that is computed once, for many draws with the same evidence."""
 
     def __init__(self, score: Score) -> None:
         self._score = score
@@ -206,7 +206,6 @@ class Remembered:
 
 def _draws(draft: Draft) -> Iterator[tuple[WeightedSelection, float]]:
     """Yield every selection that the second draw can produce, with its probability."""
-
     score: Any = Remembered(draft.job.score)
 
     def run(design: Any) -> WeightedSelection:
