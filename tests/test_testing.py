@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -124,6 +125,23 @@ def test_a_score_with_a_zero_where_a_row_matters_is_caught(registered):
 
     with pytest.raises(AssertionError, match=r"Forgetful\(\) gives row 3 size 0, but its loss is above 0"):
         check_score(Forgetful())
+
+
+def test_a_score_that_changes_its_mind_is_caught(registered):
+    turns = itertools.count(1)
+
+    @dataclass(frozen=True)
+    class Fickle(cs.scores.Score):
+        @property
+        def needs(self):
+            return Needs(pilot=False, answers=False)
+
+        def scores(self, evidence):
+            n = evidence.clustering.n
+            return Scores(np.arange(n) + next(turns), np.arange(n))
+
+    with pytest.raises(AssertionError, match=r"Fickle\(\) must give the same sizes and the same order to the same"):
+        check_score(Fickle())
 
 
 @dataclass(frozen=True)
