@@ -121,7 +121,7 @@ def test_within_asks_in_three_stages_and_reaches_the_width():
 def test_a_budget_too_small_says_what_it_buys():
     found = cs.evaluate(values=WRONG, n=N, within=0.01, budget=300).complete()
     assert found.asked == 300
-    assert found.remarks[0].startswith("A budget of 300 answers buys ± 0.03")
+    assert found.remarks[0].startswith("A budget of 300 answers gives ± 0.03")
 
 
 def test_ask_and_tell_and_a_state_file_give_the_same(tmp_path):

@@ -96,7 +96,7 @@ def test_several_models_have_intervals_that_hold_together():
     one = three.figures["A − B"]
     assert one.half_width / one.standard_error > 2.2  # 1.96 alone; 2.39 by Bonferroni for three
     assert one.half_width / one.standard_error < 2.6
-    assert "hold together" in three.remarks[0]
+    assert "hold simultaneously" in three.remarks[0]
     assert len(all_pairs(9)) == 8
 
 
@@ -169,7 +169,7 @@ def test_what_metrics_refuse():
         cs.evaluate(labels=TRUTH, predictions={"A": GUESS, "B": GUESS}, metric="difference", budget=5)
     with pytest.raises(cs.InputError, match="group_within needs groups"):
         cs.evaluate(values=LOSS, n=N, group_within=0.1)
-    with pytest.raises(cs.InputError, match="units count only with"):
+    with pytest.raises(cs.InputError, match="units needs target="):
         cs.evaluate(values=LOSS, n=N, budget=9, units=LANGUAGE)
     with pytest.raises(cs.InputError, match="'these rows' or 'rows like these'"):
         cs.evaluate(values=LOSS, n=N, budget=9, target="all")
@@ -209,7 +209,7 @@ def test_a_plan_before_and_after_the_first_stage():
     widths = [half for _, half in later.table]
     assert widths == sorted(widths, reverse=True)
     assert widths[-1] == pytest.approx(0)
-    with pytest.raises(cs.InputError, match="only shares of rows can be planned"):
+    with pytest.raises(cs.InputError, match="only rates can be planned"):
         cs.evaluate(values=LOSS, n=N, within=0.1).plan()
 
 

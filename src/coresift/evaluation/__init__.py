@@ -1,4 +1,4 @@
-"""Know a number about all rows, within ± x, from as few answers as possible."""
+"""Estimate a number about all rows, within ±x, from as few answers as possible."""
 
 from __future__ import annotations
 
@@ -81,54 +81,54 @@ def evaluate(
     progress: bool | Progress | None = None,
     arguments: Mapping[str, Any] | None = None,
 ) -> EvaluationRun:
-    """Begin to evaluate a number over all rows from answers for few of them, and return a run.
+    """Start to estimate a number over all rows from answers for a few of them, and return a run.
 
-    Rows are drawn without replacement, oftener where the answers so far, the signals and the rows themselves say that
-    an answer is uncertain; what they predict carries part of the estimate. Signals that say nothing cost little.
+    Rows are drawn without replacement. A row is more likely to be drawn if the answers so far, the signals and the rows
+    say that its answer is uncertain. The estimate uses their predictions, too. Useless signals cost little.
 
     Args:
-        rows: Embeddings of the rows, as `open_rows` takes them, from which answers are predicted; may be left out.
-        values: Who answers with numbers, for `run.complete()`: a callable of row numbers, an array of n numbers, a
-            file with row or id, and value, or an `Oracle`. With `models`, one number per model: a line each, or a
-            mapping. None means that nobody can tell.
-        labels: Who answers with labels, in the same forms, where `predictions` are evaluated.
-        predictions: What a model predicts for every row, or the name of a column of the rows' table; a mapping of names
-            to arrays for several models.
-        signals: Anything known for every row at no cost, as in `select`: a cheap model's loss, a model's own
+        rows: Embeddings of the rows (anything that `open_rows` takes), which help to predict answers; optional.
+        values: The source of answers that are numbers, for `run.complete()`: a callable of row numbers, an array of n
+            numbers, a file with the columns row or id, and value, or an `Oracle`. With `models`, an answer has one
+            number per model, as a list or a mapping. The answer None means that nobody can tell.
+        labels: The source of answers that are labels, in the same forms, if `predictions` are evaluated.
+        predictions: A model's prediction for every row, or the name of a column of the rows' table; for several models,
+            a mapping of names to arrays.
+        signals: Anything that you know about every row at no cost, as in `select`: a cheap model's loss, a model's own
             confidence (`cs.signals.from_probabilities`), a length, a class.
-        n: How many rows there are, if nothing else says so.
-        ids: One id per row, by which answers can be told; by default those of the rows' table.
+        n: The number of rows, if no other argument says it.
+        ids: One id per row, for handing in answers; by default the ids of the rows' table.
         within: The half-width that the interval should have; answers are then asked in three stages.
-        budget: How many answers to ask, or the most of them if there is a half-width to reach.
-        metric: Of values "mean", "total", "rate" (from 0 to 1), "ratio" (a pair of numbers per row), "median" or "p95";
-            of labels "accuracy", "precision", "recall" or "f1" (with more than two classes
-            `cs.evaluation.F1(positive=...)`); "difference" of models. By default the mean, or the accuracy.
-        confidence: How probable it is that the interval has the true value in it.
-        groups: One label per row, known for every row, or the name of a column of the rows' table: each group gets a
-            figure of its own.
-        group_within: The half-width that every group should have, one number or a mapping by group.
+        budget: How many answers to ask; with `within`, the most answers to ask.
+        metric: For values "mean", "total", "rate" (from 0 to 1), "ratio" (a pair of numbers per row), "median" or
+            "p95"; for labels "accuracy", "precision", "recall" or "f1" (with more than two classes
+            `cs.evaluation.F1(positive=...)`); for several models also "difference". The default is the mean, or with
+            predictions the accuracy.
+        confidence: The probability that the interval contains the true value.
+        groups: One label per row, or the name of a column of the rows' table; each group gets its own estimate.
+        group_within: The half-width that every group should have: one number, or a mapping by group.
         models: The names of models whose values are asked together, on the same rows.
         target: What the number is about: "these rows", or "rows like these", of which these are a sample.
-        units: For "rows like these": what was sampled as a whole, such as the document of each row.
-        repeats: How many answers each row gets, if answers are random; an answer is then a list of so many numbers.
+        units: For "rows like these": the unit that was sampled as a whole, such as the document of each row.
+        repeats: How many answers each row gets, if answers are random; an answer is then a list of that many numbers.
         anytime: Whether the interval should hold at any time, so that you may look and stop when you like (a confidence
-            sequence, Waudby-Smith and Ramdas 2020); for rates and accuracy. It takes three to five times the answers,
-            and signals do not help.
+            sequence, Waudby-Smith and Ramdas 2020). It works for the rate, accuracy or precision of one model, needs
+            several times the answers, and does not use signals.
         seed: The same seed and the same answers give the same rows.
         state: A file that keeps every answer. With the same arguments, the same file continues the run.
-        engine: What reads the rows.
+        engine: Where the row blocks are processed: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
-        arguments: What the command line can begin the run again with; kept in a new state file.
+        arguments: What the command line needs to continue the run; kept in the state file.
 
     Returns:
-        A run. `complete()` returns the `Evaluation`; or `ask()` for rows and `tell` their answers until `finished`.
+        A run. `complete()` returns the `Evaluation`. Or `ask()` for rows and `tell` their answers until `finished`.
 
     Examples:
         >>> import numpy as np
         >>> risk = np.random.default_rng(0).beta(1, 9, size=10_000)
         >>> wrong = np.random.default_rng(1).random(10_000) < risk
-        >>> found = evaluate(values=wrong, signals=risk, budget=500, metric="rate").complete()
-        >>> bool(found.low < wrong.mean() < found.high), found.asked
+        >>> result = evaluate(values=wrong, signals=risk, budget=500, metric="rate").complete()
+        >>> bool(result.low < wrong.mean() < result.high), result.asked
         (True, 500)
     """
     source, known = opened(rows, signals)
@@ -141,7 +141,7 @@ def evaluate(
     if target not in TARGETS:
         refuse("target", f"{TARGETS[0]!r} or {TARGETS[1]!r}", repr(target))
     if units is not None and target != TARGETS[1]:
-        raise InputError("units count only with target='rows like these'.")
+        raise InputError("units needs target='rows like these'.")
     shown = choose(progress)
     seed = whole("seed", seed, least=0)
     population = population_of(chosen, context, source, known, groups, units, seed, engine, shown)
@@ -152,11 +152,11 @@ def evaluate(
     names = names_of(ids, count) if ids is not None else None if source is None else source.names
     if oracle is not None:
         oracle.verify(count, question, names=names, skip=population.others)
-    said = repr((chosen, budget, within, str(group_within), context.models, confidence, target, repeats, anytime))
+    settings = repr((chosen, budget, within, str(group_within), context.models, confidence, target, repeats, anytime))
     return EvaluationRun(
         Task(setup, wish, seed, bool(anytime)),
         question,
-        lambda: fingerprint(source, population) | {"evaluation": said, "seed": str(seed)},
+        lambda: fingerprint(source, population) | {"evaluation": settings, "seed": str(seed)},
         oracle=oracle,
         names=names,
         state=state,

@@ -1,4 +1,4 @@
-"""The arguments of `evaluate`, checked and put together."""
+"""Check the arguments of `evaluate`, and put them together."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from coresift.oracle import LossesLike, Oracle
 from coresift.oracle.sources import Names
 from coresift.types import Floats
 
-# Who answers; for several models, one array each.
+# The source of answers; for several models, one array each.
 AnswersLike: TypeAlias = LossesLike | Mapping[str, ArrayLike]
-# What a model predicts for every row; for several models, one array each.
+# A model's prediction for every row; for several models, one array each.
 PredictionsLike: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
 TARGETS = ("these rows", "rows like these")
 
 
 def context_of(n: int, predictions: Any, models: Sequence[str] | None, repeats: int) -> Context:
-    """Return what a metric knows: the models, and their predictions as numbers."""
+    """Return the context of a metric: the models, and their predictions as numbers."""
     repeats = whole("repeats", repeats)
     if predictions is None:
         names = ("",) if models is None else tuple(str(name) for name in models)
@@ -54,12 +54,12 @@ def count_predictions(predictions: Any) -> int | None:
 
 
 def check_sources(metric: Metric, context: Context, values: Any, labels: Any) -> Any:
-    """Return who answers, or refuse a source that the metric has no use for."""
+    """Return the source of answers, or refuse one that the metric cannot use."""
     if values is not None and labels is not None:
-        raise InputError("values and labels exclude each other: give the one that the metric is about.")
+        raise InputError("Give values or labels, not both.")
     asks_labels = metric.labels and bool(context.codes)
     if metric.labels and not context.codes and not (metric.label == "difference" and len(context.models) > 1):
-        raise InputError(f"{metric.label} needs predictions, one per row; labels are asked.")
+        raise InputError(f"{metric.label} needs predictions, one per row.")
     if asks_labels and values is not None:
         raise InputError(f"{metric.label} of predictions needs labels, not values.")
     if not asks_labels and labels is not None:
@@ -73,7 +73,7 @@ def check_sources(metric: Metric, context: Context, values: Any, labels: Any) ->
 
 
 def _several(source: Any, context: Context) -> Any:
-    """Return a matrix, or a mapping of models to arrays, as a callable; anything else as it is."""
+    """Turn a matrix, or a mapping of models to arrays, into a callable; return anything else unchanged."""
     if isinstance(source, Mapping):
         missing = [name for name in context.models if name not in source]
         if missing:
@@ -91,7 +91,7 @@ def _several(source: Any, context: Context) -> Any:
 
 
 def names_of(ids: Sequence[Any], n: int) -> Names:
-    """Return the function that gives rows their ids."""
+    """Return a function from row numbers to ids."""
     listed = list(ids)
     if len(listed) != n:
         refuse("ids", f"one id for each of {n} rows", f"{len(listed)}")
@@ -99,7 +99,7 @@ def names_of(ids: Sequence[Any], n: int) -> Names:
 
 
 def wish_of(within: Any, budget: Any, group_within: Any, population: Population) -> Wish:
-    """Return what is wanted."""
+    """Return the half-width and budget that the user wants."""
     if within is None and budget is None and group_within is None:
         raise InputError("evaluate needs within, the half-width to reach, or budget, the number of answers.")
     if within is None and group_within is None and whole("budget", budget) > population.n:
@@ -115,7 +115,7 @@ def _group_widths(group_within: Any, names: tuple[Any, ...]) -> Floats:
     if group_within is None:
         return np.zeros(0)
     if len(names) < 2:
-        raise InputError("group_within needs groups, one label for every row, at least two different ones.")
+        raise InputError("group_within needs groups with at least two different labels.")
     if not isinstance(group_within, Mapping):
         return np.full(len(names), positive("group_within", group_within))
     missing = [name for name in names if name not in group_within]

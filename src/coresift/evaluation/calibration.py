@@ -1,11 +1,11 @@
-"""Totals that use what is known for every row: a regression of the answers on it, fitted to make the total vary least.
+"""Totals that use what is known for every row, by a regression of the answers that minimizes the variance of the total.
 
-A total over all rows is estimated as Σ_S w·y + (Σ_U x − Σ_S w·x)·β, x being what is known for every row, a constant
-among it. The slopes β minimize the estimated variance of exactly this (the optimal regression estimator of Montanari
-1987), with a ridge penalty that is chosen by leave-one-out errors; the same leave-one-out errors then estimate the
-variance, so that what β overfits is not taken for precision. A regression that does not help gets slopes of nearly 0.
-The bias that comes from learning β from the same answers is of the order of (number of columns)/(number of answers)
-times the standard error.
+A total over all rows is estimated as Σ_S w·y + (Σ_U x − Σ_S w·x)·β, where x is known for every row and includes a
+constant. The slopes β minimize the estimated variance of exactly this (the optimal regression estimator of Montanari
+1987), with a ridge penalty that is chosen by leave-one-out errors. The same leave-one-out errors estimate the variance,
+so overfitting does not look like precision. If the regression does not help, its slopes are nearly 0. Since β is
+learned from the same answers, there is a bias of the order of (number of columns)/(number of answers) times the
+standard error.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from coresift.types import Floats, Ints, Moments, Value
 
 # Ridge penalties per row, in units of a column's variance; the last one means no slopes at all.
 PENALTIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e3)
-# The constant has no penalty to speak of.
+# The constant has almost no penalty.
 CONSTANT = 1e6
 MOST_LEVERAGE = 0.9
-# A phase needs so many rows of a stratum for a mean of its own.
+# A phase needs this many rows of a stratum for a mean of its own.
 CELL = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Fit(Value):
-    """One column of answers, as a total over all rows.
+    """The estimated total of one column of answers over all rows.
 
     Attributes:
         total: The estimated total.
         moments: Variance and skewness of the total.
         penalty: The ridge penalty that left the least variance.
-        errors: What each row adds to the total's error, of which the variance is the sum of squares.
+        errors: Each row's contribution to the error of the total; the variance is the sum of their squares.
     """
 
     total: float
@@ -49,8 +49,8 @@ class Calibration:
 
     Args:
         sample: The rows that were asked.
-        known: What is known of them, one line per row of the sample; standardized columns.
-        totals: Σ of the same columns over all rows.
+        known: What is known about them, one line per row of the sample, in standardized columns.
+        totals: The totals of the same columns over all rows.
     """
 
     def __init__(self, sample: Sample, known: Floats, totals: Floats) -> None:
@@ -75,7 +75,7 @@ class Calibration:
         self._own = _cell_leverage(self._cells, self._chance)
 
     def _means(self, values: Floats) -> Floats:
-        """Return √(1 − π) times the mean of values in each row's cell: fixed numbers of rows take that off."""
+        """Return √(1 − π) times the mean of each row's cell, which a fixed number of rows per cell removes."""
         root = np.sqrt(self._chance)
         moved = values * (root if values.ndim == 1 else root[:, None])
         weight = np.bincount(self._cells, self._chance)
@@ -89,7 +89,7 @@ class Calibration:
         return columns
 
     def fit(self, answers: Floats, penalty: float | None = None) -> Fit:
-        """Return the total of a column of answers, with the penalty that leaves the least variance, or a given one."""
+        """Return the total of a column of answers, with the penalty of least variance, or with a given one."""
         scaled = self._scale * answers
         scaled = scaled - self._means(scaled)
         count = max(len(self.sample), 1)
@@ -98,12 +98,12 @@ class Calibration:
         for candidate in PENALTIES if penalty is None else (penalty,):
             shrunk = 1 / (self._strengths + candidate)
             leverage = np.minimum(self._own + self._turned**2 @ shrunk / count, MOST_LEVERAGE)
-            missed = (scaled - self._turned @ (shrunk * moments)) / (1 - leverage)
-            error = float(missed @ missed)
+            residuals = (scaled - self._turned @ (shrunk * moments)) / (1 - leverage)
+            error = float(residuals @ residuals)
             if error < best:
-                # Errors left out are too large for the variance by 1/(1 − leverage), as in MacKinnon and White's HC2.
-                kept = missed * np.sqrt(1 - leverage)
-                best, chosen = error, (self._directions @ (shrunk * moments), kept, candidate)
+                # Squared leave-one-out errors are too large by 1/(1 − leverage); see MacKinnon and White's HC2.
+                corrected = residuals * np.sqrt(1 - leverage)
+                best, chosen = error, (self._directions @ (shrunk * moments), corrected, candidate)
         slopes, errors, penalty = chosen
         total = float(self.sample.weights @ answers + self._missing @ slopes)
         return Fit(total, self._moments(errors), penalty, self._unit * errors)
@@ -112,12 +112,12 @@ class Calibration:
         root = np.sqrt(self._chance)
         third = np.divide(errors**3 * (2 * self._chance - 1), root, out=np.zeros_like(root), where=root > 0)
         unit = self._unit
-        found = Moments.of(errors**2, third)
-        return Moments(found.variance * unit**2, found.third * unit**3, found.squares * unit**4)
+        moments = Moments.of(errors**2, third)
+        return Moments(moments.variance * unit**2, moments.third * unit**3, moments.squares * unit**4)
 
 
 def _cells(sample: Sample, chance: Floats) -> Ints:
-    """Return the cell of each row, its phase and stratum; phases with few rows of a stratum count as one cell."""
+    """Return the cell of each row: its phase and stratum; cells with few rows are merged."""
     cells = (sample.phase - 1) * sample.sizes.size + sample.strata
     uncertain = np.bincount(cells, chance > 0)
     small = uncertain[cells] < CELL

@@ -25,7 +25,7 @@ METRICS: dict[str, type[Metric]] = {
 
 
 def metric_of(metric: Any) -> Metric:
-    """Return the metric of a name, or the metric itself.
+    """Return the metric with this name, or the metric itself.
 
     Examples:
         >>> metric_of("p95")

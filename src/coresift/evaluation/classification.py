@@ -1,4 +1,4 @@
-"""Metrics of predictions that are known for every row, from the labels of few: accuracy, precision, recall, F1."""
+"""Metrics of predictions that are known for every row, from labels of a few: accuracy, precision, recall, F1."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from coresift.evaluation.questions import CLASS, numbers, question_of_numbers
 from coresift.oracle.questions import Question
 from coresift.types import Bools, Floats, Ints
 
-# The most frequent predicted classes tell a little about who is right.
+# The most frequent predicted classes say a little about which predictions are right.
 CLASSES = 12
-# With fewer effective positives than this an interval of precision, recall or F1 is a hint.
+# With fewer effective positives than this, an interval of precision, recall or F1 is only approximate.
 FEW_POSITIVES = 30.0
 POSITIVE = ("1", "yes", "true", "positive", "pos")
 
 
 class Classification(Smooth):
-    """Base of metrics that hold predictions against labels."""
+    """Base of metrics that compare predictions with labels."""
 
     labels: ClassVar[bool] = True
     ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -40,7 +40,7 @@ class Classification(Smooth):
 
 @dataclass(frozen=True)
 class Accuracy(Classification):
-    """The share of rows that a model predicts rightly; of several models, each one's and their differences."""
+    """The share of rows that a model predicts correctly; for several models, also their differences."""
 
     label: ClassVar[str] = "accuracy"
     plain_mean: ClassVar[bool] = True
@@ -54,24 +54,24 @@ class Accuracy(Classification):
         return np.concatenate([context.codes[0][:, None] == frequent, *same], axis=1).astype(np.float64)
 
     def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
-        """Return 1 where a model is right, one column per model."""
+        """Return 1 if a model is right, one column per model."""
         return right(answers, ids, context)
 
     def of(self, totals: Floats, context: Context) -> list[Linearized]:
-        """Return how many are right, over n."""
+        """Return the number of right predictions divided by n."""
         return Mean().of(totals, context)
 
     def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:
-        """Return wrong, and right."""
+        """Count missing answers as wrong, and as right."""
         gone = np.isnan(columns)
         return np.where(gone, 0.0, columns), np.where(gone, 1.0, columns)
 
 
 @dataclass(frozen=True)
 class ModelDifference(Classification):
-    """How much more often one model is right than another, or how far means of paid values are apart.
+    """How much more often one model is right than another, or the difference of their mean values.
 
-    Where predictions are known, only rows on which models differ are asked: the others add exactly 0.
+    If predictions are known, only rows on which models differ are asked; the others contribute exactly 0.
     """
 
     label: ClassVar[str] = "difference"
@@ -83,21 +83,21 @@ class ModelDifference(Classification):
         return CLASS if context.codes else question_of_numbers(len(context.models), context.models)
 
     def relevant(self, context: Context) -> Bools:
-        """Return the rows on which predictions differ; all rows where they are not known."""
+        """Return the rows on which predictions differ, or all rows if there are no predictions."""
         if not context.codes:
             return np.ones(context.n, np.bool_)
         differs: Bools = np.any([codes != context.codes[0] for codes in context.codes[1:]], axis=0)
         return differs
 
     def features(self, context: Context) -> Floats:
-        """Return which pairs of models differ, if there are several."""
+        """Return which pairs of models differ, if there are several pairs."""
         if len(context.codes) < 3:
             return np.zeros((context.n, 0))
         pairs = all_pairs(len(context.codes))
         return np.stack([context.codes[a] != context.codes[b] for a, b in pairs], axis=1).astype(np.float64)
 
     def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
-        """Return how much better each model is than the one before, one column per pair."""
+        """Return how much better the first model of each pair is, one column per pair."""
         values = right(answers, ids, context) if context.codes else numbers(answers, len(context.models))
         pairs = np.array(all_pairs(len(context.models)))
         return values[:, pairs[:, 0]] - values[:, pairs[:, 1]]
@@ -109,7 +109,7 @@ class ModelDifference(Classification):
         return [(name, float(totals @ row), row) for name, row in zip(names, each, strict=True)]
 
     def pairs(self, context: Context) -> list[tuple[int, int]]:
-        """Everything is a difference already."""
+        """Return nothing: all numbers are differences."""
         return []
 
 
@@ -127,18 +127,18 @@ class Positives(Classification):
         """Return the number of the positive class."""
         names = context.classes
         if self.positive is not None:
-            wanted = key_of(self.positive)
-            if wanted not in names:
+            name = key_of(self.positive)
+            if name not in names:
                 raise InputError(f"positive must be one of the predicted classes; got {self.positive!r}.")
-            return names.index(wanted)
-        alike = [place for place, name in enumerate(names) if name.lower() in POSITIVE]
-        if len(alike) != 1 or len(names) > 2:
-            told = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+            return names.index(name)
+        candidates = [place for place, name in enumerate(names) if name.lower() in POSITIVE]
+        if len(candidates) != 1 or len(names) > 2:
+            listed = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
             raise InputError(
                 f"{self.label} needs to know the positive class, as in "
-                f"metric=cs.evaluation.{type(self).__name__}(positive=...); the predicted classes are {told}."
+                f"metric=cs.evaluation.{type(self).__name__}(positive=...); the predicted classes are {listed}."
             )
-        return alike[0]
+        return candidates[0]
 
     def predicted(self, context: Context) -> list[Bools]:
         """Return, for each model, the rows that it predicts to be positive."""
@@ -146,7 +146,7 @@ class Positives(Classification):
         return [codes == code for codes in context.codes]
 
     def features(self, context: Context) -> Floats:
-        """Return who is predicted to be positive."""
+        """Return which rows each model predicts to be positive."""
         return np.stack(self.predicted(context), axis=1).astype(np.float64)
 
     def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
@@ -167,16 +167,18 @@ class Positives(Classification):
         return worst, best
 
     def remarks(self, columns: Floats, weights: Floats, context: Context) -> tuple[str, ...]:
-        """Warn where few positives were seen."""
+        """Warn if few positives were seen."""
         seen = kish(weights[columns[:, len(context.models)] == 1])
         if seen >= FEW_POSITIVES:
             return ()
-        return (f"The labels are worth only {seen:.0f} positives: take the interval of {self.label} as a hint.",)
+        return (
+            f"The labels are worth only {seen:.0f} positives, so the interval of {self.label} is only approximate.",
+        )
 
 
 @dataclass(frozen=True)
 class Precision(Positives):
-    """The share of predicted positives that are positive: only those are asked."""
+    """The share of predicted positives that are positive; only predicted positives are asked."""
 
     label: ClassVar[str] = "precision"
     plain_mean: ClassVar[bool] = True
@@ -193,13 +195,13 @@ class Precision(Positives):
         return super().columns(answers, ids, context)[:, :-1]
 
     def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:
-        """Return negative, and positive."""
+        """Count missing labels as negative, and as positive."""
         gone = np.isnan(columns)
         claims = np.stack([claimed[ids] for claimed in self.predicted(context)], axis=1)
         return np.where(gone, 0.0, columns), np.where(gone, claims, columns)
 
     def remarks(self, columns: Floats, weights: Floats, context: Context) -> tuple[str, ...]:
-        """Nothing: it is a rate of known rows."""
+        """Return nothing, since precision is a plain rate."""
         return ()
 
     def of(self, totals: Floats, context: Context) -> list[Linearized]:
@@ -218,18 +220,18 @@ class Recall(Positives):
     def of(self, totals: Floats, context: Context) -> list[Linearized]:
         """Return TP/P."""
         positives = max(float(totals[-1]), 1e-9)
-        found = []
+        linearized = []
         for place, name in enumerate(context.models):
             value = float(totals[place]) / positives
             gradient = np.zeros(totals.size)
             gradient[place], gradient[-1] = 1 / positives, -value / positives
-            found.append((name, value, gradient))
-        return found
+            linearized.append((name, value, gradient))
+        return linearized
 
 
 @dataclass(frozen=True)
 class F1(Positives):
-    """2TP/(PP + P), PP being known; its influence is (2tp − F1·(pp + p))/(PP + P) (Sawade, Landwehr, Scheffer 2010)."""
+    """2TP/(PP + P) with known PP; its influence is (2tp − F1·(pp + p))/(PP + P) (Sawade, Landwehr, Scheffer 2010)."""
 
     label: ClassVar[str] = "F1"
 
@@ -239,7 +241,7 @@ class F1(Positives):
         return np.column_stack([super().columns(answers, ids, context), *claims])
 
     def known_columns(self, context: Context) -> int:
-        """Return that of the predicted positives."""
+        """Return the number of columns of predicted positives."""
         return len(context.models)
 
     def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:
@@ -251,25 +253,25 @@ class F1(Positives):
 
     def of(self, totals: Floats, context: Context) -> list[Linearized]:
         """Return 2TP/(PP + P)."""
-        found, models = [], len(context.models)
+        linearized, models = [], len(context.models)
         for place, (name, claimed) in enumerate(zip(context.models, self.predicted(context), strict=True)):
             below = max(int(claimed.sum()) + float(totals[models]), 1e-9)
             value = 2 * float(totals[place]) / below
             gradient = np.zeros(2 * models + 1)
             gradient[place], gradient[models], gradient[models + 1 + place] = 2 / below, -value / below, -value / below
-            found.append((name, value, gradient))
-        return found
+            linearized.append((name, value, gradient))
+        return linearized
 
 
 def right(answers: Labels, ids: Ints, context: Context) -> Floats:
-    """Return 1 where a model's prediction is the label, one column per model; NaN where there is none."""
+    """Return 1 if a model's prediction is the label, one column per model; NaN if there is no label."""
     truth = coded(answers, context)
     hits = np.stack([codes[ids] == truth for codes in context.codes], axis=1).astype(np.float64)
     return np.where(np.isnan(truth)[:, None], np.nan, hits)
 
 
 def coded(answers: Labels, context: Context) -> Floats:
-    """Return labels as numbers of the predicted classes, −1 for another class, NaN for none."""
+    """Return labels as numbers of the predicted classes, −1 for another class, NaN for no label."""
     known = {name: float(code) for code, name in enumerate(context.classes)}
     return np.array([np.nan if answer is None else known.get(key_of(answer), -1.0) for answer in answers])
 
@@ -281,22 +283,23 @@ def encode(predictions: list[NDArray[Any]]) -> tuple[tuple[Ints, ...], tuple[str
         >>> encode([np.array([1, 0]), np.array(["1", "2"])])
         ((array([1, 0]), array([1, 2])), ('0', '1', '2'))
     """
-    found, places = [], []
+    names_of_each, places = [], []
     for values in predictions:
         plain = values if values.dtype != object else np.array([key_of(value) for value in values.tolist()])
         distinct, place = np.unique(plain, return_inverse=True)
-        found.append([key_of(value) for value in distinct.tolist()])
+        names_of_each.append([key_of(value) for value in distinct.tolist()])
         places.append(place)
-    classes = sorted({name for names in found for name in names})
+    classes = sorted({name for names in names_of_each for name in names})
     number = {name: code for code, name in enumerate(classes)}
     codes = tuple(
-        np.array([number[name] for name in names], np.int64)[place] for names, place in zip(found, places, strict=True)
+        np.array([number[name] for name in names], np.int64)[place]
+        for names, place in zip(names_of_each, places, strict=True)
     )
     return codes, tuple(classes)
 
 
 def key_of(label: Any) -> str:
-    """Return a label as text, without white space around it: 1, 1.0, True and "1" are the same one.
+    """Return a label as text, without white space around it: 1, 1.0, True and "1" are the same label.
 
     Examples:
         >>> key_of(True), key_of(1.0), key_of(" cat")

@@ -1,4 +1,4 @@
-"""How far an evaluation has come: the rows drawn so far, their answers, and how to draw the next ones."""
+"""The course of an evaluation: the rows drawn so far, their answers, and how to draw the next ones."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Course:
         return result
 
     def ask(self, counts: Ints, sizes: Floats, reason: str) -> Generator[Request, Any, None]:
-        """Draw and ask one more stage: so many rows of each group."""
+        """Draw one more stage, with these numbers of rows from each group, and ask for its answers."""
         population, stage = self.setup.population, len(self.sample.counts) + 1
         rng = generator(self._seed, Stream.EVALUATION, stage)
         ids, inclusion, strata = draw_phase(sizes, self.left(), population.strata, counts, rng)
         if not ids.size:
             return
-        # In random order, the first answers of a stage that is stopped stand for the others.
+        # The order is random, so that the first answers of a stage that is stopped represent the others.
         order = rng.permutation(ids.size)
         ids, inclusion, strata = ids[order], inclusion[order], strata[order]
         try:
@@ -64,7 +64,7 @@ class Course:
         self.answers = np.concatenate([self.answers, answers])
 
     def until(self, stage: int) -> Course:
-        """Return how far the evaluation had come after a stage."""
+        """Return the course as it was after a stage."""
         earlier = type(self)(self.setup, self._seed)
         own = self.sample.phase <= stage
         parts = (self.sample.ids[own], self.sample.phase[own], self.sample.inclusion[own], self.sample.strata[own])
@@ -79,13 +79,13 @@ class Course:
         return left
 
     def counts(self, more: int, sizes: Floats) -> Ints:
-        """Return how many more rows to draw from each group, in proportion to the sizes of its rows that are left."""
+        """Return how many more rows to draw from each group, in proportion to the sizes of its remaining rows."""
         strata, groups, left = self.setup.population.strata, self.sample.sizes.size, self.left()
         limits = np.bincount(strata[left], minlength=groups)
         if groups == 1:
             return np.minimum(limits, more)
-        wishes = np.bincount(strata[left], sizes[left], groups)
-        return deal(more * wishes / max(float(wishes.sum()), 1e-300), limits, more)
+        totals = np.bincount(strata[left], sizes[left], groups)
+        return deal(more * totals / max(float(totals.sum()), 1e-300), limits, more)
 
     def reading(self) -> Reading:
         """Return the estimates so far."""
@@ -95,7 +95,7 @@ class Course:
         """Return how to draw next."""
         population = self.setup.population
         expected = [self._expect(reading, target) for target in reading.targets]
-        squares = np.mean([one.residuals**2 for one in expected], axis=0)
+        squares = np.mean([expectation.residuals**2 for expectation in expected], axis=0)
         event = reading.targets[0].event
         single = bool(event) and len(expected) == 1
         chances = (expected[0].everywhere / event, expected[0].unseen / event) if single else None
@@ -106,11 +106,11 @@ class Course:
         return Expectation.of(reading.sample, target.linear, self.setup.population.known)
 
     def need(self, reading: Reading, density: Density, within: float) -> int:
-        """Return how many answers in all reach a half-width."""
+        """Return the total number of answers that reaches a half-width."""
         return max(self._need(reading, target, density.here, within) for target in reading.targets)
 
     def group_needs(self, reading: Reading, density: Density, within: Floats) -> Ints:
-        """Return how many answers in all each group needs for its half-width."""
+        """Return the total number of answers that each group needs for its half-width."""
         needs = self.sample.sizes.copy()
         for group in range(needs.size):
             own = reading.sample.strata == group
@@ -128,9 +128,9 @@ class Course:
         )
 
     def evaluation(self, remarks: tuple[str, ...] = ()) -> Evaluation:
-        """Return what the answers so far say."""
+        """Return the evaluation from the answers so far."""
         if self.stopped:
-            remarks = (*remarks, "The oracle's max_cost was reached: this is what the answers so far say.")
+            remarks = (*remarks, "The oracle's max_cost was reached, so this is the estimate from the answers so far.")
         return evaluation_of(self.setup, self.sample, self.answers, remarks)
 
     def _spend(self, wish: Wish) -> Generator[Request, Any, None]:
@@ -142,7 +142,7 @@ class Course:
             yield from self.ask(self.counts(more, sizes), sizes, "rest")
 
     def _reach(self, wish: Wish) -> Generator[Request, Any, None]:
-        """Ask most of what is predicted to be needed, and then the rest."""
+        """Ask most of the answers that are predicted to be needed, and then the rest."""
         for part, reason in ((SECOND, "second stage"), (1.0, "third stage")):
             reading = self.reading()
             density = self.density(reading)
@@ -171,24 +171,24 @@ class Course:
         population = len(self.setup.population)
         if wish.within is None:
             return ()
-        found = self.evaluation()
+        result = self.evaluation()
         if len(self.sample) == population and population > 0:
-            return (f"± {wish.within:g} takes nearly all of the {population:,} rows, so all were asked.",)
-        if found.half_width <= 1.1 * wish.within or wish.budget is None or len(self.sample) < 0.98 * wish.budget:
+            return (f"± {wish.within:g} takes nearly all of the {population:,} rows, so all of them were asked.",)
+        if result.half_width <= 1.1 * wish.within or wish.budget is None or len(self.sample) < 0.98 * wish.budget:
             return ()
-        needed = found.answers_for(wish.within)
-        told = f"A budget of {wish.budget:,} answers buys ± {found.half_width:.2g}"
-        return (f"{told}; ± {wish.within:g} would take about {needed:,}.",)
+        needed = result.answers_for(wish.within)
+        reached = f"A budget of {wish.budget:,} answers gives ± {result.half_width:.2g}"
+        return (f"{reached}; ± {wish.within:g} would take about {needed:,}.",)
 
 
 def _stage(needs: Ints, asked: Ints, sizes: Ints, part: float) -> Ints:
-    """Return how many more to ask, where `part` of the need is to be reached now; all if nearly all are needed."""
+    """Return how many more rows to ask for `part` of the need; all rows if nearly all are needed."""
     now = np.where(needs >= NEARLY_ALL * sizes, sizes, np.round(part * needs).astype(np.int64))
     return np.asarray(np.where(needs > asked, np.maximum(now - asked, 0), 0), np.int64)
 
 
 def _partial(ids: Ints, error: MaxCostError) -> NDArray[Any]:
-    """Return the answers of a stage that was stopped, None where there is none; raise if there are too few."""
+    """Return the answers of a stage that was stopped, with None for missing ones; raise if there are too few."""
     if error.ids.size < 2:
         raise error
     known = dict(zip(error.ids.tolist(), error.answers.tolist(), strict=True))

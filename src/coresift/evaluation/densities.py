@@ -1,13 +1,13 @@
-"""What each row is worth asking: in proportion to how far its answer is likely to be off what is predicted.
+"""Densities of the draw: a row's size follows how far its answer is likely to be from its prediction.
 
-The variance of a total is least where rows are drawn in proportion to √E[r²], r being what the regression misses of the
-answer. Nobody knows that before answers are there. The first draw mixes the signals' own densities with a uniform one.
-Later ones mix densities (uniform, the signals', and a regression of r² on what is known) so that the rows asked so far
-would have had the least variance, with a weak prior and a uniform floor: signals that say nothing cost little.
+The variance of a total is smallest if rows are drawn in proportion to √E[r²], where r is the residual of the
+regression. That is unknown before there are answers. The first draw mixes the signals' own densities with a uniform
+one. Later draws mix densities (uniform, the signals', and a regression of r² on what is known) such that the rows asked
+so far would have had the least variance, with a weak prior and a uniform floor. So useless signals cost little.
 
-What a signal says depends on the answers. If they are right or wrong, a signal from 0 to 1 is read as a probability p,
-and answers deviate by √(p(1 − p)). If they are numbers, a signal is a size, and little is taken for granted: a model
-that is surer than it should be has its largest losses where the signal is smallest.
+How a signal is read depends on the answers. If they are right or wrong, a signal from 0 to 1 is read as a probability
+p, and answers deviate by √(p(1 − p)). If they are numbers, a signal is a size, and it is trusted only a little: an
+overconfident model has its largest losses where the signal is smallest.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from coresift.mixtures import least_variance
 from coresift.prediction import ridge
 from coresift.types import Floats, Value
 
-# What the prior on the mixture is worth, in answers.
+# The weight of the prior on the mixture, in answers.
 PRIOR_ROWS = 10.0
 # No answer counts more than this many average ones in the choice of the mixture.
 MOST_ROWS = 15.0
-# A signal that is read as a probability is never believed to explain more than this part of the answers' variance.
+# A signal that is read as a probability is assumed to explain at most this part of the answers' variance.
 MOST_EXPLAINED = 0.25
-# Below this part of the mean squared error a predicted one is not believed.
+# A predicted squared error is at least this part of the mean squared error.
 LEAST_SQUARE = 0.05
 # No squared residual counts more than this many average ones.
 MOST_SQUARE = 25.0
-# A predicted probability is never believed to be nearer to 0 or 1 than this.
+# A predicted probability is kept at least this far from 0 and 1.
 LEAST_CHANCE = 0.02
 
 
 @dataclass(frozen=True)
 class Belief:
-    """What is believed before answers tell.
+    """What is assumed about signals before there are answers.
 
     Attributes:
         trust: How far the first draw trusts signals that nothing has confirmed, from 0 to 1.
-        floor: The part of later draws that is uniform in any case.
-        pull: The mixture that the prior pulls to: uniform, learned, all signals.
-        first_per_root: The most answers that the first part of a budget needs, per root of the budget.
+        floor: The part of later draws that is always uniform.
+        pull: The mixture that the prior favors: uniform, learned, all signals.
+        first_per_root: The largest size of the first part of a budget, relative to the root of the budget.
         probabilities: Whether signals from 0 to 1 are read as probabilities of the answer 1.
     """
 
@@ -57,16 +57,16 @@ class Belief:
 
 RIGHT_OR_WRONG = Belief(0.8, 0.05, (0.2, 0.6, 0.2), first_per_root=5.0, probabilities=True)
 NUMBERS = Belief(0.15, 0.1, (0.5, 0.45, 0.05), first_per_root=5.0)
-# Answers that count in several ways, such as true and missed positives: it takes many to see the rare ones.
+# Answers that count in several ways, such as true and missed positives; it takes many to see the rare ones.
 COUNTS = Belief(0.3, 0.1, (0.4, 0.4, 0.2))
 
 
 @dataclass(frozen=True, eq=False)
 class Expectation(Value):
-    """What answers are expected to be: `everywhere`, for every row; and for asked rows without their own answers.
+    """Expected answers: `everywhere` for every row, and `unseen` for asked rows without their own answers.
 
-    This is a regression that predicts. The one that calibrates totals does not: along the direction in which rows were
-    drawn it needs no slope, since a fixed number of rows has that total right already.
+    This regression predicts. The one that calibrates totals does not: it needs no slope along the direction in which
+    rows were drawn, since a fixed number of rows has that total right already.
     """
 
     everywhere: Floats
@@ -83,9 +83,9 @@ class Expectation(Value):
 
 @dataclass(frozen=True, eq=False)
 class Density(Value):
-    """How the next rows are drawn: a size for every row, 1 on average over those that count.
+    """How the next rows are drawn: a size for every relevant row, 1 on average.
 
-    `here` has the sizes of the asked rows as they would be had their own answers not been used.
+    `here` has the sizes that the asked rows would have without their own answers.
     """
 
     sizes: Floats
@@ -93,31 +93,31 @@ class Density(Value):
 
 
 def first_density(signals: Floats, belief: Belief) -> Floats:
-    """Return the sizes of the first draw: uniform, and as far as trust goes by the signals.
+    """Return the sizes of the first draw: a mixture of uniform sizes and the signals.
 
     Args:
-        signals: Columns of at least 0, one line per row that counts.
-        belief: How far they are trusted, and what they say.
+        signals: Columns of at least 0, one line per relevant row.
+        belief: How far signals are trusted, and how they are read.
 
     Examples:
         >>> first_density(np.array([[0.0], [2.0]]), NUMBERS).round(3).tolist()
         [0.85, 1.15]
     """
-    given = _signal_densities(signals, belief)
-    return 1 - belief.trust + belief.trust * np.mean(given, axis=0) if given else np.ones(len(signals))
+    densities = _signal_densities(signals, belief)
+    return 1 - belief.trust + belief.trust * np.mean(densities, axis=0) if densities else np.ones(len(signals))
 
 
 def _signal_densities(signals: Floats, belief: Belief) -> list[Floats]:
-    """Return what each signal says a row is worth, and the root of that, each 1 on average."""
-    found = []
+    """Return the sizes by each signal, and their roots, each 1 on average."""
+    densities = []
     for column in signals.T:
         worth = _variance(column) if belief.probabilities and column.max(initial=0.0) <= 1 else column
-        found += [density / density.mean() for density in (worth, np.sqrt(worth)) if density.any()]
-    return found
+        densities += [density / density.mean() for density in (worth, np.sqrt(worth)) if density.any()]
+    return densities
 
 
 def _variance(chances: Floats) -> Floats:
-    """Return p(1 − p), with p nearer to its mean if it claims to explain more of the variance than is believed."""
+    """Return p(1 − p), with p shrunk to its mean if it would explain more of the variance than is plausible."""
     mean = float(chances.mean())
     claimed = float(chances.var()) / max(mean * (1 - mean), 1e-300)
     likely = mean + math.sqrt(min(MOST_EXPLAINED / max(claimed, 1e-300), 1.0)) * (chances - mean)
@@ -132,15 +132,15 @@ def next_density(
     belief: Belief,
     chances: tuple[Floats, Floats] | None = None,
 ) -> Density:
-    """Return how to draw next, from what the regression missed of the answers so far.
+    """Return how to draw next, from the residuals of the answers so far.
 
     Args:
         sample: The rows asked so far.
-        residuals: What was missed of their answers.
-        known: What is known of every row that counts, in standardized columns.
-        signals: The columns of at least 0 that can be sizes as they stand.
-        belief: What is believed of them before answers tell.
-        chances: Where answers are 0 or 1, the predicted probability of 1: for every row, and for the asked ones without
+        residuals: The residuals of their answers.
+        known: What is known about every relevant row, in standardized columns.
+        signals: Columns of at least 0, which can be used as sizes.
+        belief: What is assumed about signals before there are answers.
+        chances: If answers are 0 or 1, the predicted probability of 1: for every row, and for the asked rows without
             their own answers.
     """
     ids, weights = sample.ids, sample.weights
@@ -154,10 +154,10 @@ def next_density(
     learned = [(_root(intercept + known @ slopes, least), _root(unseen, least))]
     if chances is not None:
         learned.append((_binary(chances[0]), _binary(chances[1])))
-    given = [(density, density[ids]) for density in _signal_densities(signals, belief)]
-    pull = np.array([belief.pull[0], *_even(belief.pull[1], len(learned)), *_even(belief.pull[2], len(given))])
+    by_signal = [(density, density[ids]) for density in _signal_densities(signals, belief)]
+    pull = np.array([belief.pull[0], *_even(belief.pull[1], len(learned)), *_even(belief.pull[2], len(by_signal))])
     pairs = [(everywhere / everywhere.mean(), here / everywhere.mean()) for everywhere, here in learned]
-    pairs = [(uniform, uniform[ids]), *pairs, *given]
+    pairs = [(uniform, uniform[ids]), *pairs, *by_signal]
     here = (1 - belief.floor) * np.stack([asked for _, asked in pairs], axis=1) + belief.floor
     stakes = weights * np.minimum(squares, MOST_SQUARE * middle)
     theta = _mixture(here, np.minimum(stakes, MOST_ROWS * stakes.mean()), pull / pull.sum())
@@ -168,9 +168,9 @@ def next_density(
 
 
 def _mixture(densities: Floats, stakes: Floats, pull: Floats) -> Floats:
-    """Return the mixture of least variance; its prior is worth so many rows of the draw that comes of it."""
+    """Return the mixture of least variance; its prior is counted in rows of the resulting draw."""
     theta = least_variance(densities, stakes, pull, PRIOR_ROWS)
-    # Rows of a uniform draw weigh more where signals help much, and would hold the mixture back.
+    # If signals help a lot, rows of a uniform draw have more variance, and the prior would dominate.
     left = float(np.sum(stakes / (densities @ theta)) / max(stakes.sum(), 1e-300))
     return least_variance(densities, stakes, pull, PRIOR_ROWS * min(left, 1.0))
 

@@ -18,18 +18,18 @@ from coresift.evaluation.sampling import Sample
 from coresift.notebook import counted
 from coresift.types import Bools, Floats, Value
 
-# With fewer answers than this a group has no interval.
+# A group with fewer answers than this has no interval.
 FEWEST = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Setup(Value):
-    """What is evaluated, and of which rows.
+    """What is evaluated, and for which rows.
 
     Attributes:
-        metric: What is to be known.
-        context: What the metric knows.
-        population: What is known of the rows that matter.
+        metric: The metric.
+        context: What the metric knows in advance.
+        population: What is known about the relevant rows.
         confidence: The confidence of the intervals.
         superpopulation: Whether the number is about rows like these, of which these are a sample.
     """
@@ -43,7 +43,7 @@ class Setup(Value):
 
 @dataclass(frozen=True, eq=False)
 class Reading(Value):
-    """What the answers of a sample come to; rows without an answer are left out of sample and columns."""
+    """The estimates from the answers of a sample; rows without an answer are left out of sample and columns."""
 
     sample: Sample
     columns: Floats
@@ -55,11 +55,12 @@ def read(setup: Setup, sample: Sample, answers: NDArray[Any]) -> Reading:
     """Estimate every number of the metric."""
     metric, population = setup.metric, setup.population
     columns = metric.columns(answers, population.rows[sample.ids], setup.context)
-    given: Bools = ~np.isnan(columns.sum(axis=1))
-    told = sample.answered(given)
-    calibration = Calibration(told, population.known[told.ids], population.totals)
-    noise = metric.noise(answers[given], setup.context)
-    return Reading(told, columns[given], noise, metric.targets(columns[given], setup.context, calibration))
+    answered: Bools = ~np.isnan(columns.sum(axis=1))
+    respondents = sample.answered(answered)
+    calibration = Calibration(respondents, population.known[respondents.ids], population.totals)
+    noise = metric.noise(answers[answered], setup.context)
+    targets = metric.targets(columns[answered], setup.context, calibration)
+    return Reading(respondents, columns[answered], noise, targets)
 
 
 def read_group(setup: Setup, reading: Reading, group: int) -> tuple[Setup, Reading]:
@@ -74,7 +75,7 @@ def read_group(setup: Setup, reading: Reading, group: int) -> tuple[Setup, Readi
 
 
 def evaluation_of(setup: Setup, sample: Sample, answers: NDArray[Any], remarks: tuple[str, ...] = ()) -> Evaluation:
-    """Return what the answers say."""
+    """Return the evaluation from these answers."""
     reading = read(setup, sample, answers)
     compared = [target for target in reading.targets if target.difference]
     critical = max_t(compared, setup.confidence) if len(compared) > 1 else None
@@ -110,7 +111,7 @@ def figure(setup: Setup, reading: Reading, target: Target, asked: int, critical:
     spread = n * (float(weights @ deviations**2) + beside)
     extra = 0.0
     if target.gradient.size and reading.noise.any():
-        # The noise of random answers is not drawn from a finite population: nothing of it is ever known for sure.
+        # The noise of random answers is not from a finite population, so it remains even if all rows are asked.
         extra += float(weights @ (reading.noise[:, : target.gradient.size] @ target.gradient**2))
     if setup.superpopulation:
         extra += _between_units(setup, sample, deviations) + beside
@@ -120,7 +121,7 @@ def figure(setup: Setup, reading: Reading, target: Target, asked: int, critical:
 
 
 def _deviations(setup: Setup, reading: Reading, target: Target) -> tuple[Floats, float]:
-    """Return how far each answered row's z is from the mean, and the sum of squares of rows that need no answer."""
+    """Return the deviation of each answered row's z from the mean, and the sum of squares of irrelevant rows."""
     sample = reading.sample
     counted_rows = sample.population if setup.metric.among_relevant else setup.context.n
     middle = float(sample.weights @ target.influence) / counted_rows
@@ -128,9 +129,9 @@ def _deviations(setup: Setup, reading: Reading, target: Target) -> tuple[Floats,
 
 
 def _between_units(setup: Setup, sample: Sample, deviations: Floats) -> float:
-    """Return Σ (Σ of a unit's deviations)² over all units, as estimated from the rows that were asked.
+    """Estimate Σ (Σ of a unit's deviations)² over all units from the rows that were asked.
 
-    The product of two rows of a unit stands for as many pairs as the product of their weights.
+    A pair of rows of a unit has the product of their weights.
     """
     weights, units = sample.weights, setup.population.units
     alone = float(weights @ deviations**2)
@@ -145,19 +146,19 @@ def _groups(setup: Setup, reading: Reading, sample: Sample) -> tuple[dict[Any, F
     names = setup.population.groups
     if len(names) == 1:
         return {}, ()
-    found, thin = {}, []
+    figures, thin = {}, []
     for group, name in enumerate(names):
         asked = int(np.count_nonzero(sample.strata == group))
-        told = int(np.count_nonzero(reading.sample.strata == group))
-        if told < min(FEWEST, int(sample.sizes[group])) or told == 0:
-            found[name] = Figure(math.nan, -math.inf, math.inf, math.inf, setup.confidence, 0, asked, float(told))
+        answered = int(np.count_nonzero(reading.sample.strata == group))
+        if answered < min(FEWEST, int(sample.sizes[group])) or answered == 0:
+            figures[name] = Figure(math.nan, -math.inf, math.inf, math.inf, setup.confidence, 0, asked, float(answered))
             thin.append(str(name))
             continue
         own, inside = read_group(setup, reading, group)
-        found[name] = figure(own, inside, inside.targets[0], asked)
+        figures[name] = figure(own, inside, inside.targets[0], asked)
     if not thin:
-        return found, ()
-    return found, (f"Too few answers for an interval in {counted(len(thin), 'group')}: {', '.join(thin[:6])}.",)
+        return figures, ()
+    return figures, (f"Too few answers for an interval in {counted(len(thin), 'group')}: {', '.join(thin[:6])}.",)
 
 
 def _missing(setup: Setup, reading: Reading, sample: Sample, answers: NDArray[Any]) -> Missing | None:
@@ -175,4 +176,4 @@ def _missing(setup: Setup, reading: Reading, sample: Sample, answers: NDArray[An
 def _simultaneous(compared: list[Target], setup: Setup) -> tuple[str, ...]:
     if len(compared) < 2:
         return ()
-    return (f"The {len(compared)} intervals of differences hold together, with {100 * setup.confidence:g}%.",)
+    return (f"The {len(compared)} intervals of differences hold simultaneously with {100 * setup.confidence:g}%.",)

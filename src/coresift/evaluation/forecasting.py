@@ -1,4 +1,4 @@
-"""How many answers an evaluation will take, before they are asked: from signals alone, or from a pilot's answers."""
+"""Forecast how many answers an evaluation will take, from the signals or from a pilot's answers."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from coresift.inclusion import fixed_size_inclusion
 from coresift.notebook import card
 from coresift.types import Floats
 
-# At how many numbers of answers the half-width is told.
+# For how many numbers of answers the half-width is forecast.
 STEPS = 12
 FEWEST = 50
 
 
 @dataclass(frozen=True, repr=False)
 class EvaluationPlan:
-    """What an evaluation will take.
+    """How many answers an evaluation will take.
 
     Attributes:
         rows: How many rows could be asked.
-        within: The half-width that is wanted, if one is.
-        answers: How many answers that takes in all; with a budget alone, the budget.
-        half_width: The half-width that so many answers give.
-        price: What they cost, if a price was given.
+        within: The half-width to reach, if there is one.
+        answers: How many answers that takes in total; without `within`, the budget.
+        half_width: The half-width that this many answers give.
+        price: What the answers cost, if a price was given.
         table: Numbers of answers, and the half-width that each gives.
-        basis: What this rests on.
+        basis: What the forecast is based on.
     """
 
     rows: int
@@ -52,7 +52,7 @@ class EvaluationPlan:
         lines = [(f"{answers:,} answers", f"± {half:.3g}") for answers, half in self.table]
         price = () if self.price is None else (f"The answers cost {self.price:,.2f}.",)
         title = f"{self.answers:,} of {self.rows:,} rows give ± {self.half_width:.3g}"
-        return card(title, lines, (f"This rests on {self.basis}.", *price))
+        return card(title, lines, (f"The forecast is based on {self.basis}.", *price))
 
     def to_pandas(self) -> Any:
         """Return the table as a frame."""
@@ -79,13 +79,13 @@ class EvaluationPlan:
 def forecast(
     course: Course, within: float | None, budget: int | None, expected: float | None, cost: float | None
 ) -> EvaluationPlan:
-    """Return what an evaluation will take.
+    """Return how many answers an evaluation will take.
 
     Args:
-        course: How far it has come; without answers, signals alone tell.
-        within: The half-width that is wanted.
-        budget: The most answers.
-        expected: Before anything is answered: the rate that is expected.
+        course: How far it is; without answers, the forecast uses only the signals.
+        within: The half-width to reach.
+        budget: The largest number of answers.
+        expected: Before anything is answered: the expected rate.
         cost: The price per answer.
     """
     rows = len(course.setup.population)
@@ -137,15 +137,15 @@ def _from_answers(course: Course) -> Any:
 
 
 def _from_signals(course: Course, expected: float | None) -> tuple[Any, str]:
-    """Return the half-width of a share of rows, where a row's chance to count is its expected error, or all alike."""
+    """Return the half-width of a rate, if signals are the probabilities of rows, or if all rows are alike."""
     from scipy.special import ndtri
 
     setup = course.setup
     low, high = setup.metric.ends
     if not (low >= 0 and high <= 1) and expected is None:
         raise InputError(
-            "Before anything is answered, only shares of rows can be planned; "
-            "give expected=, the share that you expect, or answer the first stage and plan again."
+            "Before anything is answered, only rates can be planned; "
+            "give expected=, the rate that you expect, or answer the first stage and plan again."
         )
     chances, basis = _chances(setup.population.sizes, expected)
     deviations, rows = np.sqrt(chances * (1 - chances)), len(setup.population)
@@ -165,8 +165,8 @@ def _from_signals(course: Course, expected: float | None) -> tuple[Any, str]:
 def _chances(sizes: Floats, expected: float | None) -> tuple[Floats, str]:
     if expected is not None:
         rate = share("expected", expected)
-        return np.full(len(sizes), rate), f"a share of {rate:g} and signals that tell nothing"
+        return np.full(len(sizes), rate), f"a rate of {rate:g} and useless signals"
     inside = [column for column in sizes.T if column.max() <= 1]
     if not inside:
-        return np.full(len(sizes), 0.5), "a share of one half, the worst case, and signals that tell nothing"
-    return np.clip(inside[0], 0.01, 0.99), "the first signal, taken as each row's probability"
+        return np.full(len(sizes), 0.5), "a rate of one half, the worst case, and useless signals"
+    return np.clip(inside[0], 0.01, 0.99), "the first signal, read as each row's probability"

@@ -1,4 +1,4 @@
-"""Intervals of what was estimated: normal with corrections where there is enough, exact where events are rare."""
+"""Intervals of estimates: normal with corrections if there are enough answers, exact if events are rare."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from coresift.types import Floats, Interval
 
 # With fewer positives or negatives than this, counted by Kish, a rate gets the exact interval.
 FEW_EVENTS = 30.0
-# A forecast counts on so many of the events that it expects.
+# A forecast counts on this part of the events that it expects.
 SURE = 0.8
-# Hall's transformation stretches an interval without bound where 1 + skewness·quantile comes near 0. A sample that is
-# more skewed than this does not know its skewness well, and coverage is the same without the rest of it.
+# Hall's transformation stretches an interval without bound if 1 + skewness·quantile is near 0. The skewness of a sample
+# that is more skewed than this is poorly estimated, and coverage is the same with this limit.
 MOST_SKEWNESS = 0.3
-# Of so many random draws the quantile of the largest |t| is taken.
+# The quantile of the largest |t| is estimated from this many random draws.
 TRIALS = 20_000
 
 
@@ -38,9 +38,9 @@ def interval_of(
         target: The estimate.
         sample: The rows that were asked.
         confidence: The probability that the interval should cover.
-        extra: Variance besides that of the draw.
-        critical: How many standard errors the interval reaches to each side, where that is not the normal's.
-        ends: What the value can be.
+        extra: Variance in addition to that of the draw.
+        critical: How many standard errors the interval extends on each side, by default the normal quantile.
+        ends: The smallest and largest possible value.
     """
     from scipy.special import ndtr, stdtrit
 
@@ -52,7 +52,7 @@ def interval_of(
         return _rare(target, sample, variance, 2 * sure - 1)
     if not 0 < error < math.inf:
         return Interval(target.value, target.value - error, target.value + error, error)
-    # The variance is itself estimated, from as many answers as three times its equal parts.
+    # The variance is itself an estimate; its degrees of freedom are three times its effective number of terms.
     freedom = 3 * moments.effective * (variance / moments.variance) ** 2 if moments.variance > 0 else math.inf
     quantile = float(stdtrit(max(freedom, 1.0), sure))
     skewness = min(max(moments.third / error**3, -MOST_SKEWNESS), MOST_SKEWNESS)
@@ -64,10 +64,10 @@ def interval_of(
 
 
 def max_t(targets: list[Target], confidence: float) -> float:
-    """Return the critical value with which all intervals hold together: the quantile of the largest |t|.
+    """Return the critical value with which all intervals hold simultaneously: the quantile of the largest |t|.
 
-    The errors of the estimates are correlated, since they come from the same rows; the correlation is that of what each
-    row adds to them.
+    The errors of the estimates are correlated, since they come from the same rows. The correlation is that of each
+    row's contributions to them.
     """
     errors = np.stack([target.fit.errors for target in targets])
     sizes = np.sqrt(np.sum(errors**2, axis=1))
@@ -83,28 +83,28 @@ def max_t(targets: list[Target], confidence: float) -> float:
 
 
 def is_rare(linear: Floats, weights: Floats) -> bool:
-    """Are there so few positives, or negatives, that a normal interval does not hold?"""
+    """Return whether there are too few positives, or negatives, for a normal interval."""
     positive = linear != 0
     return min(kish(weights[positive]), kish(weights[~positive])) < FEW_EVENTS
 
 
 def kish(weights: Floats) -> float:
-    """Return how many equal weights are worth as much."""
+    """Return Kish's effective sample size, (Σw)²/Σw²."""
     return float(weights.sum() ** 2 / (weights**2).sum()) if weights.size else 0.0
 
 
 def _rare(target: Target, sample: Sample, variance: float, confidence: float) -> Interval:
     """Return the exact interval of a rate, on the scale of the target.
 
-    It is that of Clopper and Pearson at m trials, m being the number of equally likely rows that would be as uncertain,
-    as Korn and Graubard (1998) have it. Rows that were seen are certain.
+    It is the interval of Clopper and Pearson for m trials, where m is the number of equally likely rows that would be
+    as uncertain (Korn and Graubard 1998). Rows that were seen are certain.
     """
     population, events = sample.population, target.linear != 0
     unit, seen = target.event * population, int(np.count_nonzero(events))
     certain = (seen / population, 1 - (len(sample) - seen) / population)
     rate = float(np.clip(target.value / unit, *certain))
     if seen in (0, len(sample)):
-        # A row that differs was missed, and it may be one of the least probable.
+        # If a row that differs was missed, it may be one of the least probable rows.
         rate, trials = float(seen > 0), population / float(sample.weights.max())
     else:
         trials = min(float(len(sample)), kish(sample.weights)) / (1 - min(len(sample) / population, 0.99))
@@ -117,7 +117,7 @@ def _rare(target: Target, sample: Sample, variance: float, confidence: float) ->
 
 
 def forecast_half_width(target: Target, sample: Sample, variance: float, total: int, confidence: float) -> float:
-    """Return the half-width that an estimate from `total` answers will have, if it has this variance."""
+    """Return the half-width of an estimate from `total` answers with this variance."""
     from scipy.special import ndtri
 
     normal = float(ndtri(0.5 + confidence / 2)) * math.sqrt(max(variance, 0.0))
@@ -131,7 +131,7 @@ def forecast_half_width(target: Target, sample: Sample, variance: float, total: 
     rate = min(max(float(sample.weights @ events / sample.weights.sum()), 0.5 / len(sample)), 1 - 0.5 / len(sample))
     worth = total * kish(sample.weights) / len(sample)
     trials = min(rate * (1 - rate) * unit**2 / variance, worth / (1 - min(total / sample.population, 0.99)))
-    # Few events may be fewer than there are to come: one more of either kind guards against too small a plan.
+    # The first answers may have too few events by chance; one more of either kind guards against too small a plan.
     likely = (rate * len(sample) + 1) / (len(sample) + 2)
     low, high = clopper_pearson(likely * trials, trials, confidence)
     return unit * float(high - low) / 2

@@ -1,8 +1,8 @@
-"""What is to be known: the base of all metrics, and those of numbers (means, totals, rates, ratios).
+"""The base of all metrics, and the metrics of numbers: means, totals, rates, ratios.
 
-A metric says which rows matter to it, turns answers into columns of numbers, and says what it is of the columns' totals
+A metric says which rows are relevant, turns answers into columns of numbers, and is a function of the columns' totals
 over all rows. Its linearization at the estimated totals gives one number per row, z, whose total has the same error to
-first order; the interval is that of Σz, and rows are drawn by how far z is likely to be off.
+first order. The interval is that of Σz, and rows are drawn by how uncertain z is.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Labels = NDArray[Any]
 # Name, value and gradient of a number, at given totals.
 Linearized = tuple[str, float, Floats]
 ANY = (-math.inf, math.inf)
-# Between the names of two models that are compared.
+# What separates the names of two models that are compared.
 SIGN = " − "
-# Of more models than this, each is compared with the first only.
+# If there are more models than this, each one is compared only with the first.
 ALL_PAIRS = 6
 
 
@@ -39,7 +39,7 @@ class Context(Value):
 
     Attributes:
         n: How many rows there are.
-        models: The names of the models, in order; one without a name if nothing was said.
+        models: The names of the models, in order; by default one with an empty name.
         codes: Each model's prediction for every row, as numbers of `classes`; empty without predictions.
         classes: The classes that were predicted, as texts.
         repeats: How many answers each row gets.
@@ -52,7 +52,7 @@ class Context(Value):
     repeats: int = 1
 
     def within(self, rows: Bools) -> Context:
-        """Return what is known of some rows alone."""
+        """Return the context of these rows."""
         codes = tuple(own[rows] for own in self.codes)
         return Context(int(np.count_nonzero(rows)), self.models, codes, self.classes, self.repeats)
 
@@ -62,15 +62,15 @@ class Target(Value):
     """One number that is estimated.
 
     Attributes:
-        name: What it is called; empty for a metric that has only one.
+        name: Its name; empty for a metric that has only one number.
         value: The estimate.
         linear: z of every answered row: the error of Σz is that of the value, to first order.
-        influence: z with what is known of it added: the influence of each row on the value.
-        fit: The total of z over all rows that matter.
-        event: What z is of a positive row, where every row is positive or 0; 0 for other answers.
+        influence: The influence of each row on the value: z and its known part.
+        fit: The total of z over all relevant rows.
+        event: If answers are 0 or 1, the z of the answer 1; 0 for other answers.
         difference: Whether it compares two models.
-        gradient: What each column's total counts in z; empty if z is no sum of columns.
-        read: Reads an end of the linear interval off the scale of the value, where that is not linear.
+        gradient: The derivative of z by each column; empty if z is not a sum of columns.
+        read: Converts an end of the linear interval to the scale of the value, if that is not linear.
     """
 
     name: str
@@ -85,17 +85,17 @@ class Target(Value):
 
 
 class Metric(ABC):
-    """Base of all metrics; each says what it needs, and what it is of answers and weights."""
+    """Base of all metrics; each says what it needs, and how it is computed."""
 
     label: ClassVar[str]
-    # What is asked: numbers, or labels that predictions are held against.
+    # Whether answers are labels, which predictions are compared with, or numbers.
     labels: ClassVar[bool] = False
     ends: ClassVar[tuple[float, float]] = ANY
-    # Whether the number is about the rows that matter alone, as precision is.
+    # Whether the number is about the relevant rows only, as precision is.
     among_relevant: ClassVar[bool] = False
-    # Whether it is the plain mean of its first column over the rows that matter.
+    # Whether it is the plain mean of its first column over the relevant rows.
     plain_mean: ClassVar[bool] = False
-    # What signals are believed to say about answers.
+    # What is assumed about signals before there are answers.
     belief: ClassVar[Belief] = COUNTS
 
     @abstractmethod
@@ -103,11 +103,11 @@ class Metric(ABC):
         """Return what is asked about a row."""
 
     def relevant(self, context: Context) -> Bools:
-        """Return the rows whose answer matters; what the others add is known."""
+        """Return the relevant rows; the contribution of the others is known without an answer."""
         return np.ones(context.n, np.bool_)
 
     def features(self, context: Context) -> Floats:
-        """Return what the metric itself knows of every row, as columns for predictions."""
+        """Return what the metric itself knows about every row, as columns for predictions."""
         return np.zeros((context.n, 0))
 
     @abstractmethod
@@ -119,13 +119,13 @@ class Metric(ABC):
         """Return the estimates, the main one first."""
 
     def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:
-        """Return the columns with the worst, and with the best, that rows without an answer could have."""
+        """Return the columns with missing answers at their worst, and at their best."""
         gone = np.isnan(columns)
         low, high = np.nanmin(columns, axis=0), np.nanmax(columns, axis=0)
         return np.where(gone, low, columns), np.where(gone, high, columns)
 
     def noise(self, answers: Labels, context: Context) -> Floats:
-        """Return the variance of each column's answers around their own means, for answers that were repeated."""
+        """Return the variance of the mean of repeated answers, for each column."""
         return np.zeros((len(answers), 1))
 
     def remarks(self, columns: Floats, weights: Floats, context: Context) -> tuple[str, ...]:
@@ -152,8 +152,8 @@ class Smooth(Metric):
         return []
 
     def targets(self, columns: Floats, context: Context, calibration: Calibration) -> list[Target]:
-        """Linearize at the estimated totals, and let the linear form choose how far predictions count."""
-        asked, found = columns.shape[1] - self.known_columns(context), []
+        """Linearize at the estimated totals; the linear form determines the penalty of the regression."""
+        asked, targets = columns.shape[1] - self.known_columns(context), []
         totals = np.array([calibration.fit(column).total for column in columns[:, :asked].T])
         for place, (name, _, gradient) in enumerate(self._all(totals, context)):
             linear = columns[:, :asked] @ gradient[:asked]
@@ -162,18 +162,18 @@ class Smooth(Metric):
             value = self._all(again, context)[place][1]
             difference = SIGN in name
             event = _event(columns, gradient)
-            found.append(Target(name, value, linear, columns @ gradient, fit, event, difference, gradient[:asked]))
-        return found
+            targets.append(Target(name, value, linear, columns @ gradient, fit, event, difference, gradient[:asked]))
+        return targets
 
     def _all(self, totals: Floats, context: Context) -> list[Linearized]:
         """Return every number, and then the differences."""
         singles = self.of(totals, context)
-        pairs = [(singles[one], singles[other]) for one, other in self.pairs(context)]
+        pairs = [(singles[first], singles[second]) for first, second in self.pairs(context)]
         return singles + [(f"{a}{SIGN}{b}", x - y, u - v) for (a, x, u), (b, y, v) in pairs]
 
 
 def _event(columns: Floats, gradient: Floats) -> float:
-    """Return what a positive row adds, if only one column counts and it is 0 or 1."""
+    """Return the contribution of a positive row, if only one column counts and it is 0 or 1."""
     used = np.flatnonzero(gradient)
     if used.size != 1 or not np.all((columns[:, used[0]] == 0) | (columns[:, used[0]] == 1)):
         return 0.0
@@ -181,7 +181,7 @@ def _event(columns: Floats, gradient: Floats) -> float:
 
 
 def all_pairs(count: int) -> list[tuple[int, int]]:
-    """Return which of so many models are compared.
+    """Return which pairs of models are compared.
 
     Examples:
         >>> all_pairs(3)
@@ -194,7 +194,7 @@ def all_pairs(count: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Mean(Smooth):
-    """The mean of the values over all rows; of several models, each one's mean and their differences."""
+    """The mean of the values over all rows; for several models, also the differences of their means."""
 
     label: ClassVar[str] = "mean"
     belief: ClassVar[Belief] = NUMBERS
@@ -205,7 +205,7 @@ class Mean(Smooth):
         return question_of_numbers(len(context.models) * context.repeats, names, self.ends)
 
     def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
-        """Return the values, repeated ones as their mean."""
+        """Return the values, or the means of repeated values."""
         means: Floats = _repeated(answers, context).mean(axis=2)
         return means
 
@@ -248,7 +248,7 @@ class Rate(Mean):
     ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def extremes(self, columns: Floats, ids: Ints, context: Context) -> tuple[Floats, Floats]:
-        """Return 0, and 1."""
+        """Count missing answers as 0, and as 1."""
         gone = np.isnan(columns)
         return np.where(gone, 0.0, columns), np.where(gone, 1.0, columns)
 

@@ -1,4 +1,4 @@
-"""What is known before anything is asked: how many rows there are, signals, predictions, groups and components."""
+"""What is known before anything is asked: the number of rows, signals, predictions, groups and components."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from coresift.recipes.known import read_signals
 from coresift.rows import Rows, open_rows
 from coresift.types import Floats, Ints, SignalTable, Value, digest
 
-# How many directions of the rows answers are predicted from.
+# How many principal components of the rows are used to predict answers.
 COMPONENTS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Population(Value):
-    """The rows that matter to a metric, by place: `rows` has their numbers.
+    """The rows that are relevant to a metric, by position; `rows` has their row numbers.
 
     Attributes:
-        n: How many rows there are in all.
-        rows: The numbers of the rows that matter.
-        known: What is known of each, in standardized columns.
-        sizes: Signals of at least 0, which can be sizes as they stand.
-        strata: The group of each by number; all 0 without groups.
+        n: The number of all rows.
+        rows: The numbers of the relevant rows.
+        known: What is known about each, in standardized columns.
+        sizes: Signals of at least 0, which can be used as sizes.
+        strata: The number of each row's group; all 0 without groups.
         groups: The names of the groups.
-        all_strata: The group of every row, also of those that do not matter.
-        units: The unit of each row that matters, such as its document; empty if rows are units.
+        all_strata: The group of every row, relevant or not.
+        units: The unit of each relevant row, such as its document; empty if rows are units.
     """
 
     n: int
@@ -54,7 +54,7 @@ class Population(Value):
 
     @property
     def others(self) -> Ints:
-        """The numbers of the rows that do not matter, and are never asked."""
+        """The numbers of the rows that are not relevant and are never asked."""
         return np.setdiff1d(np.arange(self.n), self.rows, assume_unique=True)
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class Population(Value):
 
 
 def count_rows(rows: Rows | None, signals: SignalTable | None, predictions: int | None, groups: Any, n: Any) -> int:
-    """Return how many rows there are, or refuse lengths that differ."""
+    """Return the number of rows, or refuse lengths that differ."""
     lengths = {
         "rows": None if rows is None else rows.n,
         "signals": None if signals is None else len(signals),
@@ -70,13 +70,13 @@ def count_rows(rows: Rows | None, signals: SignalTable | None, predictions: int 
         "groups": None if groups is None else _length("groups", groups),
         "n": None if n is None else whole("n", n),
     }
-    given = {name: length for name, length in lengths.items() if length is not None}
-    if not given:
+    known = {name: length for name, length in lengths.items() if length is not None}
+    if not known:
         raise InputError("evaluate needs rows, signals, predictions or n, to know how many rows there are.")
-    if len(set(given.values())) > 1:
-        told = ", ".join(f"{name} {length}" for name, length in given.items())
-        raise InputError(f"rows, signals, predictions, groups and n must be about the same rows; got {told}.")
-    return next(iter(given.values()))
+    if len(set(known.values())) > 1:
+        listed = ", ".join(f"{name} {length}" for name, length in known.items())
+        raise InputError(f"rows, signals, predictions, groups and n must be about the same rows; got {listed}.")
+    return next(iter(known.values()))
 
 
 def _length(argument: str, labels: Any) -> int:
@@ -97,10 +97,10 @@ def population_of(
     engine: Engine | None,
     progress: Progress,
 ) -> Population:
-    """Put together what is known of the rows that matter to the metric."""
+    """Put together what is known about the rows that are relevant to the metric."""
     relevant = np.flatnonzero(metric.relevant(context))
     if not relevant.size:
-        raise InputError("There is nothing to ask: no row's answer matters to this metric.")
+        raise InputError("There is nothing to ask, because no row is relevant to this metric.")
     strata, names = _groups(groups, context.n)
     parts = [standardized(metric.features(context)[relevant])]
     sizes = np.zeros((relevant.size, 0))
@@ -130,7 +130,7 @@ def opened(rows: Any, signals: Any) -> tuple[Rows | None, SignalTable | None]:
 
 
 def column_of(rows: Rows | None, argument: str, values: Any) -> Any:
-    """Return the values of a column if this is its name; anything else as it is."""
+    """Return the values of a column if this is its name; return anything else unchanged."""
     if not isinstance(values, str):
         return values
     if rows is None:
@@ -139,7 +139,7 @@ def column_of(rows: Rows | None, argument: str, values: Any) -> Any:
 
 
 def fingerprint(rows: Rows | None, population: Population) -> dict[str, str]:
-    """Return what a run's answers belong to."""
+    """Return digests of the inputs that a run's answers belong to."""
     known = digest(population.rows, population.known, population.sizes, population.strata)
     return {"rows": "none" if rows is None else rows.fingerprint(), "known": known}
 
@@ -149,7 +149,7 @@ def _groups(groups: Any, n: int) -> tuple[Ints, tuple[Any, ...]]:
 
 
 def _numbered(argument: str, labels: Any, n: int) -> tuple[Ints, tuple[Any, ...]]:
-    """Return one number per row, and the names that they stand for."""
+    """Return one number per row, and the names of the numbers."""
     try:
         named = np.asarray(labels)
     except ValueError:

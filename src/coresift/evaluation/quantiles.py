@@ -1,4 +1,4 @@
-"""Quantiles, with intervals by Woodruff's method (1952): those of the share of rows below, read off the quantiles."""
+"""Quantiles, with intervals by Woodruff's method (1952): invert the interval of the share of rows below."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from coresift.evaluation.questions import numbers, question_of_numbers
 from coresift.oracle.questions import Question
 from coresift.types import Floats, Ints
 
-# Shares are sums of weights; a share this far below another one is the same.
+# Shares are sums of weights, so shares that differ by less than this are equal.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Quantile(Metric):
-    """The value below which a share of all rows lies.
+    """The value that a given share of all rows does not exceed.
 
     Attributes:
         share: That share, between 0 and 1.
@@ -42,7 +42,7 @@ class Quantile(Metric):
         return numbers(answers, 1)
 
     def targets(self, columns: Floats, context: Context, calibration: Calibration) -> list[Target]:
-        """Find the quantile, and linearize it: the share of rows below it, over the density there."""
+        """Find the quantile, and linearize it: the share of rows below it, divided by the density there."""
         values, n = columns[:, 0], calibration.sample.population
         known = np.sort(values)
         first = calibration.fit((values <= np.quantile(values, self.share)) / n)
@@ -50,22 +50,22 @@ class Quantile(Metric):
         def below(value: float) -> float:
             return calibration.fit((values <= value) / n, first.penalty).total
 
-        def found(part: float) -> float:
+        def quantile(part: float) -> float:
             low, high = 0, known.size - 1
             while low < high:
                 middle = (low + high) // 2
                 low, high = (low, middle) if below(float(known[middle])) >= part - ROUNDING else (middle + 1, high)
             return float(known[low])
 
-        value = found(self.share)
+        value = quantile(self.share)
         fit = calibration.fit((values <= value) / n)
         step = max(1.96 * math.sqrt(max(fit.moments.variance, 0.0)), 1 / n)
         top, bottom = min(self.share + step, 1.0), max(self.share - step, 0.0)
-        # How far the quantile moves with the share below it, over the range that the interval will have.
-        slope = max(found(top) - found(bottom), 1e-12 * max(abs(value), 1.0)) / (top - bottom)
+        # How far the quantile moves with the share, over the range of the interval.
+        slope = max(quantile(top) - quantile(bottom), 1e-12 * max(abs(value), 1.0)) / (top - bottom)
         linear = -slope * (values <= value) / n
 
         def read(end: float) -> float:
-            return found(min(max(self.share + (end - value) / slope, 0.0), 1.0))
+            return quantile(min(max(self.share + (end - value) / slope, 0.0), 1.0))
 
         return [Target("", value, linear, linear, calibration.fit(linear, fit.penalty), read=read)]

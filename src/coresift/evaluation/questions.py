@@ -1,4 +1,4 @@
-"""What an evaluation asks about a row: a number, several numbers, or a label; None where nobody can tell."""
+"""What an evaluation asks about a row: a number, several numbers, or a label; None means that nobody can tell."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class NumberQuestion(Question):
 
     Attributes:
         width: How many numbers each answer has.
-        names: What they are called, where answers may come as a mapping of these names.
-        ends: The smallest and largest number that is possible.
+        names: Their names, if answers may be a mapping of these names.
+        ends: The smallest and largest possible number.
 
     Examples:
         >>> question_of_numbers().read([0.5, None, float("nan")], np.array([7, 3, 4]))[1].tolist()
@@ -42,21 +42,21 @@ class NumberQuestion(Question):
         answers = np.empty(ids.size, object)
         listed = values.tolist() if isinstance(values, np.ndarray) else values
         if isinstance(listed, str) or not hasattr(listed, "__len__") or len(listed) != ids.size:
-            came = f"{len(listed)}" if hasattr(listed, "__len__") else type(values).__name__
-            raise AnswerError(f"{self.argument} must be {self._kind} for each of {ids.size} rows; got {came}.")
+            got = f"{len(listed)}" if hasattr(listed, "__len__") else type(values).__name__
+            raise AnswerError(f"{self.argument} must be {self._kind} for each of {ids.size} rows; got {got}.")
         read = [self._answer(answer) for answer in listed]
         answers[:] = [answer for answer, _ in read]
         return answers, np.array([good for _, good in read], np.bool_)
 
     def refusal(self, source: str | None, row: Any, came: Any) -> str:
-        """Return the sentence on an answer that cannot be used, without its end."""
+        """Return the beginning of the error about an answer that cannot be used."""
         low, high = self.ends
         span = f" from {low:g} to {high:g}" if math.isfinite(high) else ""
         allowed = f"{self._kind}{span or too_large(came)} per row, or None if nobody can tell"
         return f"{source or self.argument} must be {allowed}; row {row} has {came}"
 
     def shown(self, answer: Any) -> Any:
-        """Return an answer that cannot be used as a sentence names it."""
+        """Return an answer that cannot be used, for an error message."""
         return answer if isinstance(answer, (float, list)) else "something else"
 
     @property
@@ -65,14 +65,14 @@ class NumberQuestion(Question):
 
     @property
     def singular(self) -> str:
-        """What one answer is."""
+        """The word for one answer."""
         return "number" if self.width == 1 else "line of numbers"
 
     def _columns(self, values: Mapping[str, Any]) -> Any:
         missing = [name for name in self.names if name not in values]
         if missing or not self.names:
-            told = f"numbers under {', '.join(self.names)}" if self.names else "numbers, not a mapping"
-            raise AnswerError(f"{self.argument} must be {told}; got {', '.join(map(str, values))}.")
+            allowed = f"numbers under {', '.join(self.names)}" if self.names else "numbers, not a mapping"
+            raise AnswerError(f"{self.argument} must be {allowed}; got {', '.join(map(str, values))}.")
         return list(zip(*(list(values[name]) for name in self.names), strict=True))
 
     def _answer(self, answer: Any) -> tuple[Any, bool]:
@@ -100,14 +100,14 @@ def question_of_numbers(
 
 
 def numbers(answers: NDArray[Any], width: int) -> Floats:
-    """Return answers as a matrix of `width` columns, with NaN in the lines of rows that nobody could tell."""
+    """Return answers as a matrix of `width` columns, with NaN for rows that nobody could tell."""
     blank = [math.nan] * width
     lines = [blank if answer is None else [answer] if width == 1 else answer for answer in answers]
     return np.array(lines, np.float64).reshape(len(answers), width)
 
 
 def _number(value: Any) -> float:
-    """Return a number; NaN for what is none."""
+    """Return a number, or NaN for anything else."""
     value = value.as_py() if hasattr(value, "as_py") else value
     if isinstance(value, (list, tuple, dict, np.ndarray)):
         return math.nan

@@ -1,4 +1,4 @@
-"""What an evaluation returns."""
+"""The result of an evaluation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Figure:
 
     Attributes:
         value: The estimate.
-        low: Where its interval begins.
-        high: Where its interval ends.
+        low: The lower end of its interval.
+        high: The upper end of its interval.
         standard_error: The standard error of the value.
-        confidence: How probable it is that the interval has the true value in it.
+        confidence: The probability that the interval contains the true value.
         rows: How many rows could be asked.
         asked: How many of them were asked.
-        effective_sample_size: How many uniform rows, drawn with replacement, would have told as much.
+        effective_sample_size: How many uniform rows, drawn with replacement, would be as precise.
     """
 
     value: float
@@ -41,10 +41,10 @@ class Figure:
         return (self.high - self.low) / 2
 
     def answers_for(self, within: float) -> int:
-        """Return about how many answers in all would give an interval of ± `within`, drawn as these were."""
-        wanted = (positive("within", within) / max(self.half_width, 1e-300)) ** 2
+        """Return about how many answers in total would give an interval of ± `within`, drawn in the same way."""
+        ratio = (positive("within", within) / max(self.half_width, 1e-300)) ** 2
         left = 1 / max(self.asked, 1) - 1 / self.rows
-        return min(math.ceil(1 / (wanted * left + 1 / self.rows)), self.rows) if left > 0 else self.rows
+        return min(math.ceil(1 / (ratio * left + 1 / self.rows)), self.rows) if left > 0 else self.rows
 
     def __str__(self) -> str:
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
@@ -55,12 +55,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Missing:
-    """Rows that nobody could tell.
+    """Rows whose answer nobody could tell.
 
     Attributes:
-        rows: How many there are.
-        worst: The value if all of them were the worst possible.
-        best: The value if all of them were the best possible.
+        rows: The number of these rows.
+        worst: The estimate if all of them had the worst possible answer.
+        best: The estimate if all of them had the best possible answer.
     """
 
     rows: int
@@ -70,15 +70,15 @@ class Missing:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Figure):
-    """A number about all rows, from answers for few of them.
+    """A number about all rows, from answers for a few of them.
 
     Attributes:
-        metric: What was evaluated.
-        n: How many rows there are in all; `rows` are those whose answers matter.
+        metric: The name of the metric.
+        n: The number of all rows; `rows` is the number of relevant rows.
         stages: How many answers each stage asked.
         figures: Every number that was estimated, by name: one per model, and differences such as "A − B".
         groups: The number in each group, by its name.
-        missing: What rows without an answer could change, if there are any.
+        missing: How much rows without an answer could change the estimate, if there are any.
         verdicts: What the differences say, in full sentences.
         remarks: What to know about the numbers, in full sentences.
     """
@@ -111,8 +111,8 @@ class Evaluation(Figure):
         lines += [(name, str(figure)) for name, figure in self.figures.items() if name]
         lines += [(str(name), str(figure)) for name, figure in self.groups.items()]
         if self.missing is not None:
-            told = f"{counted(self.missing.rows, 'row')}; the value lies from {self.missing.worst:.4g} to"
-            lines.append(("no answer", f"{told} {self.missing.best:.4g}, whatever they are"))
+            span = f"between {self.missing.worst:.4g} and {self.missing.best:.4g}, whatever their answers are"
+            lines.append(("no answer", f"{counted(self.missing.rows, 'row')}; the estimate is {span}"))
         if self.half_width > 0 and math.isfinite(self.half_width):
             half = self.half_width / 2
             lines.append((f"for ± {half:.3g}", f"about {self.answers_for(half):,} answers"))
@@ -131,12 +131,12 @@ def figure_of(interval: Interval, confidence: float, rows: int, asked: int, spre
 
 
 def verdict(name: str, figure: Figure, *, points: bool) -> str:
-    """Say in one sentence what a difference of two models is.
+    """Return one sentence about the difference of two models.
 
     Args:
         name: The two models, such as "A − B".
         figure: The difference.
-        points: Whether it is one of shares, which are told in percentage points, and more is better.
+        points: Whether it is a difference of shares, which is shown in percentage points, and more is better.
 
     Examples:
         >>> verdict("A − B", Figure(0.012, 0.005, 0.019, 0.0035, 0.95, 1000, 500, 500.0), points=True)
@@ -147,5 +147,7 @@ def verdict(name: str, figure: Figure, *, points: bool) -> str:
     low, high = scale * figure.low, scale * figure.high
     if figure.low <= 0 <= figure.high:
         return f"No difference is shown: {name} is between {low:.3g} and {high:.3g}{unit}."
-    one, other = (first, second) if figure.value > 0 else (second, first)
-    return f"{one} is {more} than {other} by {abs(scale * figure.value):.3g} ± {scale * figure.half_width:.2g}{unit}."
+    winner, loser = (first, second) if figure.value > 0 else (second, first)
+    return (
+        f"{winner} is {more} than {loser} by {abs(scale * figure.value):.3g} ± {scale * figure.half_width:.2g}{unit}."
+    )

@@ -1,4 +1,4 @@
-"""A run of an evaluation: ask, tell, and what the answers say so far."""
+"""A run of an evaluation: ask, tell, and the estimate so far."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from coresift.oracle.run import Run, Status
 from coresift.oracle.sources import Names
 from coresift.progress import Progress
 
-INTERIM = "an interim interval, from the stages that are complete: do not stop because of it"
-ANYTIME = "an interval that holds at any time: you may stop because of it"
+INTERIM = "an interim interval from the complete stages; do not stop because of it"
+ANYTIME = "an interval that holds at any time; you may stop because of it"
 
 
 @dataclass(frozen=True)
 class EvaluationStatus(Status):
-    """How far an evaluation has come.
+    """How far an evaluation is.
 
     Attributes:
-        interim: What the complete stages say; None before the first one is. Its interval is not for stopping: whoever
-            stops when it is short enough, or excludes a value, is wrong more often than the interval says.
-        note: The same as a sentence, for the command line.
+        interim: The estimate from the complete stages; None before the first stage is complete. Do not use it to
+            decide when to stop: if you stop when the interval is short enough, or excludes a value, it is wrong more
+            often than it says.
+        note: A remark about the interim interval.
     """
 
     interim: Evaluation | None = None
@@ -41,14 +42,14 @@ class EvaluationRun(Run[Evaluation]):
     """A run of `evaluate`: `complete()` it, or `ask` for rows and `tell` their answers until `finished`.
 
     Args:
-        task: What is evaluated, and what is wanted.
+        task: What is evaluated, and the wanted half-width or budget.
         question: What is asked about a row.
-        fingerprint: What the run depends on, by part.
-        oracle: Who answers.
-        names: The rows' own ids.
+        fingerprint: Digests of the inputs, by name.
+        oracle: The source of answers.
+        names: The ids of the rows.
         state: The file that keeps every answer.
-        arguments: What the run can be begun again with.
-        progress: Told how far the answers have come.
+        arguments: What is needed to continue the run.
+        progress: Shows the progress of the answers.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class EvaluationRun(Run[Evaluation]):
         )
 
     def status(self) -> EvaluationStatus:
-        """Return how far the run has come, and what its complete stages say."""
+        """Return how far the run is, and the estimate from its complete stages."""
         with self._lock:
             now = super().status()
             if now.finished or not len(self._course.sample):
@@ -90,20 +91,20 @@ class EvaluationRun(Run[Evaluation]):
         return ANYTIME if self._task.anytime else INTERIM
 
     def plan(self, *, cost: float | None = None, expected: float | None = None) -> EvaluationPlan:
-        """Return how many answers this evaluation will take: from signals alone, or from its complete stages.
+        """Return how many answers this evaluation will take, from the signals or from its complete stages.
 
         Args:
             cost: The price per answer.
-            expected: Before anything is answered: the share of rows that you expect to count, such as the error rate.
+            expected: Before anything is answered: the rate that you expect, such as the error rate.
         """
         with self._lock:
             wish = self._task.wish
             if wish.group_within.size:
-                raise InputError("plan tells the answers for within or a budget, not for a half-width per group.")
+                raise InputError("plan forecasts answers for within or a budget, not for a half-width per group.")
             return forecast(self._course, wish.within, wish.budget, expected, cost)
 
     def stages(self) -> tuple[Evaluation, ...]:
-        """Return what the answers said after each complete stage; the last one is the result once all are."""
+        """Return the estimate after each complete stage; the last one is the result if the run is finished."""
         with self._lock:
             self._driver.pending()
             count = len(self._course.sample.counts)
@@ -113,7 +114,7 @@ class EvaluationRun(Run[Evaluation]):
             return (*earlier, self.result if self.finished else self._course.evaluation())
 
     def widths(self) -> tuple[tuple[int, float], ...]:
-        """Return numbers of answers from those so far to all, and the half-width that each gives."""
+        """Return the half-width for several numbers of answers, from those so far to all rows."""
         with self._lock:
             self._driver.pending()
             if not len(self._course.sample) or self._course.sample.complete or self._task.wish.group_within.size:
@@ -121,17 +122,16 @@ class EvaluationRun(Run[Evaluation]):
             return forecast(self._course, None, len(self._course.sample), None, None).table
 
     def by_group(self, groups: Any, sizes: Mapping[Any, int] | None = None) -> dict[str, Figure]:
-        """Return the mean of each group, where groups were learned together with the answers.
+        """Return the mean of each group, if groups became known with the answers.
 
-        Groups with fewer than 20 answers are put together as "others".
+        Groups with fewer than 20 answers are merged as "others".
 
         Args:
             groups: One label for each of `asked`, in that order.
-            sizes: How many rows each group has in all, if that is known; the overall mean, under "", is then
-                post-stratified.
+            sizes: The number of rows of each group, if known; the overall mean, under "", is then post-stratified.
 
         Returns:
-            Figures by group; under "" the overall one.
+            Figures by group, and under "" the overall figure.
         """
         with self._lock:
             asked = self.asked

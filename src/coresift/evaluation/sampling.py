@@ -1,9 +1,9 @@
 """Rows drawn in phases without replacement, each phase from the rows that are left, with weights that stay unbiased.
 
-The law of weights is that of `coresift.phases`, here for every stratum on its own. A phase's share of the total is in
-proportion to its precision, as far as that follows from planned sizes: a phase that draws m of the r rows that are left
-has, with equal probabilities, a total of variance ∝ r(r − m)/m. With equal probabilities in every phase this is as good
-as one draw of all rows together.
+The law of weights is that of `coresift.phases`, applied to every stratum. A phase's share of the total is in proportion
+to its precision, as far as that follows from the planned numbers of rows: if a phase draws m of the r rows that are
+left with equal probabilities, its total has a variance ∝ r(r − m)/m. With equal probabilities in every phase, this is
+as good as a single draw.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Sample(Value):
     Attributes:
         ids: Their numbers, phase by phase.
         phase: The phase that drew each, from 1.
-        inclusion: The probability with which it did, given the phases before.
+        inclusion: The probability with which it was drawn, given the earlier phases.
         strata: The stratum of each.
         sizes: How many rows each stratum has.
         counts: How many rows each phase drew from each stratum, one line per phase.
-        response: The weighted part of the drawn rows that have an answer; the others are left out of the arrays.
+        response: The weighted share of the drawn rows that have an answer; the others are left out of the arrays.
     """
 
     ids: Ints
@@ -52,7 +52,7 @@ class Sample(Value):
 
     @property
     def population(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.sizes.sum())
 
     @property
@@ -73,30 +73,30 @@ class Sample(Value):
 
     @cached_property
     def weights(self) -> Floats:
-        """How many rows each stands for."""
+        """The number of rows that each row stands for."""
         if not len(self):
             return np.zeros(0)
         return phase_weights(self.phase, self.inclusion, self.shares.T[self.strata]) / self.response
 
     @property
     def chances(self) -> Floats:
-        """The probability that its phase drew a row, and that it has an answer."""
+        """The probability that a row was drawn in its phase and has an answer."""
         return self.inclusion * self.response
 
-    def answered(self, given: Bools) -> Sample:
+    def answered(self, answered: Bools) -> Sample:
         """Return the rows with an answer, which stand for those without."""
-        if given.all():
+        if answered.all():
             return self
-        response = float(self.weights[given].sum() / self.weights.sum())
-        parts = (self.ids[given], self.phase[given], self.inclusion[given], self.strata[given])
+        response = float(self.weights[answered].sum() / self.weights.sum())
+        parts = (self.ids[answered], self.phase[answered], self.inclusion[answered], self.strata[answered])
         return Sample(*parts, self.sizes, self.counts, response)
 
     def within(self, stratum: int) -> Sample:
         """Return the rows of one stratum."""
         own = self.strata == stratum
         parts = (self.ids[own], self.phase[own], self.inclusion[own], np.zeros(np.count_nonzero(own), np.int64))
-        one = slice(stratum, stratum + 1)
-        return Sample(*parts, self.sizes[one], self.counts[:, one], self.response)
+        column = slice(stratum, stratum + 1)
+        return Sample(*parts, self.sizes[column], self.counts[:, column], self.response)
 
     def grown(self, ids: Ints, inclusion: Floats, strata: Ints) -> Sample:
         """Return the sample with one more phase."""
@@ -123,12 +123,12 @@ def shares(counts: Ints, sizes: Ints) -> Floats:
     """
     left = sizes - np.concatenate([np.zeros_like(counts[:1]), np.cumsum(counts, axis=0)[:-1]])
     after = left - counts
-    # A phase that draws all that is left knows the total, and has all of it.
+    # A phase that draws all remaining rows knows the total, so its share is 1.
     whole = (after == 0) & (counts > 0)
     precision = np.where(after > 0, counts / np.maximum(left * after, 1), 0.0)
     precision = np.where(whole.any(axis=0), whole, precision)
     total = precision.sum(axis=0)
-    # Strata of which nothing was drawn have no weights; any shares will do.
+    # Strata without drawn rows have no weights, so any shares will do.
     first = np.zeros_like(precision)
     first[:1] = 1.0
     return np.where(total > 0, precision / np.where(total > 0, total, 1.0), first)
@@ -144,7 +144,7 @@ def draw_phase(
         left: The rows that were not drawn yet.
         strata: The stratum of every row.
         counts: How many rows to draw from each stratum.
-        rng: Decides the order of the rows, and where the draw begins.
+        rng: Determines the order of the rows, and where the draw starts.
 
     Returns:
         Row numbers, their inclusion probabilities, and their strata.
@@ -152,7 +152,7 @@ def draw_phase(
     ids, chances = [], []
     for stratum in np.flatnonzero(counts):
         rows = np.flatnonzero(left & (strata == stratum))
-        # In random order no pair of neighbors is special, so the variance is that of the values alone.
+        # In random order, neighbors have nothing in common, so the variance depends only on the values.
         rows = rows[rng.permutation(rows.size)]
         inclusion = fixed_size_inclusion(sizes[rows], int(counts[stratum]))
         drawn, _ = EVEN_DRAW.draw(inclusion, rng)

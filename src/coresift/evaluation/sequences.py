@@ -1,8 +1,8 @@
 """Intervals that hold at any time: look after every answer, and stop when you like.
 
-A confidence sequence of Waudby-Smith and Ramdas (2020) for rows drawn without replacement: with the stated probability
-the mean is in *all* of its intervals at once, so one may stop because of any of them. That costs width: three to five
-times the answers of an evaluation in stages, and rows are equally likely, so signals do not help.
+This is a confidence sequence of Waudby-Smith and Ramdas (2020) for rows drawn without replacement. With the stated
+probability the mean is in *all* of its intervals, so you may stop because of any of them. The price is width: it needs
+several times the answers of an evaluation in stages, and rows are equally likely, so signals do not help.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from coresift.evaluation.result import Evaluation, Figure
 from coresift.evaluation.stages import Wish
 from coresift.types import Floats
 
-# The largest bet: beyond it, one surprising answer would cost too much.
+# The largest bet; with a larger one, a surprising answer would cost too much.
 MOST_BET = 0.5
-# After how many answers the interval is looked at, relative to those before.
+# By which factor the number of answers grows between two looks, and the number before the first look.
 GROWTH, FIRST = 1.1, 50
 
 
 def confidence_sequence(values: Any, n: int, confidence: float = 0.95) -> tuple[Floats, Floats]:
-    """Return the ends of the interval after every answer, each within the ones before.
+    """Return the ends of the interval after every answer; each interval is within the earlier ones.
 
     Args:
         values: Answers from 0 to 1, of rows in a random order, without replacement.
         n: How many rows there are.
-        confidence: The probability that the mean of all n is in every one of the intervals.
+        confidence: The probability that the mean of all n rows is in every interval.
 
     Returns:
         The lower and upper ends.
@@ -54,7 +54,7 @@ def confidence_sequence(values: Any, n: int, confidence: float = 0.95) -> tuple[
     weight = np.cumsum(bets * n / left)
     centers = np.cumsum(bets * (answers + (sums - answers) / left)) / weight
     reach = (np.cumsum((answers - before) ** 2 * (-np.log1p(-bets) - bets)) + doubt) / weight
-    # What was seen is certain, whatever the others are.
+    # Answers that were seen are certain, whatever the others are.
     low = np.maximum.accumulate(np.maximum(centers - reach, sums / n))
     high = np.minimum.accumulate(np.minimum(centers + reach, (sums + n - step) / n))
     return low, high
@@ -65,12 +65,12 @@ class AnytimeCourse(Course):
 
     def __init__(self, setup: Setup, seed: int) -> None:
         super().__init__(setup, seed)
-        one = len(setup.context.models) == 1 and len(setup.population.groups) == 1
-        if not (one and setup.metric.plain_mean):
+        single = len(setup.context.models) == 1 and len(setup.population.groups) == 1
+        if not (single and setup.metric.plain_mean):
             raise InputError("anytime works with the rate, accuracy or precision of one model, without groups.")
 
     def drive(self, wish: Wish) -> Steps:
-        """Ask equally likely rows until the interval, which holds at any time, is short enough."""
+        """Ask equally likely rows until the interval is short enough."""
         rows = len(self.setup.population)
         most = rows if wish.budget is None else min(wish.budget, rows)
         while len(self.sample) < most and not self.stopped:
@@ -82,7 +82,7 @@ class AnytimeCourse(Course):
         return self.evaluation()
 
     def ends(self) -> tuple[float, float]:
-        """Return the interval after the answers so far; rows that nobody can tell count as 0, and as 1."""
+        """Return the interval after the answers so far; missing answers count as 0, and as 1."""
         setup = self.setup
         columns = setup.metric.columns(self.answers, setup.population.rows[self.sample.ids], setup.context)[:, 0]
         n = len(setup.population)
@@ -91,11 +91,11 @@ class AnytimeCourse(Course):
         return float(low), float(high)
 
     def evaluation(self, remarks: tuple[str, ...] = ()) -> Evaluation:
-        """Return what the answers so far say, with the interval of the sequence."""
-        found = super().evaluation(remarks)
+        """Return the evaluation from the answers so far, with the interval of the sequence."""
+        result = super().evaluation(remarks)
         low, high = self.ends()
-        value = min(max(found.value, low), high)
-        parts = {**vars(found), "value": value, "low": low, "high": high}
+        value = min(max(result.value, low), high)
+        parts = {**vars(result), "value": value, "low": low, "high": high}
         names = ("value", "low", "high", "standard_error", "confidence", "rows", "asked", "effective_sample_size")
         figure = Figure(**{name: parts[name] for name in names})
         return Evaluation(**{**parts, "figures": {"": figure}})

@@ -1,9 +1,9 @@
-"""How many answers it takes, and in which stages they are asked.
+"""How many answers are needed, and in which stages they are asked.
 
-An evaluation of a given budget asks a first part, learns from it where answers differ most, and asks the rest there.
-One that is to reach a half-width has three stages: a pilot of at least 200 answers, 70 % of what it predicts to be
-needed, and the rest; there is no other look. If you look after every answer and stop as soon as the interval is short
-enough, you stop too early too often.
+With a fixed budget, an evaluation asks a first part, learns from it where answers are uncertain, and asks the rest
+there. To reach a half-width, there are three stages: a pilot of at least 200 answers, 70 % of the number that it
+predicts to be needed, and the rest. There are no other looks: if you look after every answer and stop as soon as the
+interval is short enough, you stop too early too often.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from coresift.evaluation.sampling import Sample, shares
 from coresift.types import Floats, Value
 
 PILOT = 200
-# Where every group has a half-width of its own, its pilot has so many answers on average.
+# If every group has its own half-width, the pilot has this many answers per group on average.
 GROUP_PILOT = 40
 SECOND = 0.7
-# The first part of a fixed budget.
+# The size of the first part of a fixed budget.
 FIRST = 0.3
-# Where more than this part of all rows is needed, all are asked.
+# If more than this part of all rows is needed, all rows are asked.
 NEARLY_ALL = 0.95
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What variance more answers will leave.
+    """The variance that is left after more answers.
 
     Attributes:
         sample: The rows asked so far.
-        variance: The variance of the estimate that they give.
-        sizes: What sizes the asked rows would have in the next draw.
+        variance: The variance of the estimate from them.
+        sizes: The sizes that the asked rows would have in the next draw.
         squares: Their squared residuals.
     """
 
@@ -44,7 +44,7 @@ class Forecast:
     squares: Floats
 
     def variance_at(self, total: int) -> float:
-        """Return the predicted variance of the estimate from `total` answers in all."""
+        """Return the predicted variance of the estimate from `total` answers."""
         asked, population = len(self.sample), self.sample.population
         more = min(total, population) - asked
         if more <= 0:
@@ -61,7 +61,7 @@ class Forecast:
         return (1 - last) ** 2 * self.variance + last**2 * new
 
     def answers_for(self, half_width: float, reached: Callable[[float, int], float]) -> int:
-        """Return how many answers in all reach a half-width, at most all rows.
+        """Return the total number of answers that reaches a half-width, at most all rows.
 
         Args:
             half_width: The half-width to reach.
@@ -79,7 +79,7 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class Wish(Value):
-    """What the user wants: a half-width overall or in each group, and at most so many answers."""
+    """What the user wants: a half-width overall or in each group, and a largest number of answers."""
 
     budget: int | None
     within: float | None
@@ -87,7 +87,7 @@ class Wish(Value):
 
 
 def first_stage(population: int, groups: int, wish: Wish, per_root: float = math.inf) -> int:
-    """Return the size of the first stage; of a fixed budget at most `per_root` times its root."""
+    """Return the size of the first stage; with a fixed budget, at most `per_root` times its root."""
     if wish.within is None and not wish.group_within.size:
         assert wish.budget is not None
         first = min(FIRST * wish.budget, per_root * math.sqrt(wish.budget))

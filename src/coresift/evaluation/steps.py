@@ -1,4 +1,4 @@
-"""Everything that an evaluation depends on, besides the answers."""
+"""Everything that an evaluation depends on, except the answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Steps", "Task"]
 
 @dataclass(frozen=True)
 class Task:
-    """What is evaluated, what is wanted, and how rows are drawn."""
+    """What is evaluated, to which half-width or budget, and how rows are drawn."""
 
     setup: Setup
     wish: Wish
