@@ -108,7 +108,7 @@ def example(run, verb):
         succeeded(run("start", "select", "embeddings.npy", "--budget", 50))
         pa.csv.write_csv(pa.table({"row": ids[:1000], "loss": ids[:1000] / 7}), "some.csv")
     help_text = " ".join(run(*verb.split(), "--help").out.split())
-    line = re.search(rf"Example: coresift ({verb} .*?) (Arguments|Options|Then|To)\b", help_text).group(1)
+    line = re.search(rf"Example: coresift ({verb} .*?) (Arguments|Options|Then|If|From|For)\b", help_text).group(1)
     if verb == "tell":
         shutil.copy("some.csv", "ask.csv")
     return line.split()
@@ -920,7 +920,7 @@ REFUSALS = {
     ),
     "report of other rows": (
         ("report", "made.parquet", "--rows", "rows.npy", "--clusters", "other.npz"),
-        r"clustering must be the one that the selection was made with; this is another\.",
+        r"clustering must be the one that the selection was made with; this is another one\.",
     ),
     "report of a clustering": (("report", "made.npz"), r"made\.npz must be a selection; it is a clustering\."),
     "report without a column": (
@@ -1081,7 +1081,7 @@ def test_a_folder_that_may_not_be_written_in(data):
     if os.geteuid() == 0:  # root may write everywhere, unless it gives that right away
         rights = "-dac_override,-dac_read_search"
         command = ["setpriv", "--bounding-set", rights, "--inh-caps", rights, *command]
-    assert "may write in" in refused(process(command, data))
+    assert "permission to write" in refused(process(command, data))
 
 
 @pytest.mark.slow
