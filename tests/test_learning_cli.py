@@ -123,7 +123,7 @@ def test_numbers(command):
 
 def test_what_cannot_be_started_is_one_sentence(command):
     Path("short.csv").write_text("text\nonly\n")
-    with pytest.raises(InputError, match="table must be one of all 120 rows"):
+    with pytest.raises(InputError, match=r"^--table must be a table with all 120 rows; got 1 row\.$"):
         command("start", "rows.npy", "--table", "short.csv", "--budget", 10)
     with pytest.raises(InputError, match="audit must be None, a share of the budget, or from 50 rows"):
         command("start", "rows.npy", "--budget", 10, "--audit", 7, "--state", "x.state")

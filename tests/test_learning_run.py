@@ -117,7 +117,20 @@ def test_a_run_is_opened_again_by_its_state_file(tmp_path):
         assert run.finished
         assert run.result == cs.active_learning(rows, 60, rounds=3, labels=labels).complete()
     with pytest.raises(cs.InputError, match=r"run\.state"):
-        cs.active_learning(rows, 60, rounds=4, state=state).ask()
+        cs.active_learning(rows, 60, rounds=4, state=state)
+
+
+def test_the_state_file_of_another_run_is_refused_at_the_call(tmp_path):
+    rows, _ = problem(100)
+    state = tmp_path / "run.state"
+    cs.active_learning(rows, 20, rounds=2, state=state).close()
+    with pytest.raises(
+        cs.InputError, match=r"run\.state belongs to another run \(budget: '20' then, '30' now; batches: "
+    ):
+        cs.active_learning(rows, 30, rounds=2, state=state)
+    with pytest.raises(cs.InputError, match=r"belongs to another run \(rows: other embeddings now\)"):
+        cs.active_learning(rows + 1, 20, rounds=2, state=state)
+    assert "round 1: 4 labels to come" in repr(cs.active_learning(rows, 20, rounds=2, state=state))
 
 
 @pytest.mark.slow

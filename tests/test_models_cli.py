@@ -223,7 +223,7 @@ def test_a_selection_is_saved_with_columns_of_its_table(tmp_path):
         assert cs.load(path) == picked
         assert open_corpus(path).texts("text", np.array([3])) == ["a,\nb"]
         assert "table_row" in open_corpus(path).schema.names
-    with pytest.raises(cs.InputError, match="one of all 50 rows, or of the 8 selected ones"):
+    with pytest.raises(cs.InputError, match="a table with all 50 rows, or one with the 8 selected rows"):
         cs.save(picked, tmp_path / "picked.csv", table=table.slice(1))
     path = cs.save(picked, tmp_path / "picked.csv", table=pa.table({"list": [[1]] * 8}))
     assert open_corpus(path).texts("list", np.array([3])) == ["[1]"]  # as JSON

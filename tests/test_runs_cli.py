@@ -145,8 +145,14 @@ def test_labels_are_words_and_one_word_may_mean_that_nobody_can_tell(command, tm
 def test_a_state_file_works_from_any_folder_and_belongs_to_one_start(command, tmp_path, monkeypatch):
     command("start", "losses", "rows.npy")
     assert "waiting for" in command("start", "losses", "rows.npy")  # once more, after a kill perhaps
-    with pytest.raises(InputError, match=r"run\.state belongs to another run; continue it with ask and tell"):
+    with pytest.raises(
+        InputError, match=r"another run \(NOTE left out then, other now\); continue it with ask and tell"
+    ):
         command("start", "losses", "rows.npy", "--note", "other")
+    with pytest.raises(InputError, match=r"another run \(ROWS .*rows\.npy then, .*rows\.parquet now\)"):
+        command("start", "losses", "rows.parquet")
+    with pytest.raises(InputError, match=r"another run \(of losses\)"):
+        command("start", "labels", "rows.npy")
     (tmp_path / "torn.state").write_bytes((tmp_path / "run.state").read_bytes()[:30])
     command("start", "losses", "rows.npy", "--state", "torn.state")
     (tmp_path / "sub").mkdir()
@@ -162,8 +168,12 @@ def test_what_is_no_state_file_of_a_start_is_one_sentence(command, tmp_path):
     with pytest.raises(InputError, match="is not a state file of coresift"):
         command("status", "notes")
     cs.select("rows.npy", cs.Oracle(np.sqrt, journal=tmp_path / "journal"), budget=10)
-    with pytest.raises(InputError, match="was not written by start; continue its run where it was started"):
+    with pytest.raises(
+        InputError, match="was not written by start; continue a run of Python there, with the same call"
+    ):
         command("status", "journal")
+    with pytest.raises(InputError, match=r"another run \(which Python started\)"):
+        command("start", "losses", "rows.npy", "--state", "journal")
     command("start", "losses", "rows.npy")
     content = (tmp_path / "run.state").read_bytes()
     (tmp_path / "run.state").write_bytes(content.replace(b"rows.npy", b"rows.npz"))

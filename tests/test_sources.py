@@ -299,7 +299,7 @@ def test_selected_rows_of_any_table_come_out_whole_or_already_cut(form, tmp_path
     saved = pa.parquet.read_table(path)
     assert saved["row"].to_pylist() == PLAIN.ids.tolist()
     assert saved["id"].to_pylist() == [KEYS[row] for row in PLAIN.ids]
-    with pytest.raises(InputError, match=f"table must be one of all {N} rows, or of the 30 selected ones; got 29 rows"):
+    with pytest.raises(InputError, match=f"a table with all {N} rows, or one with the 30 selected rows; got 29 rows"):
         take(table.slice(1), PLAIN.ids, N)
 
 

@@ -77,7 +77,7 @@ def test_without_ids_rows_are_where_they_were(tmp_path):
     assert PICKED.take(plain)["text"].tolist() == [f"text of {name}" for name in PICKED.names]
     with pytest.raises(InputError, match=f"table must have all {N} rows that were selected from; got 5 rows"):
         PICKED.take(plain[:5])
-    with pytest.raises(InputError, match=f"table must be one of all {N} rows, or of the 9 selected ones; got 5 rows"):
+    with pytest.raises(InputError, match=f"a table with all {N} rows, or one with the 9 selected rows; got 5 rows"):
         cs.save(PICKED, tmp_path / "picked.csv", table=plain[:5])
 
 

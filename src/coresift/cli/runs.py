@@ -21,6 +21,7 @@ from coresift.checks import InputError
 from coresift.cli.app import verb as verb_on
 from coresift.cli.files import check_out, has_column, used_columns, write_rows
 from coresift.cli.showing import show_facts, show_warning, speaking, tell
+from coresift.cli.wording import flags_of
 from coresift.notebook import counted
 from coresift.oracle.journal import read_header
 from coresift.oracle.questions import Question
@@ -93,11 +94,12 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *,
     JOBS[job.name] = job
     own = inspect.signature(verb, eval_str=True).parameters.values()
     KINDS[job.name] = {part.name: _kind(part.annotation) for part in own} | dict(job.kept)
+    flags_by_name = flags_of(own)
 
     @functools.wraps(verb)
     def start(*, state: Path, **flags: Any) -> None:
         arguments = {name: _plain(value) for name, value in verb(**flags).items()}
-        before = _check_start(state, job.name, arguments)
+        before = _check_start(state, job.name, arguments, flags_by_name)
         with job.open({"job": job.name, **arguments}, state) as run:
             _show(run, job, {"job": job.name, **arguments}, _title(run.status(), job.name, state, before))
         for hint in job.hints(arguments):
@@ -226,7 +228,7 @@ def status(state: StatePath) -> None:
         _show(run, job, arguments, f"{job.name} of {state}", writing=False)
 
 
-def _check_start(state: Path, name: str, arguments: Arguments) -> bool:
+def _check_start(state: Path, name: str, arguments: Arguments, flags: Mapping[str, str]) -> bool:
     """Refuse keys in arguments, and the state file of another run; return whether this run was started before."""
     for flag, value in arguments.items():
         if isinstance(value, str) and redact(value) != value:
@@ -237,11 +239,34 @@ def _check_start(state: Path, name: str, arguments: Arguments) -> bool:
     # A file without a whole line is left over from a start that was killed.
     if not state.is_file() or b"\n" not in state.read_bytes():
         return False
-    if read_header(state).get("arguments") != {"job": name, **arguments}:
+    before = read_header(state).get("arguments")
+    if before != {"job": name, **arguments}:
         raise InputError(
-            f"The state file {state} belongs to another run; continue it with ask and tell, or give another --state."
+            f"The state file {state} belongs to another run ({_differences(before, name, arguments, flags)}); "
+            "continue it with ask and tell, or give another --state."
         )
     return True
+
+
+def _differences(before: Any, name: str, arguments: Arguments, flags: Mapping[str, str]) -> str:
+    """Say how the arguments in a state file differ from those of this start."""
+    if not isinstance(before, dict):
+        return "which Python started"
+    if before.get("job") != name:
+        return f"of {before.get('job')}"
+    changed = [argument for argument, value in arguments.items() if before.get(argument) != value]
+    return "; ".join(
+        f"{flags.get(argument, argument.upper())} {_written(before.get(argument))} then, "
+        f"{_written(arguments[argument])} now"
+        for argument in changed
+    )
+
+
+def _written(value: Any) -> str:
+    """Return an argument as on the command line."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return "left out" if value in (None, "") else str(value)
 
 
 def kept_arguments(state: Path, name: str | None = None) -> tuple[StepJob, Arguments]:
@@ -251,7 +276,9 @@ def kept_arguments(state: Path, name: str | None = None) -> tuple[StepJob, Argum
     job = arguments.get("job")
     if not isinstance(job, str) or job not in JOBS or name not in (None, job):
         verb = "start" if name is None else f"{name} start"
-        raise InputError(f"The state file {state} was not written by {verb}; continue its run where it was started.")
+        raise InputError(
+            f"The state file {state} was not written by {verb}; continue a run of Python there, with the same call."
+        )
     for argument, kind in KINDS[job].items():
         if argument not in arguments:
             raise InputError(f"The state file {state} has no argument {argument}; another version may have written it.")

@@ -61,6 +61,8 @@ class LearningRun(Run[LearningSelection]):
             never=task.never,
             progress=task.progress,
         )
+        if state is not None:
+            self._book.open()  # the state file of another run is refused at once
 
     @property
     def result(self) -> LearningSelection:

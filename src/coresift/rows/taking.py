@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coresift.checks import refuse
+from coresift.notebook import counted
 from coresift.rows import SUFFIXES, Rows, open_rows
 from coresift.rows.embedded import MANIFEST
 from coresift.tables.finding import SUFFIXES as TABLES
@@ -68,7 +69,8 @@ def take(
 def _numbers_by_position(opened: Any, ids: Ints, n: int) -> Ints:
     """Return the numbers of rows without ids: unchanged, or counted from 0 if the source has only the selected rows."""
     if opened.n not in (n, ids.size):
-        refuse("table", f"one of all {n} rows, or of the {ids.size} selected ones", f"{opened.n} rows")
+        selected = f", or one with the {ids.size:,} selected rows" if ids.size else ""
+        refuse("table", f"a table with all {n:,} rows{selected}", counted(opened.n, "row"))
     return ids if opened.n == n else np.arange(ids.size)
 
 
