@@ -135,6 +135,8 @@ def test_ask_and_tell_and_a_state_file_give_the_same(tmp_path):
                 assert run.result == whole
                 break
             run.tell(ids, WRONG[ids])
+    with pytest.raises(cs.InputError, match=r"run\.state belongs to another run \(seed: '3' then, '4' now\)"):
+        cs.evaluate(state=path, **{**options, "seed": 4})  # at the call
 
 
 def test_what_cannot_be_is_refused_in_one_sentence():

@@ -77,6 +77,8 @@ class EvaluationRun(Run[Evaluation]):
             never=task.setup.population.others,
             progress=progress,
         )
+        if state is not None:
+            self._book.open()  # the state file of another run is refused at once
 
     def status(self) -> EvaluationStatus:
         """Return how far the run is, and the estimate from its complete stages."""
