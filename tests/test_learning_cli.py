@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import re
 from pathlib import Path
@@ -214,6 +215,8 @@ def test_the_page_shows_rounds_audits_and_classes(tmp_path):
     assert page.count('<circle class="t') == 200 + 3  # one per row, one per round
     assert len(run.audits) == 2
     assert page.count('<line class="interval"') == 2 * len(run.audits)  # in the curve, and in the table
+    assert "points from round 2 to round 3" in page
+    assert run.audits[-1].advice(400) in page
     assert all(f"{audit.value:.1%} ({audit.low:.1%} to {audit.high:.1%})" in page for audit in run.audits)
     assert "<b>" not in page
     assert "&lt;b&gt;right&lt;/b&gt;" in page
@@ -221,6 +224,23 @@ def test_the_page_shows_rounds_audits_and_classes(tmp_path):
     assert page.count("<script>") == 1  # the page's own, for its theme
     assert not re.search(r'(src|href)="?https?:', page)
     assert page_of(run, tmp_path) == page
+
+
+def test_the_page_says_when_an_audit_comes_and_how_to_open_the_run_in_python(command):
+    command("start", "rows.npy", "--budget", 60, "--rounds", 2, "--audit", 50, "--classes", "a,b", "--seed", 3)
+    command("report", "run.state", "--out", "begun.html")
+    page = Path("begun.html").read_text()
+    assert page.count("The first one comes after the batch of round 2, with 50 rows.") == 1
+    assert "audit=100" not in page
+    command("start", "rows.npy", "--budget", 6, "--rounds", 1, "--classes", "a,b", "--seed", 3, "--state", "b.state")
+    command("ask", "b.state")
+    fill_in("ask.csv", lambda row: "a" if row % 2 else "b")
+    command("tell", "b.state", "ask.csv")
+    command("report", "b.state", "--out", "end.html")
+    (call,) = re.findall(r"run = (cs\.active_learning\([^<]*\))<", html.unescape(Path("end.html").read_text()))
+    call = call.replace("run.state", "b.state")
+    with eval(call, {"cs": cs, "embeddings": "rows.npy"}) as run:
+        assert run.result == cs.load("labeled.parquet")
 
 
 def test_the_page_of_a_run_that_has_begun_and_of_numbers(tmp_path):

@@ -110,6 +110,11 @@ class LearningRun(Run[LearningSelection]):
         return f"LearningRun({status.answered} of {self.budget} answers, {progress})"
 
     @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self._task.seed
+
+    @property
     def plan(self) -> Plan:
         """How many rows the batch and the audit of each round have."""
         return self._task.plan

@@ -28,6 +28,7 @@ from coresift.types import Ints
 # At most this many rows that were not asked are on the map, and this many classes in the table.
 OTHERS, CLASSES = 2_000, 500
 TINTS = 8
+MOST_IN_CALL = 12  # classes that a call lists
 # Why rows were asked, as part of a sentence.
 REASONS = {"coverage": "by coverage", "uncertainty": "by uncertainty", "audit": "for the audit"}
 MAP_WIDTH, MAP_HEIGHT = 960, 600
@@ -73,6 +74,9 @@ class LearningFacts:
         numbers: A histogram of the labels, if they are numbers.
         picture: Where rows are on the map: first those that were asked, then some others.
         places: The position of each asked row's round among the rounds.
+        next_audit: When the next audit comes, if none was made so far; empty if none is planned.
+        advice: How many audit rows would tell a change; empty without an accuracy.
+        call: The call that opens the run again.
         settings: The settings of the run, as names and texts.
     """
 
@@ -90,6 +94,9 @@ class LearningFacts:
     numbers: Histogram | None
     picture: Map
     places: tuple[int, ...]
+    next_audit: str
+    advice: str
+    call: str
     settings: tuple[tuple[str, str], ...]
 
 
@@ -135,8 +142,22 @@ def learning_facts(run: LearningRun, *, title: str | None, engine: Engine | None
         numbers=histogram(np.array(list(labels.values()), np.float64)) if run.numeric and labels else None,
         picture=draw_map(run.rows, np.concatenate([asked, _others(run.n, asked)]), engine, progress),
         places=tuple(numbers.index(number) for number in run.rounds.tolist()),
+        next_audit=run.plan.next_audit(status.round) if run.plan.audit_count else "",
+        advice=audits[-1].advice(run.n) if audits and not run.numeric else "",
+        call=_call(run),
         settings=tuple(run.provenance.lines().items()),
     )
+
+
+def _call(run: LearningRun) -> str:
+    """Return the call that opens the run again, also if its labels came in files."""
+    plan = run.plan
+    options = [f"budget={run.provenance.budget}", f"rounds={plan.rounds}", f"audit={sum(plan.audits) or None}"]
+    if run.classes is not None:
+        options.append(f"classes={list(run.classes)!r}" if len(run.classes) <= MOST_IN_CALL else "classes=[...]")
+    options += ["numeric=True"] if run.numeric else []
+    options += [f"seed={run.seed}"] if run.seed else []
+    return f'run = cs.active_learning(embeddings, {", ".join(options)}, state="run.state")'
 
 
 def _others(n: int, asked: Ints) -> Ints:
@@ -242,10 +263,13 @@ def _tint(place: int, facts: LearningFacts) -> int:
 
 def _curve(facts: LearningFacts) -> str:
     if not facts.audits:
-        why = (
-            "This run has no audit so far, so there is no learning curve. By default, audits take a tenth of the "
-            "budget if that is at least 50 rows. audit=100 takes 100 rows, and audit=None takes none."
+        when = (
+            f"The first one comes {facts.next_audit}."
+            if facts.next_audit
+            else "By default, audits take a tenth of the budget if that is at least 50 rows. audit=100 takes 100 rows, "
+            "and audit=None takes none."
         )
+        why = f"This run has no audit so far, so there is no learning curve. {when}"
         return section("curve", "Learning curve", paragraph(why))
     accuracy = facts.numbers is None
     points = [(float(audit.trained_on), audit.value, audit.low, audit.high) for audit in facts.audits]
@@ -263,7 +287,8 @@ def _curve(facts: LearningFacts) -> str:
         for audit in facts.audits
     ]
     heads = ["Audit", f"{_name(facts)}, 95% interval", "Labels trained on", "Rows in the audit"]
-    changes = "".join(paragraph(f"Change to the next audit: {change}.") for change in facts.changes)
+    changes = "".join(paragraph(f"Change: {change}.") for change in facts.changes)
+    changes += paragraph(facts.advice) if facts.advice else ""
     return section(
         "curve",
         "Learning curve",
@@ -294,10 +319,9 @@ def _balance(facts: LearningFacts) -> str:
 
 def _how_sure(facts: LearningFacts) -> str:
     if not facts.audits:
-        return paragraph(
-            "Nothing here was measured on random rows. To measure the model, use cs.evaluate with its predictions, or "
-            "run with audit=100."
-        )
+        planned = f"The first audit comes {facts.next_audit}."
+        other = "To measure the model, use cs.evaluate with its predictions, or run with audit=100."
+        return paragraph(f"Nothing here was measured on random rows. {planned if facts.next_audit else other}")
     return listing(
         [
             "Audit rows are drawn at random from the rows without a label, and the model predicts them before anyone "
@@ -324,7 +348,8 @@ def _next(facts: LearningFacts) -> list[tuple[str, str]]:
             ),
         ]
     return [
-        ("Save the labels", 'cs.save(run.result, "labeled.csv")'),
+        ("If you labeled with files, open the run in Python: the same rows and arguments as in start", facts.call),
+        ("Save the labels (with files, the --out of start has them)", 'cs.save(run.result, "labeled.csv")'),
         ("Use the model, or train your own on run.labels", "predicted = run.model.predict(embeddings)"),
         (
             "Measure its accuracy to a half-width of your choice",
