@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info
 from coresift.checks import InputError
 from coresift.engine import Local, available_cores
 from coresift.progress import Progress
-from coresift.rows import Rows
+from coresift.rows import Rows, open_rows
 
 
 class Counted(Rows):
@@ -120,6 +120,8 @@ def test_blocks_run_side_by_side():
 def test_a_single_block_runs_where_it_was_asked():
     with Local(2).open(Progress()) as workers:
         assert list(workers.map(Counted(1), lambda start, _: threading.current_thread())) == [threading.main_thread()]
+        rows, one = open_rows(np.eye(3)), [np.array([0, 2])]
+        assert list(workers.pick(rows, one, lambda _: threading.current_thread())) == [threading.main_thread()]
 
 
 def test_an_error_in_a_block_comes_out_at_once():

@@ -208,7 +208,10 @@ class _Pool:
     ) -> Iterator[T]:
         progress = self._progress if name else Progress()
         with stage(progress, name, sum(map(len, pieces))):
-            yield from self._in_order(((len(ids), partial(_pick, rows, ids, function)) for ids in pieces), progress)
+            if len(pieces) == 1:  # a single piece needs no other thread
+                yield _pick(rows, pieces[0], function)
+            else:
+                yield from self._in_order(((len(ids), partial(_pick, rows, ids, function)) for ids in pieces), progress)
 
     def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
         progress = self._progress if name else Progress()

@@ -24,7 +24,18 @@ def serpentine(clustering: Clustering, key: Singles | Floats) -> Ints:
 
 
 def stops(clustering: Clustering) -> Ints:
-    """Return each cluster's position on a tour of all clusters; with classes, on one tour per class in turn."""
+    """Return each cluster's position on a tour of all clusters; with classes, on one tour per class in turn.
+
+    Both draws of a selection use it, and with many clusters it takes long, so the clustering keeps it.
+    """
+    kept = vars(clustering)
+    if "_stops" not in kept:
+        kept["_stops"] = _find_stops(clustering)
+    positions: Ints = kept["_stops"]
+    return positions
+
+
+def _find_stops(clustering: Clustering) -> Ints:
     if not clustering.strata.size:
         return tour(clustering.free_centers)
     position = np.empty(clustering.k, np.int64)

@@ -99,7 +99,7 @@ def take(rows: Rows, ids: Ints, workers: Workers) -> Singles:
     sample = np.empty((len(ids), rows.d), np.float32)
     done = 0
     # Few rows may be spread over much that has to be read for them, and what is read together is better read once.
-    readers = max(1, min(READERS, rows.n // rows.read_at_once))
+    readers = max(1, min(READERS, rows.n // rows.read_at_once, rows.n // rows.block_rows))
     size = min(rows.block_rows, max(FEWEST_READ, -(-len(ids) // readers)))
     for piece in workers.pick(rows, pieces_of(ids, size), _as_they_are):
         with np.errstate(over="ignore", invalid="ignore"):
