@@ -125,20 +125,22 @@ def test_seeds_are_distinct_rows_and_no_more_than_there_are(workers):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("line", "z", "expected"),
+    ("line", "z", "weights", "expected"),
     [
         # From 0, each of the two candidates is the far row with probability q. It leaves the lower cost, so it is
         # kept if either is: 1 − (1 − q)², q = 4^z/(1 + 4^z).
-        ([0, 1, 4], 1.0, 24 / 25),
-        ([0, 1, 4], 2.0, 288 / 289),
+        ([0, 1, 4], 1.0, None, 24 / 25),
+        ([0, 1, 4], 2.0, None, 288 / 289),
         # Both leave the same cost, so the first drawn is kept: q = 2^z/(1 + 2^z).
-        ([0, 1, 2], 1.0, 2 / 3),
-        ([0, 1, 2], 2.0, 4 / 5),
+        ([0, 1, 2], 1.0, None, 2 / 3),
+        ([0, 1, 2], 2.0, None, 4 / 5),
+        # Both are drawn alike, but the middle row stands for four and leaves the lower cost: (1 − 1/2)².
+        ([0, 1, 2], 2.0, np.array([5.0, 4.0, 1.0]), 1 / 4),
     ],
 )
-def test_the_best_of_candidates_drawn_by_distance_to_the_power_z_is_kept(workers, line, z, expected):
-    rows = np.array(line, np.float32)[:, None]
-    seedings = [seed_centers(rows, 2, z, np.random.default_rng(seed), workers, Progress()) for seed in range(1500)]
+def test_the_best_of_candidates_drawn_by_distance_to_the_power_z_is_kept(workers, line, z, weights, expected):
+    rows, streams = np.array(line, np.float32)[:, None], map(np.random.default_rng, range(1500))
+    seedings = [seed_centers(rows, 2, z, stream, workers, Progress(), weights) for stream in streams]
     hits = np.array([second == 2 for first, second in seedings if first == 0])
     # About 500 seedings from 0; false alarm at 4.5 standard errors: 7 in a million.
     assert abs(hits.mean() - expected) < 4.5 * np.sqrt(expected * (1 - expected) / hits.size)
@@ -462,6 +464,16 @@ def test_learning_from_a_sample_costs_little(z, monkeypatch):
     monkeypatch.setattr(clustering_module, "SMALLEST_SAMPLE", len(rows))
     assert passes(len(rows), 40) == 2
     assert sampled.free_cost <= 1.05 * cluster(rows, 40, z=z).free_cost
+
+
+def test_few_rows_far_away_get_centers_although_seeding_looks_at_a_part():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(SMALLEST_SAMPLE, 4)).astype(np.float32)
+    rows[:12] += 1000 * np.repeat(np.eye(4, dtype=np.float32), 3, axis=0)  # four groups of three rows each
+    for seed in range(5):
+        found = cluster(rows, 20, seed=seed)
+        assert len({int(label) for label in found.labels[:12:3]}) == 4
+        assert found.free_cost < 2 * cluster(rows[12:], 16, seed=seed).free_cost
 
 
 @pytest.mark.slow

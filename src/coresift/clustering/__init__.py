@@ -12,22 +12,25 @@ from coresift.clustering.learning import draw_sample, learn_centers
 from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import LEAST_GAIN, cost_of, refine, refuse_infinite, step
 from coresift.clustering.search import LEAST_CAPTURED, Exact, KnownLabels, Search, choose_search
-from coresift.clustering.seeding import seed_centers
+from coresift.clustering.seeding import powers, seed_centers
 from coresift.clustering.snapping import Found, fill_up, snap_all
 from coresift.clustering.space import Axes, principal_axes, take
 from coresift.clustering.strata import encode, find_within
 from coresift.engine import Engine, Local, Workers
 from coresift.errors import warn
+from coresift.inclusion import fixed_size_inclusion, parts
 from coresift.progress import Progress, choose
 from coresift.rows import ClassesLike, Rows, RowsLike, checksum, open_rows
 from coresift.streams import Stream, generator
-from coresift.types import Clustering, Singles
+from coresift.types import Clustering, Floats, Singles
 
 SAMPLE_A_CENTER = 128
 SMALLEST_SAMPLE = 16_384
 # Where rows keep all their dimensions, the sample is held to this many numbers.
 LARGEST_SAMPLE = 160_000_000
 SAMPLE_STEPS = 15
+# With few centers, one of so many rows of a sample that has its full size is looked at first.
+PART = 4
 MOST_ATTEMPTS = 16
 # Of several seedings, the one that is best when steps lower the cost by less than this part is refined to the end.
 ROUGH_GAIN = 1e-2
@@ -171,13 +174,31 @@ def _few_centers(
     sample = take(rows, ids, workers)
     mean, scale = _standardize(sample)
     held, here, gain = open_rows(sample), workers.here, LEAST_GAIN if tries == 1 else ROUGH_GAIN
-    seeds = (sample[seed_centers(sample, k, z, rng, here, progress)] for _ in range(tries))
-    tried = (refine(held, some, z, here, steps=SAMPLE_STEPS, gain=gain) for some in seeds)
+    seen, weights, part = sample, None, held
+    if size >= SMALLEST_SAMPLE:
+        # A part of so many rows shows well enough where centers begin and where their first steps go.
+        seen, weights = _outlying_part(sample, z, rng)
+        part, gain = open_rows(sample[rng.permutation(size)[: size // PART]]), ROUGH_GAIN
+    seeds = (seen[seed_centers(seen, k, z, rng, here, progress, weights)] for _ in range(tries))
+    tried = (refine(part, some, z, here, steps=SAMPLE_STEPS, gain=gain) for some in seeds)
     found, _ = min(tried, key=lambda result: result[1])
-    if tries > 1:
+    if gain == ROUGH_GAIN:
         found, _ = refine(held, found, z, here, steps=SAMPLE_STEPS)
     centers = (found.astype(np.float64) * scale + mean).astype(np.float32)
     return centers if size == rows.n else refine(rows, centers, z, workers, steps=1)[0]
+
+
+def _outlying_part(sample: Singles, z: float, rng: np.random.Generator) -> tuple[Singles, Floats]:
+    """Return a quarter of the rows, drawn half uniformly and half by distance from the mean, and what each stands for.
+
+    Uniform rows would miss most of those few that lie far away and have much of the cost. This is a lightweight coreset
+    (Bachem, Lucic and Krause 2018).
+    """
+    squared = np.einsum("ij,ij->i", sample, sample)
+    away = powers(squared / (squared.max() or 1), z)
+    inclusion = fixed_size_inclusion(parts(away) / 2 + 0.5 / len(sample), len(sample) // PART)
+    ids = np.flatnonzero(np.diff(np.floor(np.cumsum(inclusion) + rng.random()), prepend=0.0) > 0)
+    return sample[ids], 1 / inclusion[ids]
 
 
 def _standardize(sample: Singles) -> tuple[Singles, float]:

@@ -6,44 +6,59 @@ import numpy as np
 
 from coresift.clustering.nearest import squared_distances
 from coresift.engine import Workers
+from coresift.inclusion import parts
 from coresift.progress import Progress, stage
 from coresift.rows import Rows, open_rows
 from coresift.types import Floats, Ints, Singles
 
 
 def seed_centers(
-    sample: Singles, k: int, z: float, rng: np.random.Generator, workers: Workers, progress: Progress
+    sample: Singles,
+    k: int,
+    z: float,
+    rng: np.random.Generator,
+    workers: Workers,
+    progress: Progress,
+    weights: Floats | None = None,
 ) -> Ints:
     """Return positions of at most k distinct rows of the sample, fewer when it has no more distinct rows.
 
     Each step draws 2 + ⌊ln k⌋ candidates with probability ∝ D(x)^z, the z-th power of the distance to the
-    nearest center so far, and keeps the one that lowers Σ D^z the most (greedy k-means++ for z = 2).
+    nearest center so far, and keeps the one that lowers Σ D^z the most (greedy k-means++ for z = 2). `weights` say how
+    many rows each row of the sample stands for.
     """
     rows, norms = open_rows(sample), np.einsum("ij,ij->i", sample, sample)
     candidates_a_step = 2 + int(np.log(k))
-    chosen = [int(rng.integers(len(sample)))]
+    chosen = [int(rng.integers(len(sample)) if weights is None else rng.choice(len(sample), p=parts(weights)))]
     nothing = np.full(len(sample), np.inf, np.float32)
     closest = _update(sample, rows, norms, workers, nothing, sample[chosen])[0]
     with stage(progress, "seeding centers", k):
         while len(chosen) < k:
-            cumulative = np.cumsum(powers(closest, z))
+            cumulative = np.cumsum(_weighted(closest, z, weights))
             if cumulative[-1] <= 0:
                 break
             spots = rng.random(candidates_a_step) * cumulative[-1]
             candidates = np.minimum(np.searchsorted(cumulative, spots, side="right"), len(sample) - 1)
             options = _update(sample, rows, norms, workers, closest, sample[candidates])
-            best = int(powers(options, z).sum(axis=1).argmin())
+            best = int(_weighted(options, z, weights).sum(axis=1).argmin())
             chosen.append(int(candidates[best]))
             closest = options[best]
             progress.advance(1)
     return np.array(chosen, np.int64)
 
 
+def _weighted(squared: Singles, z: float, weights: Floats | None) -> Floats:
+    found = powers(squared, z)
+    return found if weights is None else found * weights
+
+
 def powers(squared: Singles, z: float) -> Floats:
     """Return D^z from D²; what is too large becomes infinite, which is refused once the cost is known."""
     wide = squared.astype(np.float64)
+    if z == 2:
+        return wide
     with np.errstate(over="ignore"):
-        return wide if z == 2 else wide ** (z / 2)
+        return np.asarray(wide ** (z / 2))
 
 
 def _update(
