@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 # A study that takes minutes runs here with a few rows.
-QUICK = {"finetune_banking77.py": "--method coresift --budget 20 --epochs 1 --limit 20 --questions 120 --out results"}
+QUICK = {"finetune_banking77.py": "--method coresift --budget 15 --epochs 1 --limit 10 --questions 60 --out results"}
 
 
 @pytest.mark.slow

@@ -11,21 +11,23 @@ from coresift.estimation.intervals import unit_of
 from coresift.types import Frame, Ledger, Provenance
 
 N = 10_000
-ROWS = cs.open_rows(np.zeros((N, 1)))
+ROWS, FRAME, DESIGN = cs.open_rows(np.zeros((N, 1))), Frame(N), cs.designs.Systematic()
 NOTHING = PhaseDraw(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64), None)
 
 
-def sample(sizes, budget, rng, design=None):
+def sample(sizes, budget, rng):
     """Return a selection of rows drawn with these sizes, in an order that says nothing."""
-    design = design or cs.designs.Systematic()
+    return sampled(DESIGN.inclusion(sizes, budget), budget, rng)
+
+
+def sampled(inclusion, budget, rng):
     order = rng.permutation(N)
-    inclusion = design.inclusion(sizes[order], budget)
-    drawn, multiplicity = design.draw(inclusion, rng)
-    second = PhaseDraw(order[drawn], inclusion[drawn], multiplicity, design)
-    made = Provenance("select", budget, None, Frame(N).record())
+    drawn, multiplicity = DESIGN.draw(inclusion[order], rng)
+    second = PhaseDraw(order[drawn], inclusion[order[drawn]], multiplicity, DESIGN)
+    made = Provenance("select", budget, None, FRAME.record())
     phases = (NOTHING, second)
     least = float(inclusion.min())
-    return assemble(ROWS, Frame(N), phases, provenance=made, seed=0, ledger=Ledger(), least_inclusion=least)
+    return assemble(ROWS, FRAME, phases, provenance=made, seed=0, ledger=Ledger(), least_inclusion=least)
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +125,9 @@ def coverage(rate, budget, where, draws, seed):
     values, count = np.zeros(N), round(rate * N)
     positive = np.argsort(sizes)[:count] if where == "lowest" else rng.permutation(N)[:count]
     values[positive] = 1
-    covered = 0
+    inclusion, covered = DESIGN.inclusion(sizes, budget), 0
     for _ in range(draws):
-        picked = sample(sizes, budget, rng)
+        picked = sampled(inclusion, budget, rng)
         found = cs.estimate(picked, values[picked.ids]).mean
         covered += found.low <= values.mean() <= found.high
     return covered / draws
