@@ -33,7 +33,7 @@ def tiny(setting: Setting) -> Plan:
     study = Study(setting, plan)
     encoder = study.work / "bert"
     make_encoder(encoder, study.pool["en"])
-    return replace(plan, model=study.base, tokens=32, encoders={"BERT": str(encoder)})
+    return replace(plan, model=study.base, tokens=128, encoders={"BERT": str(encoder)})
 
 
 def make_encoder(folder: Path, texts: list[str]) -> None:

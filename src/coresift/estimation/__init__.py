@@ -269,11 +269,11 @@ def _warnings(selection: WeightedSelection, values: Floats) -> tuple[str, ...]:
     """Warn if there is no interval, or if a few rows dominate the estimate, so that similar unsampled rows matter."""
     if not len(selection):
         return ("No row was drawn, so nothing is known about the total.",)
-    if without := without_moments(selection):
-        return (f"{', '.join(without)} does not say how much its draws vary: there is a total, but no interval.",)
     values = values / unit_of(values)
     summed = moments(selection, values)
     if not np.isfinite(summed.variance):
+        if without := without_moments(selection):
+            return (f"{', '.join(without)} does not say how much its draws vary: there is a total, but no interval.",)
         return ("Too few rows were drawn for an interval.",)
     if np.all(selection.inclusion == 1) and summed.variance == 0:
         return ()

@@ -48,12 +48,12 @@ def content_of(pieces: Iterable[Singles], count: int) -> str:
     >>> content_of([whole], 2) == content_of([whole[:1], np.abs(whole[1:])], 2)
     True
     """
-    marked = set(np.linspace(0, count - 1, min(MARKED, count)).astype(np.int64).tolist())
+    marked = sorted(set(np.linspace(0, count - 1, min(MARKED, count)).astype(np.int64).tolist()))
     whole, marks, done = hashlib.blake2b(digest_size=12), [], 0
     for piece in pieces:
         values = np.ascontiguousarray(piece + np.float32(0))  # −0 becomes 0
         whole.update(values.data)
-        marks += [_row_digest(row) for position, row in enumerate(values, start=done) if position in marked]
+        marks += [_row_digest(values[position - done]) for position in marked if done <= position < done + len(values)]
         done += len(values)
     return " ".join([whole.hexdigest(), *marks])
 
