@@ -166,6 +166,16 @@ def test_each_step_shows_round_budget_classes_and_audits(command):
     assert [audit["round"] for audit in facts["audits"]] == [2]
 
 
+def test_an_audit_that_nobody_could_label_is_not_measured(command):
+    command("start", "rows.npy", "--table", "texts.csv", "--budget", 55, "--rounds", 1, "--audit", 50)
+    for name, label in [("a.csv", label_of), ("b.csv", lambda row: "?")]:
+        command("ask", "run.state", "--out", name)
+        fill_in(name, label)
+        said = command("tell", "run.state", name, "--cannot-tell", "?")
+    assert "not measured, since too few of its rows have a label" in said
+    assert "5 of 120 rows; 50 skipped; budget 55" in said
+
+
 def test_labels_that_look_misspelled_are_told_and_kept_as_they_are(command):
     command("start", "rows.npy", "--table", "texts.csv", "--budget", 60, "--rounds", 1)
     command("ask", "run.state", "--out", "a.csv")
@@ -226,6 +236,7 @@ def test_the_page_shows_rounds_audits_and_classes(tmp_path):
     assert page_of(run, tmp_path) == page
 
 
+@pytest.mark.slow
 def test_the_page_says_when_an_audit_comes_and_how_to_open_the_run_in_python(command):
     command("start", "rows.npy", "--budget", 60, "--rounds", 2, "--audit", 50, "--classes", "a,b", "--seed", 3)
     command("report", "run.state", "--out", "begun.html")

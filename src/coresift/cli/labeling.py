@@ -70,6 +70,8 @@ def _listed(classes: Counter[str]) -> str:
 
 def _audit_lines(run: LearningRun) -> list[tuple[str, str]]:
     audits = run.audits
+    if not audits and run.finished and run.plan.audit_count:
+        return [("audit", "not measured, since too few of its rows have a label")]
     if not audits:
         return [("first audit", run.plan.next_audit(run.status().round))]
     lines = [("last audit", str(audits[-1]))]

@@ -142,7 +142,7 @@ def learning_facts(run: LearningRun, *, title: str | None, engine: Engine | None
         numbers=histogram(np.array(list(labels.values()), np.float64)) if run.numeric and labels else None,
         picture=draw_map(run.rows, np.concatenate([asked, _others(run.n, asked)]), engine, progress),
         places=tuple(numbers.index(number) for number in run.rounds.tolist()),
-        next_audit=run.plan.next_audit(status.round) if run.plan.audit_count else "",
+        next_audit=run.plan.next_audit(status.round) if run.plan.audit_count and not status.finished else "",
         advice=audits[-1].advice(run.n) if audits and not run.numeric else "",
         call=_call(run),
         settings=tuple(run.provenance.lines().items()),
