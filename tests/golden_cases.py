@@ -277,6 +277,17 @@ def estimate_by_group(confidence=0.8):
     return found
 
 
+def estimate_far_from_zero():
+    """Return total and mean of values that are far from 0, by default and by the Hájek estimator, with a given row."""
+    picked = cs.select(rows(), inputs().losses, BUDGET, seed=SEED, clusters=clustering("plain"), given=[3])
+    values = 1000 + inputs().values[picked.ids]
+    found = {}
+    for name, method in (("default", None), ("hajek", cs.estimators.Hajek())):
+        one = cs.estimate(picked, values, method=method)
+        found |= {f"{name}_total": interval(one.total), f"{name}_mean": interval(one.mean)}
+    return found
+
+
 def estimate_holder(word, clusters="plain"):
     """Return what each word for Λ gives by itself."""
     found = cs.theory.estimate_holder(clustering(clusters), inputs().losses, rows(), word, seed=SEED)
@@ -559,6 +570,7 @@ SELECTIONS: dict[str, Case] = {
 }
 ESTIMATES: dict[str, Case] = {
     "groups": estimate_by_group,
+    "far-from-zero": estimate_far_from_zero,
     **{f"holder-{word}": partial(estimate_holder, word) for word in ("free", "robust", "estimate")},
     **{f"holder-{word}-z1": partial(estimate_holder, word, "median") for word in ("free", "robust", "estimate")},
     **{

@@ -59,7 +59,8 @@ def test_poisson_variance_is_the_textbook_formula(problem):
     picked = cs.select(rows, None, 200, 0, clusters=clustering, design=cs.designs.Poisson())
     y, p = losses[picked.ids], picked.inclusion
     expected = np.sqrt(((1 - p) * (y / p) ** 2).sum())
-    assert cs.estimate(picked, y).total.standard_error == pytest.approx(expected)
+    found = cs.estimate(picked, y, method=cs.estimators.HorvitzThompson())
+    assert found.total.standard_error == pytest.approx(expected)
 
 
 def test_local_variance_equals_the_plain_loops_and_is_right_for_unrelated_values():

@@ -1,6 +1,7 @@
 """Estimators of a total from a weighted selection; `estimate(..., method=)` takes them."""
 
+from coresift.estimation.hajek import Hajek
 from coresift.estimation.learned import LearnedDifference
 from coresift.estimation.methods import Difference, GeneralizedRegression, HorvitzThompson
 
-__all__ = ["Difference", "GeneralizedRegression", "HorvitzThompson", "LearnedDifference"]
+__all__ = ["Difference", "GeneralizedRegression", "Hajek", "HorvitzThompson", "LearnedDifference"]

@@ -9,13 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, named_options, real_vector, refuse, share
+from coresift.estimation.hajek import Hajek, is_clearly_better
 from coresift.estimation.intervals import interval, moments, unit_of, without_moments
 from coresift.estimation.learned import LearnedDifference
-from coresift.estimation.limits import Values, least_inclusion, mean_limits
+from coresift.estimation.limits import Values, has_few_events, least_inclusion, mean_limits
 from coresift.estimation.methods import Adjusted, HorvitzThompson, Method
 from coresift.types import Bools, Estimate, Floats, Interval, Selection, WeightedSelection
 
-ESTIMATORS = "HorvitzThompson(), Difference(predictions), GeneralizedRegression(columns) or LearnedDifference()"
+ESTIMATORS = (
+    "HorvitzThompson(), Difference(predictions), GeneralizedRegression(columns), LearnedDifference() or Hajek()"
+)
 ASSUMPTION = "the interval cannot account for kinds of rows that were never sampled"
 # A few rows dominate an estimate if there are fewer nonzero values than this,
 FEW_VALUES = 30
@@ -77,9 +80,10 @@ def estimate(
         groups: One label per selected row; None and NaN are one group. A group's mean is a ratio of two estimated
             totals, since the number of rows in the group is unknown.
         confidence: The coverage probability of the intervals.
-        method: `Difference(predictions)`, `GeneralizedRegression(columns)`, `HorvitzThompson()`, or
-            `LearnedDifference()`. The last is the default if the selection has predictions; for groups, and otherwise,
-            the default is the plain weighted total.
+        method: `Difference(predictions)`, `GeneralizedRegression(columns)`, `HorvitzThompson()`, `LearnedDifference()`
+            or `Hajek()`. The default is the learned difference if the selection has predictions, and otherwise the
+            plain weighted total; if the values are so far from 0 that `Hajek()` has a clearly smaller variance than
+            these, the default is that. For groups it is the plain weighted total.
         ends: The smallest and largest value that any row can have, if known. By default values that are all 0 or 1 are
             rates, and nonnegative values have no upper limit.
 
@@ -95,7 +99,8 @@ def estimate(
         >>> bool(result.total.low < loss.sum() < result.total.high)
         True
     """
-    method = check_method(selection, method, whole=groups is None)
+    default = method is None
+    checked_method = check_method(selection, method, whole=groups is None)
     share("confidence", confidence)
     if isinstance(values, Mapping):
         options: dict[str, Any] = {"groups": groups, "confidence": confidence, "method": method, "ends": ends}
@@ -106,10 +111,12 @@ def estimate(
     vector = real_vector("values", values, len(selection))
     checked_values = Values.of(vector, ends)
     if groups is None:
-        return _whole(selection, method, checked_values, confidence)
-    if not method.by_group:
+        if default and _far_from_zero(selection, checked_values, checked_method):
+            checked_method = Hajek()
+        return _whole(selection, checked_method, checked_values, confidence)
+    if not checked_method.by_group:
         raise InputError(
-            f"{type(method).__name__} cannot estimate groups: the groups of rows that were not selected are unknown."
+            f"{type(checked_method).__name__} cannot estimate groups: the groups of unselected rows are unknown."
         )
     labels = np.asarray(groups, dtype=object)
     if labels.shape != vector.shape:
@@ -124,7 +131,8 @@ def estimate(
     except TypeError:
         refuse("groups", "labels that can be sorted, such as text or numbers", repr(labels[0]))
     return {
-        label: _group(selection, method, checked_values, _equal(labels, label), confidence) for label in group_labels
+        label: _group(selection, checked_method, checked_values, _equal(labels, label), confidence)
+        for label in group_labels
     }
 
 
@@ -144,6 +152,15 @@ def check_method(selection: WeightedSelection, method: Method | None, *, whole: 
         refuse("method", ESTIMATORS, repr(method))
     default: Method = LearnedDifference() if whole and selection.predicted.size else HorvitzThompson()
     return method or default
+
+
+def _far_from_zero(selection: WeightedSelection, values: Values, default: Method) -> bool:
+    """Return whether values are so far from 0 that the Hájek estimator is clearly better than the default.
+
+    A rate with few positives or negatives keeps its exact interval.
+    """
+    exact_rate = values.rate and has_few_events(values.sampled, selection.weights)
+    return not exact_rate and is_clearly_better(selection, values.sampled, default)
 
 
 def scaled(interval: Interval, factor: float) -> Interval:

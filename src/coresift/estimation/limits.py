@@ -77,7 +77,7 @@ def mean_limits(
         return mean
     if sampled.size >= counted or not math.isfinite(mean.standard_error):
         return within(mean, values.ends)
-    if plain and values.rate and _few_events(sampled, weights):
+    if plain and values.rate and has_few_events(sampled, weights):
         population = math.ceil(counted)
         exact = rate_interval(
             sampled,
@@ -101,7 +101,7 @@ def least_inclusion(selection: WeightedSelection) -> float:
     return min(1 / float(selection.weights.max(initial=1.0)), 1.0)
 
 
-def _few_events(sampled: Floats, weights: Floats) -> bool:
+def has_few_events(sampled: Floats, weights: Floats) -> bool:
     """Return whether there are too few positives or negatives for a normal interval."""
     return min(_kish(weights[sampled == 1]), _kish(weights[sampled == 0])) < MANY_EVENTS
 
