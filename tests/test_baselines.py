@@ -94,6 +94,7 @@ def test_size_distinctness_weights_and_ledger(name, rows):
         np.testing.assert_allclose(picked.weights, 1 / picked.inclusion)
         total = cs.estimate(picked, np.ones(60)).total
         assert total.value == pytest.approx(N, rel=0.35)
+        assert abs(total.value - N) < 4 * total.standard_error + 1e-9 * N
 
 
 @pytest.mark.slow
