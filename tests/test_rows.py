@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -89,11 +88,15 @@ def _mixed_shards(array: np.ndarray, folder: Path) -> list[Path]:
     return [folder / f"{number}.npy" for number in range(3)]
 
 
-def _dataset(array: np.ndarray) -> datasets.Dataset:
+def _dataset(array: np.ndarray) -> Any:
+    import datasets
+
     return datasets.Dataset(table_of(array, pa.list_))
 
 
-def _selected(array: np.ndarray) -> datasets.Dataset:
+def _selected(array: np.ndarray) -> Any:
+    import datasets
+
     order = np.random.default_rng(1).permutation(COUNT)
     return datasets.Dataset(table_of(array, pa.list_).take(order)).select(np.argsort(order))
 

@@ -6,7 +6,6 @@ import tracemalloc
 import warnings
 from dataclasses import fields
 
-import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -308,6 +307,8 @@ def test_labels_that_are_refused(labels, says):
 
 @pytest.mark.slow
 def test_a_column_of_the_table(tmp_path):
+    import datasets
+
     names = [None if row == 3 else str(name) for row, name in enumerate(CLASSES)]
     columns = {"embedding": ROWS.tolist(), "kind": CLASSES.tolist(), "gaps": names, "code": (CLASSES == "cat").tolist()}
     table = pa.table(columns)
