@@ -4,10 +4,12 @@ import csv
 import json
 
 import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from coresift.cli import app
+from coresift.cli import app, evaluating
 
 N = 1_500
 RNG = np.random.default_rng(3)
@@ -76,6 +78,30 @@ def test_in_steps(command, tmp_path):
     found = json.loads((tmp_path / "evaluation.json").read_text())
     assert found["asked"] == 200
     assert found["value"] == pytest.approx(ACCURACY, abs=5 * found["standard_error"])
+
+
+def test_signals_of_a_csv_file_are_numbers(command, tmp_path):
+    """A text file and a Parquet file with the same numbers give the same forecast and the same rows."""
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv("rows.csv"), "rows.parquet")
+    asked = []
+    for table in ("rows.csv", "rows.parquet"):
+        command(
+            "start",
+            table,
+            "--predictions",
+            "guess",
+            "--signals",
+            "doubt",
+            "--within",
+            0.04,
+            "--state",
+            f"{table}.state",
+        )
+        plan = command("plan", f"{table}.state", "--json")
+        assert plan["basis"] == "the first signal, read as each row's probability"
+        with evaluating._reopened(tmp_path / f"{table}.state") as opened:
+            asked.append(opened.ask().tolist())
+    assert asked[0] == asked[1]
 
 
 def test_refusals(command):

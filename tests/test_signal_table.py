@@ -1,5 +1,7 @@
 """Signals: every accepted form becomes complete columns, and nothing else is accepted."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -7,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coresift.checks import InputError
+from coresift.checks import CoresiftWarning, InputError
 from coresift.signal_table import disagreement, from_probabilities, signal_table
 
 
@@ -117,3 +119,14 @@ def test_disagreement():
 
 def subsets(size):
     return [[place for place in range(size) if number >> place & 1] for number in range(2**size)]
+
+
+def test_a_column_of_numbers_with_a_typo_is_reported():
+    cells = [f"{number / 100:.2f}" for number in range(60)]
+    with pytest.warns(CoresiftWarning, match="'doubt' is read as 60 categories and tells little, because 'O.5' is not"):
+        signal_table({"doubt": ["O.5", *cells[1:]]}, 60)
+    with pytest.warns(CoresiftWarning, match="because its numbers are texts"):
+        signal_table({"doubt": cells}, 60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        signal_table({"word": [f"w{number}" for number in range(60)], "zip": ["10", "11"] * 30}, 60)

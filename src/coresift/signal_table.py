@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import isnan
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import named_options, refuse, unusable
+from coresift.errors import warn
+from coresift.tables.textual import NUMBER
 from coresift.types import Floats, SignalTable
 
 # The most categories of a signal that get a column each; the rarer ones share a column.
@@ -192,11 +195,24 @@ def _numeric_columns(name: str, numbers: Floats) -> list[tuple[str, Floats, bool
 def _category_columns(name: str, array: NDArray[Any]) -> list[tuple[str, Floats, bool]]:
     words = np.array(["missing" if _missing(value) else str(value) for value in array.tolist()])
     categories, codes, counts = np.unique(words, return_inverse=True, return_counts=True)
+    _warn_of_numbers(name, categories, counts)
     frequent = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
     columns = [(f"{name}={categories[code]}", (codes == code).astype(np.float64), False) for code in frequent]
     if frequent.size < categories.size:
         columns.append((f"{name}: others", (~np.isin(codes, frequent)).astype(np.float64), False))
     return columns
+
+
+def _warn_of_numbers(name: str, categories: NDArray[Any], counts: NDArray[Any]) -> None:
+    """Warn of many categories that are mostly numbers: a column of numbers in which a few cells are something else."""
+    if categories.size <= MOST_CATEGORIES:
+        return
+    numeric = np.array([re.match(NUMBER, category.strip()) is not None for category in categories.tolist()])
+    if counts[numeric].sum() <= counts.sum() / 2:
+        return
+    others = categories[~numeric & (categories != "missing")]
+    cause = f"{str(others[0])!r} is not a number" if others.size else "its numbers are texts"
+    warn(f"The signal {name!r} is read as {categories.size:,} categories and tells little, because {cause}.")
 
 
 def _matrix(argument: str, values: Any) -> Floats:

@@ -17,6 +17,7 @@ from coresift.cli.flags import Confidence, Seed
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments, with_flags
 from coresift.cli.showing import as_json_text, show_facts, show_warning, speaking, tell
 from coresift.evaluation import Evaluation, EvaluationRun, Figure
+from coresift.recipes.known import columns_of
 from coresift.reporting.facts import plain
 from coresift.tables import open_table
 from coresift.tables.table import Table
@@ -111,13 +112,13 @@ def _open(arguments: Arguments, state: Path | None, answers: Any = None) -> Eval
     table = open_table(arguments["table"])
     names = _columns(arguments["predictions"])
     predictions = {name: _column(table, name, "predictions") for name in names}
-    signals = {name: _column(table, name, "signals") for name in _columns(arguments["signals"])}
+    signals = _signals(arguments["table"], _columns(arguments["signals"]))
     groups = arguments["groups"]
     metric = _metric(arguments["metric"], arguments["positive"])
     return cs.evaluate(
         arguments["rows"],
         predictions=predictions if len(names) > 1 else predictions[names[0]] if names else None,
-        signals=signals or None,
+        signals=signals,
         n=table.n,
         ids=table.names(list(range(table.n))) if table.id_name is not None else None,
         groups=None if groups is None else _column(table, groups, "groups"),
@@ -140,6 +141,11 @@ def _metric(name: str | None, positive: str | None) -> Any:
 
 def _columns(names: str | None) -> list[str]:
     return [] if names is None else [name.strip() for name in names.split(",")]
+
+
+def _signals(table: str, names: list[str]) -> Any:
+    """Return the columns of signals; predictions, groups and ids stay as they are written, but these are numbers."""
+    return columns_of(open_table(table, texts=()), names) if names else None
 
 
 def _column(table: Table, name: str, argument: str) -> Any:

@@ -84,6 +84,11 @@ def _columns(names: Sequence[str], rows: Rows | None) -> dict[str, NDArray[Any]]
     table = None if rows is None else rows.table
     if table is None:
         refuse("signals", f"{FORMS}; these rows have no table", ", ".join(names))
+    return columns_of(table, names)
+
+
+def columns_of(table: Table, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Return columns of a table as signals; a CSV file's numbers are numbers if `open_table` got `texts=()`."""
     for name in names:
         if name not in table.columns:
             refuse("signals", f"columns of the rows' table, {table.listed()}", repr(name))
