@@ -823,7 +823,7 @@ REFUSALS = {
     ),
     "nothing left to choose": (
         ("diagnose", "rows.npy", "--budget", 400, "--losses", "losses.csv"),
-        "--budget must be below the number of rows, 400, so that there is a choice; got 400.",
+        "--budget must be below the number of rows, 400; got 400.",
     ),
     "no such rows": (("select", "none.npy", "--budget", 5), "There is no file none.npy."),
     "no rows at all": (("select", "--budget", 5), "Missing argument 'ROWS'."),

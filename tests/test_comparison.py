@@ -345,7 +345,7 @@ def test_a_failure_is_a_line_with_a_sentence_and_the_others_go_on(tmp_path):
 @pytest.mark.slow
 def test_a_method_that_dies_or_runs_out_of_memory_leaves_the_others(processes):
     found = compare([rivals.dies, rivals.starves, "uniform"], budgets=[20], seeds=2)
-    killed = "Its process was ended by SIGKILL, which is what the system does when memory runs out."
+    killed = "Its process was ended by SIGKILL, as the system does when memory runs out."
     assert line(found, "dies", 20).failure == killed
     assert line(found, "starves", 20).failure.startswith("It raised MemoryError: Unable to allocate")
     assert line(found, "uniform", 20).seeds == 2
@@ -520,7 +520,7 @@ def mine(rows, losses, budget, seed):
         (
             ["script.py"],
             "if True:",
-            'compare_methods must stand under `if __name__ == "__main__":` in a script whose functions it uses. 0\n',
+            'compare_methods must be under `if __name__ == "__main__":` in a script whose functions it uses. 0\n',
         ),
     ],
 )
@@ -572,9 +572,12 @@ def test_options_are_literals_and_parts():
         ("paper(holder=__import__('os'))", "methods must be coresift, paper, "),
         ("paper(**{})", "methods must be coresift, paper, "),
         ("", "methods must be coresift, paper, "),
-        ("paper(lambda_=1)", "methods: paper(lambda_=1) does not fit; paper takes holder, balance, clusters, z, keep."),
+        (
+            "paper(lambda_=1)",
+            "methods: paper(lambda_=1) has an unknown option; paper takes holder, balance, clusters, z, keep.",
+        ),
         ("coresift(score=Mixture(loss=2))", "loss must be a number from 0 to 1; got 2."),
-        ("proxy(cheap='nowhere.npy')", "names a file that is not there, nowhere.npy."),
+        ("proxy(cheap='nowhere.npy')", "names a file that does not exist, nowhere.npy."),
         ("nowhere.at_all:function", "methods: there is no module nowhere.at_all for nowhere.at_all:function."),
     ],
 )
@@ -586,8 +589,8 @@ def test_what_is_no_method_is_refused_before_anything_runs(text, sentence):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"losses": None}, "losses must be there for every row, as an array or a file"),
-        ({"losses": rivals.loss_of}, "got a callable: have it answer for all rows first."),
+        ({"losses": None}, "losses must be an array or a file with every row"),
+        ({"losses": rivals.loss_of}, "got a callable; compute all losses first."),
         ({"losses": LOSSES[1:]}, "losses must be one number for each of 400 rows; got 399 numbers."),
         ({"losses": -LOSSES}, "losses must be finite and at least 0; row 0 has"),
         ({"losses": 0 * LOSSES}, "losses must not all be 0"),
@@ -595,7 +598,7 @@ def test_what_is_no_method_is_refused_before_anything_runs(text, sentence):
         ({"methods": 3}, "methods must be names such as"),
         ({"methods": [3]}, "methods must be names such as"),
         ({"methods": ["uniform", "uniform"]}, "methods must be different ones; got uniform twice."),
-        ({"methods": {"": "uniform"}}, "methods must be labelled with one line of text each; got ''."),
+        ({"methods": {"": "uniform"}}, "methods must be labeled with one line of text each; got ''."),
         ({"budgets": []}, "budgets must be at least one whole number; got none."),
         ({"budgets": [0]}, "budgets must be a whole number of at least 1; got 0."),
         ({"budgets": "20"}, "budgets must be whole numbers; got '20'."),
@@ -609,8 +612,8 @@ def test_what_is_no_method_is_refused_before_anything_runs(text, sentence):
         ({"threads": 0}, "threads must be a whole number of at least 1; got 0."),
         ({"processes": 0}, "processes must be a whole number of at least 1; got 0."),
         ({"timeout": -1}, "timeout must be a finite number above 0; got -1."),
-        ({"out": __file__}, "out must be a folder that can be made"),
-        ({"plot": True}, "A plot needs a folder to lie in; give out."),
+        ({"out": __file__}, "out must be a folder that can be created"),
+        ({"plot": True}, "A plot needs a folder to write to; give out."),
     ],
 )
 def test_bad_input_is_one_sentence(options, sentence):
@@ -736,7 +739,7 @@ def test_the_command_line_finds_functions_in_the_working_folder_and_tells_failur
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--budget", 20], "losses must be there for every row"),
+        (["--budget", 20], "losses must be an array or a file"),
         (["--budget", 20, "--losses", "losses.csv", "--method", "nobody"], "methods must be coresift, paper"),
         (["--losses", "losses.csv"], "Missing option '--budget'."),
         (["--budget", 20, "--losses", "losses.csv", "--train", "nowhere:train"], "train: there is no module nowhere"),

@@ -396,8 +396,8 @@ def test_the_budget_follows_the_clusters_if_it_is_not_said():
     ("options", "sentence"),
     [
         ({"budget": None}, "budget must say how many rows to select; got none."),
-        ({"budget": N}, f"budget must be below the number of rows, {N}, so that there is a choice; got {N}."),
-        ({"losses": None}, "losses must be given: without any, nothing can be said about them."),
+        ({"budget": N}, f"budget must be below the number of rows, {N}; got {N}."),
+        ({"losses": None}, "diagnose needs losses."),
         ({"probes": 19}, "probes must be a whole number of at least 20; got 19."),
         ({"powers": ()}, "powers must be one or more finite numbers above 0; got ()."),
         ({"powers": 2}, "powers must be one or more finite numbers above 0; got 2."),

@@ -96,7 +96,7 @@ def test_classes_are_planned_too():
 def test_what_does_not_fit_is_refused_with_its_number(monkeypatch):
     planned = cs.plan(ROWS, 400)
     monkeypatch.setattr(planning, "free_memory", lambda: planned.memory / 2)
-    sentence = rf"To select 400 of 30,000 rows takes about {planned.memory / 1e9:.1f} GB of memory, and .* GB are free"
+    sentence = rf"Selecting 400 of 30,000 rows takes about {planned.memory / 1e9:.1f} GB of memory, and .* GB are free"
     with pytest.raises(cs.InputError, match=sentence):
         cs.plan(ROWS, 400)
     monkeypatch.setattr(planning, "free_memory", lambda: None)

@@ -1,4 +1,4 @@
-"""One fair comparison of methods: the same rows, seeds and budgets, each method in its own processes."""
+"""Compare methods with the same rows, seeds and budgets, each method in its own processes."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ JOURNAL, LOG = "runs.jsonl", "methods.log"
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found; printed, it answers first which method is best.
+    """The result of a comparison; printed, it first says which method is best.
 
-    `lines` has one entry for each budget and method, `runs` every single selection, `verdicts` the best method at
-    each budget. `scored`: judged by training instead of by the error of the estimated total loss; `higher`: a larger
-    score is better. `total` is the true total loss.
+    `lines` has one entry per budget and method, `runs` every single selection, `verdicts` the best method at each
+    budget. `scored` says that methods are judged by training instead of by the error of the estimated total loss;
+    `higher`, that a larger score is better. `total` is the true total loss.
     """
 
     rows: int
@@ -111,14 +111,14 @@ def compare_methods(
 
     Args:
         rows: Anything that `open_rows` takes.
-        losses: The loss of every row, as an array or a file: methods ask for some of them, and their estimates of the
-            total are compared with the true one. With `train`, a callable or None is enough.
+        losses: The loss of every row, as an array or a file. Methods ask for some of them, and their estimates of the
+            total are compared with the true total. With `train`, a callable or None is enough.
         methods: Names, with options in parentheses if needed ("paper(holder=0.1)", "coresift(design=Poisson)"); texts
             such as "module:function"; functions (rows, losses, budget, seed) -> Selection; or a mapping of labels to
-            those. An option that is the name of a .npy file stands for its array.
+            these. An option that names a .npy file means its array.
         budgets: Numbers of losses that a method may use, and of rows that it may select. `paper` asks k centers and
             draws budget − k rows.
-        seeds: How many, or which.
+        seeds: How many seeds, or which ones.
         out: A folder for the results: comparison.md, .csv, .json and .svg, and runs.jsonl, which keeps every run. The
             same call continues where it stopped; you can add seeds, budgets or methods.
         train: A function (or "module:function") that takes a selection and returns a score to judge methods by.
@@ -126,8 +126,8 @@ def compare_methods(
         reference: The method to compare the others with; by default "uniform" if it is among them, else the first.
         confidence: The confidence level of the intervals.
         processes: How many selections run at a time, by default one per core.
-        threads: How many threads each of them has.
-        timeout: Seconds after which a run (selection and training) has failed; imports get a minute more.
+        threads: How many threads each selection may use.
+        timeout: Seconds after which a run (selection and training) counts as failed; imports get a minute more.
         plot: Whether to draw a plot; by default, if matplotlib is installed.
         progress: Whether to show a progress bar.
 
@@ -137,49 +137,51 @@ def compare_methods(
     Examples:
         >>> import numpy as np
         >>> rows = np.random.default_rng(0).normal(size=(500, 3))
-        >>> found = compare_methods(rows, rows[:, 0] ** 2, ["distance", "uniform"], budgets=[50], seeds=3)
-        >>> [(line.method, line.budget, line.seeds) for line in found.lines]
+        >>> comparison = compare_methods(rows, rows[:, 0] ** 2, ["distance", "uniform"], budgets=[50], seeds=3)
+        >>> [(line.method, line.budget, line.seeds) for line in comparison.lines]
         [('distance', 50, 3), ('uniform', 50, 3)]
     """
     if loading.is_set():
         raise InputError(
-            'compare_methods must stand under `if __name__ == "__main__":` in a script whose functions it uses.'
+            'compare_methods must be under `if __name__ == "__main__":` in a script whose functions it uses.'
         )
-    wanted = _settle(methods, budgets, seeds, reference, train)
+    request = _settle(methods, budgets, seeds, reference, train)
     rows, progress = open_rows(rows), choose(progress)
     known = _all_losses(losses, rows, train)
     plot = _checked_plot(plot, out)
-    manner = _manner(confidence, processes, threads, timeout)
+    run_options = _run_options(confidence, processes, threads, timeout)
     fingerprint = {
         "rows": rows.fingerprint(),
         "losses": _shown(losses) if known is None else digest(known),
         "train": _shown(train),
         "confidence": repr(confidence),
-        "threads": str(manner["threads"]),
+        "threads": str(run_options["threads"]),
         "version": __version__,
     }
     with opened_folder(out) as folder, closing(Lines(folder / JOURNAL, "comparison", fingerprint)) as journal:
-        runs = _kept(journal, wanted)
-        todo = _todo(wanted, runs)
+        runs = _kept(journal, request)
+        todo = _todo(request, runs)
         if any(tasks for _, tasks in todo.values()):
             with beside(folder, rows, known, progress) as (there, loss_file):
                 function = losses if known is None else None
-                setting = Setting(there, loss_file, function, train, folder / LOG, **manner)
+                setting = Setting(there, loss_file, function, train, folder / LOG, **run_options)
                 _perform(setting, todo, runs, journal, progress)
-        found = _comparison(wanted, rows, known, runs, train is not None, higher, confidence, manner["threads"])
-        _write(found, folder, plot)
-    return found
+        comparison = _comparison(
+            request, rows, known, runs, train is not None, higher, confidence, run_options["threads"]
+        )
+        _write(comparison, folder, plot)
+    return comparison
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _Request:
     methods: list[Method]
     budgets: list[int]
     seeds: list[int]
     reference: str
 
 
-def _settle(methods: Any, budgets: Any, seeds: Any, reference: str | None, train: Any) -> _Wanted:
+def _settle(methods: Any, budgets: Any, seeds: Any, reference: str | None, train: Any) -> _Request:
     chosen = methods_of(methods)
     labels = [method.label for method in chosen]
     if reference is None:
@@ -194,20 +196,20 @@ def _settle(methods: Any, budgets: Any, seeds: Any, reference: str | None, train
         if not callable(train):
             refuse("train", 'a function or a text such as "module:function"', repr(train))
         check_travels("train", train, _shown(train))
-    return _Wanted(chosen, _numbers("budgets", budgets, 1), _numbers("seeds", seeds, 0), reference)
+    return _Request(chosen, _numbers("budgets", budgets, 1), _numbers("seeds", seeds, 0), reference)
 
 
 def _checked_plot(plot: bool | None, out: str | Path | None) -> bool | None:
     """Return whether to draw a plot; None if that depends on whether matplotlib is installed."""
     if plot and out is None:
-        raise InputError("A plot needs a folder to lie in; give out.")
+        raise InputError("A plot needs a folder to write to; give out.")
     if plot:
         check_matplotlib()
     return False if out is None else plot
 
 
-def _manner(confidence: float, processes: int | None, threads: int, timeout: float | None) -> dict[str, Any]:
-    """Check how methods are to be run and judged, and fill in what was left to us."""
+def _run_options(confidence: float, processes: int | None, threads: int, timeout: float | None) -> dict[str, Any]:
+    """Check how methods are run and judged, and fill in the defaults."""
     threads = whole("threads", threads)
     return {
         "confidence": share("confidence", confidence),
@@ -217,27 +219,27 @@ def _manner(confidence: float, processes: int | None, threads: int, timeout: flo
     }
 
 
-def _numbers(argument: str, given: Any, least: int) -> list[int]:
-    """Return distinct whole numbers, ascending; a single budget stands for itself, a number of seeds for a range."""
-    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-        if argument == "seeds" and whole(argument, given) > MOST_SEEDS:
-            refuse(argument, f"at most {MOST_SEEDS:,}", given)
-        given = [given] if argument == "budgets" else range(int(given))
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        refuse(argument, "whole numbers", repr(given))
-    numbers = sorted({whole(argument, number, least=least) for number in given})
+def _numbers(argument: str, values: Any, least: int) -> list[int]:
+    """Return distinct whole numbers in ascending order; one budget is a list of one, a number of seeds a range."""
+    if isinstance(values, (int, np.integer)) and not isinstance(values, bool):
+        if argument == "seeds" and whole(argument, values) > MOST_SEEDS:
+            refuse(argument, f"at most {MOST_SEEDS:,}", values)
+        values = [values] if argument == "budgets" else range(int(values))
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        refuse(argument, "whole numbers", repr(values))
+    numbers = sorted({whole(argument, number, least=least) for number in values})
     if not numbers:
         refuse(argument, "at least one whole number", "none")
     return numbers
 
 
 def _all_losses(losses: Any, rows: Rows, train: Any) -> Floats | None:
-    """Return the loss of every row where they are known; methods that are judged by training need not know them."""
+    """Return the loss of every row, or None if methods are judged by training and losses are not all known."""
     if losses is None or callable(losses):
         if train is None:
             raise InputError(
-                "losses must be there for every row, as an array or a file, since estimates are held against the true "
-                f"total; got {'none' if losses is None else 'a callable: have it answer for all rows first'}."
+                "losses must be an array or a file with every row's loss, since estimates are compared with the true "
+                f"total; got {'none' if losses is None else 'a callable; compute all losses first'}."
             )
         if losses is not None:
             check_travels("losses", losses, _shown(losses))
@@ -255,9 +257,9 @@ def _shown(function: Any) -> str:
     return name_of(function) or repr(function)
 
 
-def _kept(journal: Lines, wanted: _Wanted) -> dict[tuple[str, int, int], Trial]:
-    """Return the finished runs of an earlier call that this one wants, under this call's labels."""
-    labels = {method.text: method.label for method in wanted.methods}
+def _kept(journal: Lines, request: _Request) -> dict[tuple[str, int, int], Trial]:
+    """Return the finished runs of earlier calls that this call needs, with the labels of this call."""
+    labels = {method.text: method.label for method in request.methods}
     names = {field.name for field in fields(Trial)}
     kept = {}
     for number, entry in enumerate(journal.entries, start=2):
@@ -268,16 +270,16 @@ def _kept(journal: Lines, wanted: _Wanted) -> dict[tuple[str, int, int], Trial]:
             raise InputError(
                 f"Line {number} of {journal.path} is not a run; remove it, or use another folder."
             ) from None
-        if run.failure is None and key[0] and run.budget in wanted.budgets and run.seed in wanted.seeds:
+        if run.failure is None and key[0] and run.budget in request.budgets and run.seed in request.seeds:
             kept[key] = Trial(**{**asdict(run), "method": key[0]})
     return kept
 
 
-def _todo(wanted: _Wanted, runs: dict[tuple[str, int, int], Trial]) -> Todo:
-    tasks = [(budget, seed) for seed in wanted.seeds for budget in wanted.budgets]
+def _todo(request: _Request, runs: dict[tuple[str, int, int], Trial]) -> Todo:
+    tasks = [(budget, seed) for seed in request.seeds for budget in request.budgets]
     return {
         method.label: (method, [task for task in tasks if (method.label, *task) not in runs])
-        for method in wanted.methods
+        for method in request.methods
     }
 
 
@@ -292,7 +294,7 @@ def _perform(
 
 
 def _comparison(
-    wanted: _Wanted,
+    request: _Request,
     rows: Rows,
     losses: Floats | None,
     runs: dict[tuple[str, int, int], Trial],
@@ -302,24 +304,24 @@ def _comparison(
     threads: int,
 ) -> Comparison:
     value = _score if scored else _absolute_error
-    labels = [method.label for method in wanted.methods]
+    labels = [method.label for method in request.methods]
     order = {label: place for place, label in enumerate(labels)}
     ordered = tuple(sorted(runs.values(), key=lambda run: (run.budget, order[run.method], run.seed)))
-    lines = summarize(ordered, labels, wanted.budgets, wanted.reference, value)
+    lines = summarize(ordered, labels, request.budgets, request.reference, value)
     return Comparison(
         rows=rows.n,
         dimension=rows.d,
         methods=tuple(labels),
-        budgets=tuple(wanted.budgets),
-        seeds=tuple(wanted.seeds),
-        reference=wanted.reference,
+        budgets=tuple(request.budgets),
+        seeds=tuple(request.seeds),
+        reference=request.reference,
         scored=scored,
         higher=bool(higher) if scored else False,
         total=None if losses is None else float(losses.sum()),
         confidence=float(confidence),
         threads=threads,
         lines=lines,
-        verdicts=verdicts(lines, ordered, wanted.reference, value, higher and scored),
+        verdicts=verdicts(lines, ordered, request.reference, value, higher and scored),
         runs=ordered,
     )
 
@@ -332,16 +334,16 @@ def _absolute_error(run: Trial) -> float | None:
     return None if run.error is None else abs(run.error)
 
 
-def _write(found: Comparison, folder: Path, plot: bool | None) -> None:
+def _write(comparison: Comparison, folder: Path, plot: bool | None) -> None:
     for name in ("comparison.json", "comparison.csv", "comparison.md"):
-        remove_link(folder / name)  # nobody told it to write there
-    write_bytes(pages.as_json(found), folder / "comparison.json")
-    write_table(pages.as_csv(found.lines), folder / "comparison.csv")
+        remove_link(folder / name)  # never write through a link to another file
+    write_bytes(pages.as_json(comparison), folder / "comparison.json")
+    write_table(pages.as_csv(comparison.lines), folder / "comparison.csv")
     picture = folder / "comparison.svg"
-    picture.unlink(missing_ok=True)  # of an earlier call, perhaps with fewer methods
-    if plot is not False and found.verdicts:
+    picture.unlink(missing_ok=True)  # from an earlier call, perhaps with fewer methods
+    if plot is not False and comparison.verdicts:
         try:
-            found.plot(picture)
+            comparison.plot(picture)
         except CoresiftError as error:
             warnings.warn(f"{error} The same call will then draw it.", CoresiftWarning, stacklevel=4)
-    write_bytes(pages.as_markdown(found, picture).encode(), folder / "comparison.md")
+    write_bytes(pages.as_markdown(comparison, picture).encode(), folder / "comparison.md")

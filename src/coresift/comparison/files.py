@@ -1,4 +1,4 @@
-"""The folder of a comparison, and what its processes read there."""
+"""The folder of a comparison, and the files that its processes read there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS, LOSSES = ".rows.npy", ".losses.npy"
 
 @contextmanager
 def opened_folder(out: str | Path | None) -> Iterator[Path]:
-    """Make the folder of the results; without one, there is a folder until the end."""
+    """Create the folder of the results, or a temporary one if there is none."""
     if out is None:
         with tempfile.TemporaryDirectory() as name:
             yield Path(name)
@@ -29,28 +29,30 @@ def opened_folder(out: str | Path | None) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"out must be a folder that can be made; {folder}: {error.strerror}.") from error
+        raise InputError(f"out must be a folder that can be created; {folder}: {error.strerror}.") from error
     yield folder
 
 
 @contextmanager
 def beside(folder: Path, rows: Rows, losses: Floats | None, progress: Progress) -> Iterator[tuple[Rows, Path | None]]:
-    """Write what is in memory to files that every process can map, and remove them at the end."""
-    made = []
+    """Write rows and losses in memory to files that every process can map, and remove them at the end."""
+    written = []
     try:
         if not travels(rows):
-            made.append(folder / ROWS)
+            written.append(folder / ROWS)
             with stage(progress, "writing rows for the processes", rows.n):
                 write_rows(rows, folder / ROWS, progress.advance)
             rows = open_rows(folder / ROWS)
         if losses is not None:
-            made.append(folder / LOSSES)
+            written.append(folder / LOSSES)
             _write_losses(losses, folder / LOSSES)
         yield rows, None if losses is None else folder / LOSSES
     except OSError as error:
-        raise CoresiftError(f"{folder} cannot hold what the processes need: {error.strerror or error}.") from error
+        raise CoresiftError(
+            f"The files that the processes need cannot be written to {folder}: {error.strerror or error}."
+        ) from error
     finally:
-        for path in made:
+        for path in written:
             path.unlink(missing_ok=True)
 
 

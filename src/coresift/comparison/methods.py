@@ -1,4 +1,4 @@
-"""The methods that a comparison knows by name, and how a text or a function becomes one of them."""
+"""The methods that a comparison knows by name, and how texts and functions become methods."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ ALLOWED = 'names such as "coresift" or "paper(holder=0.1)", texts such as "modul
 
 @dataclass(frozen=True)
 class Method:
-    """One method of a comparison: what tables call it, what is run, and how to find it.
+    """One method of a comparison: its label in tables, what is run, and how to find it.
 
-    `text` is what a kept result belongs to: a name with its options, or where a function comes from.
+    `text` identifies the method in kept results: a name with its options, or where a function comes from.
     """
 
     label: str
@@ -52,7 +52,7 @@ class Method:
     function: Callable[..., Selection] | None = None
 
     def runner(self) -> Runner:
-        """Return the function that selects; what it needs is imported and opened only now."""
+        """Return the function that selects; its modules and files are opened only now."""
         options = {name: _opened(value) for name, value in self.options.items()}
         if self.name:
             return functools.partial(KNOWN[self.name], **options)
@@ -63,7 +63,7 @@ def _without_engine(function: Callable[..., Selection]) -> Runner:
     return lambda rows, losses, budget, seed, engine: function(rows, losses, budget, seed)
 
 
-# ------------------------------------------------------------------ what is known by name
+# ------------------------------------------------------------------ methods with a name
 
 
 def ours(
@@ -100,29 +100,29 @@ def paper(
     z: float = 2.0,
     keep: bool = False,
 ) -> Selection:
-    """Run the paper's Algorithm 1 so that its k centers and its draws together are the budget.
+    """Run the paper's Algorithm 1 with a budget for its k centers and its draws together.
 
-    `holder` is Λ; without it Λ = balance·Σℓ̂/Φ, so that losses and distances weigh the same at 1.
+    `holder` is Λ. Without it Λ = balance·Σℓ̂/Φ, so that losses and distances have the same weight if balance is 1.
     """
     oracle = as_oracle(losses)
     if oracle is None:
-        raise InputError("paper asks for losses, and there are none.")
+        raise InputError("paper needs losses.")
     k = max(1, budget // 10) if clusters is None else whole("clusters", clusters)
-    made = cluster(rows, k, z=z, seed=seed, engine=engine, progress=False)
-    draws = budget if keep else budget - made.k
+    clustering = cluster(rows, k, z=z, seed=seed, engine=engine, progress=False)
+    draws = budget if keep else budget - clustering.k
     if draws < 1:
-        raise InputError(f"paper asks {made.k} centers, and a budget of {budget} leaves no row to draw.")
+        raise InputError(f"paper asks for {clustering.k} centers, so a budget of {budget} leaves no row to draw.")
     if holder is None:
-        holder = balance * _typical_holder(rows, oracle, made)
+        holder = balance * _typical_holder(rows, oracle, clustering)
     recipe = recipes.paper(holder, keep=keep)
-    return select(rows, oracle, draws, seed, recipe=recipe, clusters=made, engine=engine, progress=False)
+    return select(rows, oracle, draws, seed, recipe=recipe, clusters=clustering, engine=engine, progress=False)
 
 
-def _typical_holder(rows: Rows, oracle: Oracle, made: Clustering) -> float:
-    """Return Σℓ̂/Φ. The centers are asked by Algorithm 1 in any case, and the oracle asks nothing twice."""
-    with oracle.session(rows.n, {"rows": rows.fingerprint()}, made.k, Progress()) as session:
-        levels = session.ask(made.centers, round=1, reason="centers")
-    return float(levels[made.labels].sum() / max(made.powers.sum(), np.finfo(np.float64).tiny))
+def _typical_holder(rows: Rows, oracle: Oracle, clustering: Clustering) -> float:
+    """Return Σℓ̂/Φ; Algorithm 1 asks for the centers anyway, and the oracle never asks twice."""
+    with oracle.session(rows.n, {"rows": rows.fingerprint()}, clustering.k, Progress()) as session:
+        levels = session.ask(clustering.centers, round=1, reason="centers")
+    return float(levels[clustering.labels].sum() / max(clustering.powers.sum(), np.finfo(np.float64).tiny))
 
 
 def mixture(
@@ -137,7 +137,7 @@ def mixture(
     clusters: int | None = None,
     z: float = 2.0,
 ) -> Selection:
-    """Keep the centers, and draw the rest by their losses, by distance and uniformly in fixed parts."""
+    """Keep the centers, and draw the rest by a fixed mixture of losses, distances and uniform probabilities."""
     recipe = recipes.mixture(loss, distance)
     return select(rows, losses, budget, seed, recipe=recipe, clusters=clusters, z=z, engine=engine, progress=False)
 
@@ -153,7 +153,7 @@ def by_distance(
     clusters: int | None = None,
     z: float = 2.0,
 ) -> Selection:
-    """Ask nothing: distances decide, above a uniform floor."""
+    """Draw by distance, above a uniform floor, without asking for losses."""
     recipe = recipes.by_distance(floor)
     return select(rows, None, budget, seed, recipe=recipe, clusters=clusters, z=z, engine=engine, progress=False)
 
@@ -168,12 +168,12 @@ def by_proxy(
     cheap: Any,
     floor: float = 0.2,
 ) -> Selection:
-    """Draw by a cheap model's loss of every row, above a uniform floor."""
+    """Draw by a cheap model's loss for every row, above a uniform floor."""
     return select(rows, None, budget, seed, recipe=recipes.by_proxy(cheap, floor), engine=engine, progress=False)
 
 
 def _baseline(method: Callable[..., Selection]) -> Callable[..., Selection]:
-    """Return a baseline in the form of the methods above; its own options stay what they are."""
+    """Return a baseline with the arguments of the methods above, and its own options."""
 
     @functools.wraps(method)
     def run(rows: Rows, losses: Any, budget: int, seed: int, engine: Engine, **options: Any) -> Selection:
@@ -191,12 +191,12 @@ KNOWN: dict[str, Callable[..., Selection]] = {
 }
 KNOWN |= {name: _baseline(method) for name, method in {**METHODS, "cover": cover}.items()}
 
-# What every method gets, which is not one of its own options.
+# The arguments that every method gets, which are not its own options.
 GIVEN = {"rows", "losses", "budget", "seed", "engine", "given", "exclude", "progress"}
 
 
 def options_of(name: str) -> list[str]:
-    """Return which options a known method takes.
+    """Return the options of a known method.
 
     >>> options_of("distance")
     ['floor', 'clusters', 'z']
@@ -207,30 +207,30 @@ def options_of(name: str) -> list[str]:
 # ------------------------------------------------------------------ from texts and functions
 
 
-def methods_of(given: Any) -> list[Method]:
-    """Return the methods that a list of texts and functions, or a mapping of labels to them, names.
+def methods_of(sources: Any) -> list[Method]:
+    """Return methods from a list of texts and functions, or from a mapping of labels to them.
 
     >>> [method.label for method in methods_of(["coresift", "paper(holder=0.1)"])]
     ['coresift', 'paper(holder=0.1)']
     """
-    if isinstance(given, str) or callable(given):
-        given = [given]
-    if not isinstance(given, Iterable):
-        refuse("methods", ALLOWED, type(given).__name__)
-    pairs = given.items() if isinstance(given, Mapping) else ((None, one) for one in given)
-    methods = [_method(label, one) for label, one in pairs]
+    if isinstance(sources, str) or callable(sources):
+        sources = [sources]
+    if not isinstance(sources, Iterable):
+        refuse("methods", ALLOWED, type(sources).__name__)
+    pairs = sources.items() if isinstance(sources, Mapping) else ((None, source) for source in sources)
+    methods = [_method(label, source) for label, source in pairs]
     if not methods:
         refuse("methods", ALLOWED, "none")
     for name in ("label", "text"):
         values = [getattr(method, name) for method in methods]
-        again = next((value for value in values if values.count(value) > 1), None)
-        if again is not None:
-            refuse("methods", "different ones", f"{again} twice")
+        repeated = next((value for value in values if values.count(value) > 1), None)
+        if repeated is not None:
+            refuse("methods", "different ones", f"{repeated} twice")
     return methods
 
 
 def names_module(text: str) -> bool:
-    """Say whether a text names a function of a module.
+    """Return whether a text names a function of a module.
 
     >>> names_module("my_methods:first"), names_module("paper(holder=0.1)")
     (True, False)
@@ -238,16 +238,16 @@ def names_module(text: str) -> bool:
     return IMPORTED.fullmatch(text.strip()) is not None
 
 
-def _method(label: str | None, one: Any) -> Method:
+def _method(label: str | None, source: Any) -> Method:
     if label is not None and not (isinstance(label, str) and label.strip() and label.isprintable()):
-        refuse("methods", "labelled with one line of text each", repr(label))
-    if callable(one):
-        text = name_of(one) or label or repr(one)
-        check_travels("methods", one, text)
-        return Method(label or str(getattr(one, "__name__", text)), text, function=one)
-    if not isinstance(one, str):
-        refuse("methods", ALLOWED, repr(one))
-    text = one.strip()
+        refuse("methods", "labeled with one line of text each", repr(label))
+    if callable(source):
+        text = name_of(source) or label or repr(source)
+        check_travels("methods", source, text)
+        return Method(label or str(getattr(source, "__name__", text)), text, function=source)
+    if not isinstance(source, str):
+        refuse("methods", ALLOWED, repr(source))
+    text = source.strip()
     if names_module(text):
         check_module("methods", text)
         return Method(label or text, text)
@@ -256,14 +256,14 @@ def _method(label: str | None, one: Any) -> Method:
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:
-    """Return the name and the options of a text such as "paper(holder=0.1)"; nothing of it is run.
+    """Return the name and the options of a text such as "paper(holder=0.1)", without running it.
 
     >>> parse("coresift(clusters=30, design=Poisson)")
     ('coresift', {'clusters': 30, 'design': Poisson()})
     """
     written, bracket, rest = text.partition("(")
     try:
-        # A name may be written with hyphens, which Python would take for a difference.
+        # A name may have hyphens, which Python would parse as minus signs.
         name, words = _call(ast.parse(written.strip().replace("-", "_") + bracket + rest, mode="eval").body)
         options = {word: _value(word, node) for word, node in words.items()}
     except (KeyError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
@@ -275,17 +275,17 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
         _refuse_name(text)
     takes = options_of(name)
     if not options.keys() <= set(takes):
-        raise InputError(f"methods: {text} does not fit; {name} takes {', '.join(takes) or 'no options'}.")
+        raise InputError(f"methods: {text} has an unknown option; {name} takes {', '.join(takes) or 'no options'}.")
     for value in options.values():
         if _is_file(value) and not Path(value).is_file():
-            raise InputError(f"methods: {text} names a file that is not there, {value}.")
+            raise InputError(f"methods: {text} names a file that does not exist, {value}.")
     return name, options
 
 
 def _refuse_name(text: str) -> NoReturn:
     known = ", ".join(KNOWN)
     raise InputError(
-        f"methods must be {known}, perhaps with options such as paper(holder=0.1), or module:function; got {text}."
+        f"methods must be {known}, with options if needed, as in paper(holder=0.1), or module:function; got {text}."
     ) from None
 
 
@@ -311,11 +311,11 @@ def _opened(value: Any) -> Any:
     return map_npy(value) if _is_file(value) else value
 
 
-# ------------------------------------------------------------------ functions that go to another process
+# ------------------------------------------------------------------ functions that run in another process
 
 
 def name_of(function: Any) -> str | None:
-    """Return "module:function" for what can be imported by name, else None.
+    """Return "module:function" for a function that can be imported, else None.
 
     >>> name_of(parse)
     'coresift.comparison.methods:parse'
@@ -329,10 +329,10 @@ def check_travels(argument: str, function: Any, shown: str) -> None:
     main = getattr(function, "__module__", None) == "__main__"
     try:
         pickle.dumps(function)
-        found = not main or getattr(sys.modules["__main__"], "__file__", None) is not None
-    except Exception:  # whatever a foreign object raises when it is to be packed
-        found = False
-    if not found:
+        importable = not main or getattr(sys.modules["__main__"], "__file__", None) is not None
+    except Exception:  # pickling a user's object can raise anything
+        importable = False
+    if not importable:
         raise InputError(
             f"{argument}: {shown} must be defined at module level, because it runs in another process; "
             "put it into a file, such as my_methods.py, and import it from there."
@@ -340,13 +340,13 @@ def check_travels(argument: str, function: Any, shown: str) -> None:
 
 
 def check_module(argument: str, text: str) -> None:
-    """Refuse "module:function" whose module is nowhere, without importing it."""
+    """Refuse "module:function" if there is no such module, without importing it."""
     module = text.partition(":")[0]
     try:
-        found = importlib.util.find_spec(module) is not None
+        exists = importlib.util.find_spec(module) is not None
     except (ImportError, ValueError, AttributeError):
-        found = False
-    if not found:
+        exists = False
+    if not exists:
         raise InputError(f"{argument}: there is no module {module} for {text}.")
 
 
@@ -359,5 +359,5 @@ def import_function(text: str) -> Callable[..., Any]:
         raise InputError(f"There is no {name} in the module {module}.") from None
     if not callable(function):
         raise InputError(f"{text} must be a function; it is {type(function).__name__}.")
-    found: Callable[..., Any] = function
-    return found
+    checked: Callable[..., Any] = function
+    return checked

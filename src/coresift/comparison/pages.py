@@ -16,66 +16,72 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 
-def as_text(found: Comparison) -> str:
-    """Return the answer first, then a line for each budget and method, then what the columns mean and what failed."""
-    return "\n".join([*answers(found), "", table(found), "", meaning(found), *failures(found)]) + "\n"
+def as_text(comparison: Comparison) -> str:
+    """Return the verdicts, a line per budget and method, what the columns mean, and which methods failed."""
+    return (
+        "\n".join([*answers(comparison), "", table(comparison), "", meaning(comparison), *failures(comparison)]) + "\n"
+    )
 
 
-def as_markdown(found: Comparison, picture: Path) -> str:
+def as_markdown(comparison: Comparison, picture: Path) -> str:
     """Return the same as a page, with the plot if there is one."""
-    heads, cells = columns(found)
+    heads, cells = columns(comparison)
     rule = ["---:" if place != 1 else "---" for place in range(len(heads))]
     safe = [[cell.replace("|", "\\|") for cell in row] for row in (heads, *cells)]
     lines = [f"| {' | '.join(row)} |" for row in (safe[0], rule, *safe[1:])]
     plot = ["", f"![{heads[2]} against budget]({picture.name})"] if picture.exists() else []
-    said = [f"- {sentence}" for sentence in (*answers(found), *failures(found))]
-    return "\n".join(["# Comparison", "", *said, "", *lines, "", meaning(found), *plot]) + "\n"
+    remarks = [f"- {sentence}" for sentence in (*answers(comparison), *failures(comparison))]
+    return "\n".join(["# Comparison", "", *remarks, "", *lines, "", meaning(comparison), *plot]) + "\n"
 
 
-def answers(found: Comparison) -> list[str]:
-    """Return which method is best at each budget, and whether that is beyond chance, a sentence each."""
-    if not found.verdicts:
-        return [f"There are no two methods with {'a score' if found.scored else 'weights'} to compare."]
-    return [_answer(found, verdict) for verdict in found.verdicts]
+def answers(comparison: Comparison) -> list[str]:
+    """Return a sentence per budget: which method is best, and whether that is beyond chance."""
+    if not comparison.verdicts:
+        return [f"There are no two methods with {'a score' if comparison.scored else 'weights'} to compare."]
+    return [_answer(comparison, verdict) for verdict in comparison.verdicts]
 
 
-def _answer(found: Comparison, verdict: Verdict) -> str:
-    best = next(line for line in found.lines if (line.budget, line.method) == (verdict.budget, verdict.best))
-    what = "best score" if found.scored else "smallest error"
-    text = f"At {verdict.budget:,}: {best.method} has the {what}, {shown(best.measure, found)}"
+def _answer(comparison: Comparison, verdict: Verdict) -> str:
+    best = next(line for line in comparison.lines if (line.budget, line.method) == (verdict.budget, verdict.best))
+    what = "best score" if comparison.scored else "smallest error"
+    text = f"At {verdict.budget:,}: {best.method} has the {what}, {shown(best.measure, comparison)}"
     if best.difference is not None:
         size = Mean(abs(best.difference.value), best.difference.error)
         side = "above" if best.difference.value > 0 else "below"
         judged = "beyond chance" if best.beyond else "within chance"
-        text += f", {shown(size, found)} {side} {found.reference}: {judged}"
-    others = sum(line.budget == verdict.budget and line.measure is not None for line in found.lines) - 1
+        text += f", {shown(size, comparison)} {side} {comparison.reference}: {judged}"
+    others = sum(line.budget == verdict.budget and line.measure is not None for line in comparison.lines) - 1
     if len(verdict.tied) == others:
-        return f"{text}. {len(found.seeds)} seeds do not tell {'any other' if others > 1 else 'the other'} from it."
-    return text + (f". Not told from it: {'; '.join(verdict.tied)}." if verdict.tied else ".")
+        which = "any other" if others > 1 else "the other"
+        return f"{text}. {len(comparison.seeds)} seeds cannot distinguish {which} from it."
+    return text + (f". Not distinguishable from it: {'; '.join(verdict.tied)}." if verdict.tied else ".")
 
 
-def meaning(found: Comparison) -> str:
+def meaning(comparison: Comparison) -> str:
     """Return what the columns mean."""
-    judged = "what training returned" if found.scored else "absolute error of the estimated total loss, as a part of it"
+    judged = (
+        "the result of training" if comparison.scored else "absolute error of the estimated total loss, relative to it"
+    )
     return (
-        f"{'Score' if found.scored else 'Error'}: {judged}; mean ± standard error over {len(found.seeds)} seeds. "
-        f"Against {found.reference}: the same for differences at equal seeds; * beyond chance, at most 5% false "
-        "alarms at a budget. Calls: losses to choose the rows, and of the rows. Seconds: one whole selection, on "
-        f"{found.threads} thread{'s' if found.threads > 1 else ''}. Memory: the process's peak."
+        f"{'Score' if comparison.scored else 'Error'}: {judged}; mean ± standard error over {len(comparison.seeds)} "
+        f"seeds. Against {comparison.reference}: the same for paired differences; * means beyond chance, with at most "
+        "5% false alarms per budget. Calls: losses asked to choose the rows, and losses of the rows. Seconds: one "
+        f"whole selection, on {comparison.threads} thread{'s' if comparison.threads > 1 else ''}. Memory: the peak of "
+        "the process."
     )
 
 
-def failures(found: Comparison) -> list[str]:
-    """Return a sentence for each method that failed, and why."""
+def failures(comparison: Comparison) -> list[str]:
+    """Return a sentence per method that failed, with the reason."""
     at: dict[tuple[str, str], list[str]] = {}
-    for line in found.failures:
+    for line in comparison.failures:
         at.setdefault((line.method, str(line.failure)), []).append(f"{line.budget:,}")
     return [f"{method} failed at {', '.join(budgets)}. {why}" for (method, why), budgets in at.items()]
 
 
-def table(found: Comparison) -> str:
+def table(comparison: Comparison) -> str:
     """Return the lines as aligned columns."""
-    heads, cells = columns(found)
+    heads, cells = columns(comparison)
     rows = [heads, *cells]
     widths = [max(len(row[place]) for row in rows) for place in range(len(heads))]
     texts = []
@@ -90,34 +96,43 @@ def table(found: Comparison) -> str:
     return "\n".join(texts)
 
 
-def columns(found: Comparison) -> tuple[list[str], list[list[str]]]:
+def columns(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Return the heads and cells of the table."""
-    judged = ["score"] if found.scored else ["error", "RMSE", "coverage"]
-    heads = ["budget", "method", judged[0], f"against {found.reference}", *judged[1:], "calls", "seconds", "memory"]
-    return heads, [_cells(found, line) for line in found.lines]
+    judged = ["score"] if comparison.scored else ["error", "RMSE", "coverage"]
+    heads = [
+        "budget",
+        "method",
+        judged[0],
+        f"against {comparison.reference}",
+        *judged[1:],
+        "calls",
+        "seconds",
+        "memory",
+    ]
+    return heads, [_cells(comparison, line) for line in comparison.lines]
 
 
-def _cells(found: Comparison, line: Line) -> list[str]:
+def _cells(comparison: Comparison, line: Line) -> list[str]:
     start = [f"{line.budget:,}", line.method]
     if line.failure or not line.seeds:
-        width = 5 if found.scored else 7
+        width = 5 if comparison.scored else 7
         return [*start, "failed" if line.failure else "", *[""] * (width - 1)]
-    difference = shown(line.difference, found, sign=True) + ("*" if line.beyond else "")
-    own = [shown(line.measure, found), difference]
-    if not found.scored:
-        own += [shown(line.rmse, found), "" if line.coverage is None else f"{line.coverage.value:.0%}"]
+    difference = shown(line.difference, comparison, sign=True) + ("*" if line.beyond else "")
+    own = [shown(line.measure, comparison), difference]
+    if not comparison.scored:
+        own += [shown(line.rmse, comparison), "" if line.coverage is None else f"{line.coverage.value:.0%}"]
     calls = "" if line.calls is None else f"{line.calls.value:,.0f}"
     seconds = "" if line.seconds is None else _seconds(line.seconds)
     memory = "" if line.memory is None else f"{line.memory / 1e6:,.0f} MB"
     return [*start, *own, calls, seconds, memory]
 
 
-def shown(mean: Mean | None, found: Comparison, *, sign: bool = False) -> str:
-    """Return a mean and its standard error as a percentage (errors), or as it is (scores)."""
+def shown(mean: Mean | None, comparison: Comparison, *, sign: bool = False) -> str:
+    """Return a mean and its standard error, as percentages for errors and as numbers for scores."""
     if mean is None:
         return ""
     plus = "+" if sign else ""
-    if found.scored:
+    if comparison.scored:
         text, error = f"{mean.value:{plus}.4g}", "" if mean.error is None else f" ± {mean.error:.2g}"
         return text + error
     error = "" if mean.error is None else f" ± {100 * mean.error:.2f}"
@@ -129,9 +144,9 @@ def _seconds(mean: Mean) -> str:
     return f"{mean.value:.{digits}f}"
 
 
-def as_json(found: Comparison) -> bytes:
-    """Return everything, each single run in a line."""
-    facts = asdict(found)
+def as_json(comparison: Comparison) -> bytes:
+    """Return everything as JSON, one line per run."""
+    facts = asdict(comparison)
     runs = ",\n  ".join(json.dumps(run, ensure_ascii=False, allow_nan=False) for run in facts.pop("runs"))
     head = json.dumps({"format": FORMAT, **facts}, indent=1, ensure_ascii=False, allow_nan=False)
     return f'{head[:-2]},\n "runs": [\n  {runs}\n ]\n}}\n'.encode()

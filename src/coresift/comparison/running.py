@@ -1,4 +1,4 @@
-"""Runs methods in processes of their own: as many at a time as asked, none able to touch another's result."""
+"""Run methods in their own processes, several at a time, so that none can affect another's result."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ Task: TypeAlias = tuple[int, int]  # budget, seed
 Todo: TypeAlias = dict[str, tuple[Method, list[Task]]]  # by label
 
 # The path comes first, so that the process finds the same modules as this one. With -P, Python does not look for
-# modules in the current folder, whose files could stand in for those of a library.
+# modules in the current folder, whose files could replace those of a library.
 START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from coresift.comparison.worker import main; main()"
-SMALL = 2**20  # what describes rows in files takes fewer bytes than this
-LOOK = 0.1  # seconds between two looks at which processes have ended or take too long
+SMALL = 2**20  # bytes; the description of rows in files is smaller than this
+LOOK = 0.1  # seconds between two checks for processes that have ended or take too long
 STARTING = 60.0  # seconds for imports, in addition to the user's limit
 GRACE = 2.0  # seconds for the last replies of a process that has ended
-WORTH_A_PROCESS = 4  # tasks for which another process of the same method is begun
+WORTH_A_PROCESS = 4  # tasks that justify another process of the same method
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all methods are given alike, and how they are run."""
+    """What all methods get, and how they are run."""
 
     rows: Rows
     losses: Path | None
@@ -54,24 +54,24 @@ class Setting:
     timeout: float | None
 
     def job(self, method: Method) -> bytes:
-        """Return what a method's process is told first."""
+        """Return the first message to a method's process."""
         packed = pickle.dumps(Packed(method, self.train, self.loss_function))
         main = _main() if b"__main__" in packed else None
         return pickle.dumps(MethodJob(main, self.rows, self.losses, packed, self.threads, self.confidence))
 
 
 def perform(setting: Setting, todo: Todo) -> Iterator[Trial]:
-    """Yield each run as it ends. After a failure the other seeds of that method and budget are left out."""
-    floor = _Floor(setting, todo)
+    """Yield each run when it ends. After a failure, the other seeds of that method and budget are skipped."""
+    scheduler = _Scheduler(setting, todo)
     try:
-        while floor.staff():
-            yield from floor.next_runs()
+        while scheduler.start_processes():
+            yield from scheduler.next_runs()
     finally:
-        floor.close()
+        scheduler.close()
 
 
-class _Floor:
-    """Which process works on what: processes, each of one method, and the tasks that are left."""
+class _Scheduler:
+    """The processes, each for one method, and the remaining tasks."""
 
     def __init__(self, setting: Setting, todo: Todo) -> None:
         self._setting = setting
@@ -80,25 +80,25 @@ class _Floor:
         self._workers: list[_Worker] = []
         self._events: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
 
-    def staff(self) -> bool:
-        """Start processes while there is room and work; return whether any is running."""
+    def start_processes(self) -> bool:
+        """Start processes as long as there are free slots and tasks; return whether any process is running."""
         while len(self._workers) < self._setting.processes:
-            label = self._neediest()
+            label = self._next_method()
             if label is None:
                 break
             job = self._setting.job(self._methods[label])
             self._workers.append(_Worker(label, job, self._setting, self._events))
         return bool(self._workers)
 
-    def _neediest(self) -> str | None:
-        """Return the method with the most work left a process, if another process is worth its beginning."""
+    def _next_method(self) -> str | None:
+        """Return the method with the most tasks per process, if another process is worth its start-up time."""
         busy = [worker.label for worker in self._workers]
         least = {label: WORTH_A_PROCESS if label in busy else 1 for label in self._left}
         able = [label for label, tasks in self._left.items() if len(tasks) >= least[label]]
         return min(able, key=lambda label: (busy.count(label), -len(self._left[label])), default=None)
 
     def next_runs(self) -> Iterator[Trial]:
-        """Wait for something to happen, and yield the runs that it ends."""
+        """Wait for the next event, and yield the runs that ended with it."""
         try:
             worker, reply = self._events.get(timeout=LOOK)
         except queue.Empty:
@@ -127,7 +127,7 @@ class _Floor:
             self._dismiss(worker)
 
     def _ended(self, worker: _Worker) -> Iterator[Trial]:
-        failure = worker.obituary()
+        failure = worker.reason_of_end()
         if worker.task is None:
             yield from self._give_up(worker, failure)
             return
@@ -137,7 +137,7 @@ class _Floor:
         yield self._run(worker.label, budget, seed, {"failure": failure})
 
     def _give_up(self, worker: _Worker, failure: str) -> Iterator[Trial]:
-        """A method that cannot even begin has failed at every budget."""
+        """Report a method that cannot start as failed at every budget."""
         self._dismiss(worker)
         first = dict(reversed(self._left[worker.label]))
         self._left[worker.label] = []
@@ -160,7 +160,7 @@ class _Floor:
 
 
 def _not_a_link(path: str, flags: int) -> int:
-    """Open a file; a link to another in its place is removed first."""
+    """Open a file; if there is a link in its place, remove that first."""
     if os.path.islink(path):
         os.unlink(path)
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
@@ -172,7 +172,7 @@ class _Worker:
     def __init__(self, label: str, job: bytes, setting: Setting, events: queue.Queue[Any]) -> None:
         self.label = label
         self.task: Task | None = None
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
         self._events, self._late, self._gone = events, "", 0.0
         threads = dict.fromkeys(THREADS, str(setting.threads))
         with open(setting.log, "ab", opener=_not_a_link) as log:
@@ -182,20 +182,20 @@ class _Worker:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**threads, **os.environ},
-                start_new_session=True,  # what it starts in turn can then be ended with it
+                start_new_session=True,  # so that processes which it starts are ended with it
             )
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         self._write(len(job).to_bytes(8, "big") + job)
 
     def send(self, task: Task) -> None:
-        """Give it the next task."""
-        self.task, self._begun = task, time.monotonic()
+        """Send the next task."""
+        self.task, self._started = task, time.monotonic()
         self._write(json.dumps({"budget": task[0], "seed": task[1]}).encode() + b"\n")
 
     def look(self, timeout: float | None) -> None:
-        """End it if it takes too long; notice its end even if something that it started holds its pipe open."""
-        spent = time.monotonic() - self._begun - (STARTING if self.task is None else 0.0)
+        """End the process if it takes too long; notice its end even if a child process keeps its pipe open."""
+        spent = time.monotonic() - self._started - (STARTING if self.task is None else 0.0)
         if timeout is not None and not self._late and spent > timeout:
             self._late = f"It took longer than {timeout:g} seconds and was stopped."
             self._kill()
@@ -205,7 +205,7 @@ class _Worker:
         if time.monotonic() - self._gone > GRACE:
             self._events.put((self, None))
 
-    def obituary(self) -> str:
+    def reason_of_end(self) -> str:
         """Return why the process ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
@@ -214,12 +214,12 @@ class _Worker:
             return self._late
         if status is not None and status < 0:
             name = signal.Signals(-status).name
-            hint = ", which is what the system does when memory runs out" if name == "SIGKILL" else ""
+            hint = ", as the system does when memory runs out" if name == "SIGKILL" else ""
             return f"Its process was ended by {name}{hint}."
         return f"Its process ended without a result (status {status})."
 
     def close(self) -> None:
-        """End it and whatever it started."""
+        """End the process and its child processes."""
         self._kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None and not (pipe is self._process.stdout and self._listener.is_alive()):
@@ -238,7 +238,7 @@ class _Worker:
 
     def _write(self, content: bytes) -> None:
         assert self._process.stdin is not None
-        with suppress(OSError):  # it has ended; its listener reports that
+        with suppress(OSError):  # the process has ended, which its listener reports
             self._process.stdin.write(content)
             self._process.stdin.flush()
 
@@ -253,7 +253,7 @@ class _Worker:
 
 
 def _main() -> tuple[str, str] | None:
-    """Return how the script or module that was started can be loaded again."""
+    """Return how to load the main script or module in another process."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None:
@@ -266,13 +266,13 @@ def travels(rows: Rows) -> bool:
     """Return whether another process can open these rows by itself, because they are in files."""
     try:
         pickle.Pickler(_Small()).dump(rows)
-    except Exception:  # rows in memory: too large, or of a kind that cannot be packed
+    except Exception:  # rows in memory are too large, or cannot be pickled
         return False
     return True
 
 
 class _Small(io.RawIOBase):
-    """Takes a few bytes and forgets them; more are an error."""
+    """A stream that discards a few bytes; more are an error."""
 
     def __init__(self) -> None:
         self._size = 0
@@ -285,7 +285,7 @@ class _Small(io.RawIOBase):
 
 
 def write_rows(rows: Rows, path: Path, advance: Callable[[int], None]) -> None:
-    """Write rows as float32, block by block, to a new file: never through a link to another."""
+    """Write rows as float32, block by block, to a new file, never through a link."""
     path.unlink(missing_ok=True)
     matrix = np.lib.format.open_memmap(path, "w+", np.float32, (rows.n, rows.d))
     for start, block in rows.blocks():

@@ -1,4 +1,4 @@
-"""What a comparison found: single runs, a line for each method and budget, and which method is best."""
+"""The results of a comparison: single runs, a line per method and budget, and the best method."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-# How probable it is, at one budget, that a difference which is called real is none.
+# The probability, per budget, that a difference within chance is called real.
 FALSE_ALARMS = 0.05
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One selection by one method, with one budget and one seed, and what came of it.
+    """One selection by one method, with one budget and one seed, and its result.
 
-    `selected` are its rows, `asked` the losses asked to choose them, `calls` the losses that it takes in all, with
-    those of the selected rows. `error` is that of the estimated total loss, relative to the true one; `covered` says
-    whether the interval holds the truth, `width` is relative too. All three are None without weights. `score` is
-    what training on the selection returned. `seconds` are those of one selection from beginning to end, `memory` the
-    peak of the process in bytes. `failure` says why there is no result.
+    `selected` is the number of rows, `asked` the number of losses asked to choose them, and `calls` includes the losses
+    of the selected rows. `error` is the error of the estimated total loss, relative to the true total; `covered` says
+    whether the interval contains the truth; `width` is relative, too. All three are None without weights. `score` is
+    the result of training on the selection. `seconds` is the time of one whole selection, `memory` the peak of the
+    process in bytes. `failure` says why there is no result.
     """
 
     method: str
@@ -66,9 +66,9 @@ class Mean:
 class Line:
     """One method at one budget, over its seeds.
 
-    `measure` is what methods are judged by: the mean absolute error of the estimated total, relative to the true
-    one, or the mean score. `difference` is the mean of its paired differences from the reference at the same seeds,
-    and `beyond` says whether that is more than chance.
+    `measure` is what methods are judged by: the mean absolute error of the estimated total, relative to the true total,
+    or the mean score. `difference` is the mean paired difference from the reference, with the same seeds, and `beyond`
+    says whether it is beyond chance.
     """
 
     method: str
@@ -101,7 +101,7 @@ class Verdict:
 def summarize(
     runs: Iterable[Trial], methods: Sequence[str], budgets: Sequence[int], reference: str, value: Callable[[Trial], Any]
 ) -> tuple[Line, ...]:
-    """Return a line for each budget and method, in their order; `value` is what a run is judged by, or None."""
+    """Return a line per budget and method; `value` returns what a run is judged by, or None."""
     by_row: dict[tuple[str, int], list[Trial]] = {(method, budget): [] for budget in budgets for method in methods}
     for run in runs:
         by_row[run.method, run.budget].append(run)
@@ -141,16 +141,16 @@ def _line(
 
 
 def differences(runs: Iterable[Trial], others: Iterable[Trial], value: Callable[[Trial], Any]) -> list[float]:
-    """Return this minus the other's value at each seed that both finished."""
+    """Return the differences of values for each seed that both methods finished."""
     other = {run.seed: value(run) for run in others if run.failure is None}
     pairs = [(value(run), other.get(run.seed)) for run in runs if run.failure is None]
-    return [one - two for one, two in pairs if one is not None and two is not None]
+    return [left - right for left, right in pairs if left is not None and right is not None]
 
 
 def beyond_chance(difference: Mean | None, seeds: int, comparisons: int) -> bool:
     """Return whether a mean difference is further from 0 than Student's t allows for, with Bonferroni's correction.
 
-    Whichever of several methods came out best was chosen by what it is now tested with, hence the correction.
+    The correction is needed because the best of several methods was chosen with the same data.
     """
     from scipy.special import stdtrit
 
@@ -172,32 +172,36 @@ def root_mean_square(errors: Sequence[float]) -> Mean | None:
 def verdicts(
     lines: Sequence[Line], runs: Sequence[Trial], reference: str, value: Callable[[Trial], Any], higher: bool
 ) -> tuple[Verdict, ...]:
-    """Return, per budget with something to compare, the best method and those that cannot be distinguished from it."""
-    found = []
+    """Return the best method at each budget, and those that cannot be distinguished from it."""
+    results = []
     for budget in dict.fromkeys(line.budget for line in lines):
-        there = {line.method: line for line in lines if line.budget == budget and line.measure is not None}
-        if len(there) < 2:
+        candidates = {line.method: line for line in lines if line.budget == budget and line.measure is not None}
+        if len(candidates) < 2:
             continue
-        own = {name: [run for run in runs if run.budget == budget and run.method == name] for name in there}
-        best = max(there, key=lambda name: _level(there[name]) if higher else -_level(there[name]))
-        tied = [name for name in there if name != best and not _told(name, best, there, own, reference, value)]
-        found.append(Verdict(budget, best, tuple(tied)))
-    return tuple(found)
+        own = {name: [run for run in runs if run.budget == budget and run.method == name] for name in candidates}
+        best = max(candidates, key=lambda name: _level(candidates[name]) if higher else -_level(candidates[name]))
+        tied = [
+            name
+            for name in candidates
+            if name != best and not _distinguishable(name, best, candidates, own, reference, value)
+        ]
+        results.append(Verdict(budget, best, tuple(tied)))
+    return tuple(results)
 
 
-def _told(
-    one: str,
+def _distinguishable(
+    name: str,
     best: str,
-    there: dict[str, Line],
+    candidates: dict[str, Line],
     runs: dict[str, list[Trial]],
     reference: str,
     value: Callable[[Trial], Any],
 ) -> bool:
-    """Return whether two methods differ beyond chance: with the reference as its lines say, else among all pairs."""
-    if reference in (one, best):
-        return there[best if one == reference else one].beyond
-    others = len(there.keys() - {reference})
-    pairs = differences(runs[one], runs[best], value)
+    """Return whether two methods differ beyond chance, corrected for the number of comparisons."""
+    if reference in (name, best):
+        return candidates[best if name == reference else name].beyond
+    others = len(candidates.keys() - {reference})
+    pairs = differences(runs[name], runs[best], value)
     return beyond_chance(Mean.of(pairs), len(pairs), others * (others - 1) // 2)
 
 

@@ -1,7 +1,7 @@
-"""The process that one method runs in: it gets tasks, selects, measures and replies, one JSON line each.
+"""The process of one method: it gets tasks, selects, measures and replies, with one JSON line each.
 
-It ends when its parent process does, however that came about: then its standard input ends. What a method prints
-goes to the comparison's log, never between the replies.
+It ends when its parent process ends for any reason, because then its standard input ends. The output of a method goes
+to the comparison's log, never between the replies.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from coresift.oracle import Oracle
 from coresift.rows import Rows
 from coresift.types import Floats, Selection, WeightedSelection
 
-LOADING_MAIN = "__coresift_main__"  # what the user's script is called while it is loaded for its functions
-PAUSE = 0.005  # seconds between two looks at the memory
+LOADING_MAIN = "__coresift_main__"  # the name of the user's script while it is loaded for its functions
+PAUSE = 0.005  # seconds between two measurements of the memory
 loading = threading.Event()
 
 
 @dataclass(frozen=True)
 class MethodJob:
-    """All that a method's process needs to know; `method` and functions are packed, to be opened after `main`."""
+    """Everything that a method's process needs; `packed` is unpickled after `main` is loaded."""
 
     main: tuple[str, str] | None
     rows: Rows
@@ -53,7 +53,7 @@ class MethodJob:
 
 @dataclass(frozen=True)
 class Packed:
-    """What may need the user's own modules to be opened: the method, how to train, and losses by callable."""
+    """What may need the user's modules to be unpickled: the method, the training function, and a loss function."""
 
     method: Method
     train: Any
@@ -61,7 +61,7 @@ class Packed:
 
 
 def main() -> None:
-    """Take the job and the tasks from standard input, reply on standard output."""
+    """Read the job and the tasks from standard input, and reply on standard output."""
     requests, replies = _own_pipes()
     size = int.from_bytes(_exactly(requests, 8), "big")
     job: MethodJob = pickle.loads(_exactly(requests, size))
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def prepare(job: MethodJob) -> Bench:
-    """Open everything, so that no selection pays for imports."""
+    """Open everything in advance, so that the time of a selection does not include imports."""
     import scipy.optimize
     import scipy.special  # noqa: F401
 
@@ -97,7 +97,7 @@ def prepare(job: MethodJob) -> Bench:
 
 @dataclass(frozen=True)
 class Bench:
-    """One method with everything that it is measured on."""
+    """One method with its rows, losses and options."""
 
     runner: Callable[..., Selection]
     rows: Rows
@@ -131,7 +131,7 @@ class Bench:
 
 
 def measure(selection: WeightedSelection, losses: Floats, confidence: float) -> dict[str, Any]:
-    """Return the error of the estimated total, relative to the true one, and what its interval is worth."""
+    """Return the error of the estimated total, relative to the true total, and the quality of its interval."""
     truth = float(losses.sum())
     total = estimate(selection, np.asarray(losses[selection.ids]), confidence=confidence).total
     width = total.high - total.low
@@ -144,7 +144,7 @@ def measure(selection: WeightedSelection, losses: Floats, confidence: float) -> 
 
 
 def check_selection(selection: Any, n: int, budget: int) -> None:
-    """Refuse a result that does not answer the question that all methods are asked."""
+    """Refuse a result that cannot be compared with those of other methods."""
     if not isinstance(selection, Selection):
         raise InputError(f"A method must return a Selection; this one returned {type(selection).__name__}.")
     if selection.n != n or selection.population != n:
@@ -168,16 +168,16 @@ def _number(score: Any) -> float:
 
 
 def _try(action: Callable[[], Any]) -> Any:
-    """Return what the action does, or its failure as a sentence; the log has the rest."""
+    """Return the result of an action, or its failure as a sentence; the log has the traceback."""
     try:
         return action()
-    except BaseException as error:  # sys.exit in a method is a failure of that method, too
+    except BaseException as error:  # sys.exit in a method counts as a failure, too
         traceback.print_exc()
         return {"failure": sentence(error)}
 
 
 def sentence(error: BaseException) -> str:
-    """Return what went wrong in one line.
+    """Return an error as one line.
 
     >>> sentence(MemoryError())
     'It raised MemoryError.'
@@ -189,7 +189,7 @@ def sentence(error: BaseException) -> str:
 
 @contextmanager
 def peak_memory() -> Iterator[list[float | None]]:
-    """Watch this process's memory without pages of mapped files; the list's only entry is its peak in bytes."""
+    """Measure the peak memory of this process in bytes, without pages of mapped files, as the only entry of a list."""
     peak: list[float | None] = [None]
     stop = threading.Event()
 
@@ -213,7 +213,7 @@ def peak_memory() -> Iterator[list[float | None]]:
 
 
 def anonymous_bytes() -> int:
-    """Return this process's memory without pages of mapped files, if the kernel counts that."""
+    """Return the memory of this process without pages of mapped files, if the kernel reports it."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
@@ -221,7 +221,7 @@ def anonymous_bytes() -> int:
 
 
 def _own_pipes() -> tuple[IO[bytes], IO[bytes]]:
-    """Move standard input and output aside, where nothing that a method prints or starts can reach them."""
+    """Duplicate standard input and output, so that a method's output and child processes cannot reach them."""
     requests, replies = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -239,17 +239,17 @@ def _exactly(source: IO[bytes], size: int) -> bytes:
 def _listen(requests: IO[bytes], tasks: queue.Queue[dict[str, int]]) -> None:
     for line in requests:
         tasks.put(json.loads(line))
-    os._exit(1)  # there is nothing left to reply to
+    os._exit(1)  # the parent has ended
 
 
 def _go_first_when_memory_is_short() -> None:
-    """Have the kernel end this process rather than the comparison or another method, where it lets itself be told."""
+    """If memory runs out, let the kernel end this process first, not the comparison or another method."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
 
 
 def _load_main(kind: str, name: str) -> None:
-    """Load the script or module that the comparison was started from, for the functions that are defined in it."""
+    """Load the script or module that started the comparison, for the functions that it defines."""
     load = runpy.run_path if kind == "path" else runpy.run_module
     loading.set()
     content = load(name, run_name=LOADING_MAIN)

@@ -1,4 +1,4 @@
-"""Is this embedding good enough for this loss? A few probes, a table, and one plain verdict."""
+"""Predict from a few losses whether a selection would beat a uniform sample."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ WITH_PROXY = "use it with a proxy"
 UNIFORM = "sample uniformly"
 CANNOT_TELL = "cannot tell from this many probes"
 
-# A predicted error below this part of uniform's is worth the trouble.
+# A selection is worth it if its predicted error is below this part of uniform's.
 WORTH = 0.95
-# Half of the loss on a smaller part of the probes than this is a loss that the probes have hardly seen.
+# If fewer than this part of the probes have half of the loss, the probes say too little about it.
 RARE = 0.01
-# A promised gain rests on two probes when they have more than this part of the squared deviations.
+# A predicted gain is not trusted if two probes have more than this part of the squared deviations.
 TWO_PROBES = 0.9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Value):
-    """What a few losses say about selecting by an embedding, the `verdict` first and the `reason` in a sentence.
+    """Whether a selection is worth it, predicted from a few losses: the `verdict`, and the `reason` in a sentence.
 
     `ratio` is the predicted error (RMSE) of the estimated total loss from `select` with this budget, relative to a
-    uniform sample's, and `proxy_ratio` the same with the proxy, if one was given. `explained` is the share of the
-    loss's variance between clusters. `holder` has a line for each z, of which `best_z` has the lowest price; `gaps`
-    compares a row's loss with its center's and with a random row's; `violations` is the share of rows above the
-    given Λ; these four are from the probes that were drawn with equal probability. Intervals are nominal 95 %, for the
-    luck of the probes. `probes` and `losses` are what was asked besides the `centers`.
+    uniform sample's. `proxy_ratio` is the same with the proxy, if there is one. `explained` is the share of the loss's
+    variance that is between clusters. `holder` has a line for each z; `best_z` has the lowest price. `gaps` compares a
+    row's loss with its center's and with a random row's. `violations` is the share of rows that violate the given Λ.
+    These four come from the probes that were drawn with equal probability. Intervals are nominal 95 % intervals for the
+    random choice of the probes. `probes` and `losses` are the rows that were asked besides the `centers`.
     """
 
     verdict: str
@@ -84,7 +84,7 @@ class Diagnosis(Value):
 
     @property
     def gain(self) -> Interval:
-        """How much smaller the error is than uniform's, as a part of it: 1 − `ratio`."""
+        """How much smaller the error is than uniform's, relative to it: 1 − `ratio`."""
         return Interval(1 - self.ratio.value, 1 - self.ratio.high, 1 - self.ratio.low, self.ratio.standard_error)
 
     def __repr__(self) -> str:
@@ -106,21 +106,21 @@ def diagnose(
     progress: bool | Progress | None = None,
     **options: Unpack[Options],
 ) -> Diagnosis:
-    """Say whether `select` is worth it for these rows and losses, before the budget is spent.
+    """Predict whether `select` is worth it for these rows and losses, before the budget is spent.
 
-    The losses of the centers and of at most `probes` other rows are asked, and counted in the ledger. Up to half of the
-    probes are rows of the pilot that `select` would ask first; the others are drawn with equal probability. Give an
-    `Oracle` with a journal, and `select` with the same arguments goes on with the same journal.
+    It asks for the losses of the centers and of at most `probes` other rows, and counts them in the ledger. Up to half
+    of the probes are rows of the pilot that `select` would ask first; the others are drawn with equal probability. If
+    `losses` is an `Oracle` with a journal, `select` with the same arguments reuses these answers.
 
     Args:
-        rows: As in `select`; None where `signals` are all that is known.
+        rows: As in `select`; None if there are only `signals`.
         losses: As in `select`.
-        budget: As in `select`; the verdict is about this budget. Without one it is ten times the clusters.
+        budget: As in `select`; the verdict is about this budget. The default is ten times the number of clusters.
         seed: As in `select`.
         probes: The most rows that are asked besides the centers.
         powers: The z of the Hölder table, measured to the same centers.
-        holder: A Λ: how many rows violate |ℓ(e) − ℓ(c)| ≤ Λ‖e − c‖^z?
-        proxy: A cheap model's loss for every row: would drawing by it be better?
+        holder: A value of Λ, to estimate how many rows violate |ℓ(e) − ℓ(c)| ≤ Λ‖e − c‖^z.
+        proxy: A cheap model's loss for every row, to predict whether drawing by it would be better.
         engine: As in `select`.
         progress: As in `select`.
         **options: The other options of `select`, such as `strata`, `score` or `exclude`.
@@ -140,7 +140,7 @@ def diagnose(
     """
     oracle, progress = as_oracle(losses), choose(progress)
     if oracle is None:
-        raise InputError("losses must be given: without any, nothing can be said about them.")
+        raise InputError("diagnose needs losses.")
     opened = None if rows is None else open_rows(rows)
     if opened is not None:
         oracle.verify(opened.n, names=opened.names, skip=numbers_of("exclude", options.get("exclude"), opened))
@@ -173,7 +173,7 @@ def begin(
     **options: Unpack[Options],
 ) -> Prepared[Diagnosis]:
     """Return `diagnose` up to its first question."""
-    wanted = _powers(powers)
+    exponents = _powers(powers)
     holder = None if holder is None else positive("holder", holder, zero=True)
     cheap = None if proxy is None else by_proxy(proxy).score
     draft, drawn = _prepare(rows, budget, seed, probes, engine, progress, options)
@@ -181,7 +181,7 @@ def begin(
         refuse("proxy", f"one number for each of {draft.clustering.n} rows", len(proxy))
     limit = draft.clustering.k + drawn.new.size
     return Prepared(
-        lambda: _steps(draft, drawn, wanted, holder, cheap, progress),
+        lambda: _steps(draft, drawn, exponents, holder, cheap, progress),
         draft.job.rows,
         draft.fingerprint,
         limit,
@@ -229,9 +229,9 @@ def _steps(
 
 
 def judge(losses: Floats, weights: Floats, ratio: Interval, proxy_ratio: Interval | None) -> tuple[str, str]:
-    """Return the verdict, and the sentence that gives its reason, from the probes' losses and predicted errors.
+    """Return the verdict and its reason from the probes' losses and the predicted errors.
 
-    `weights` says how many rows each probe stands for.
+    `weights` has the number of rows that each probe stands for.
     """
     if not losses.any():
         return CANNOT_TELL, f"All {losses.size} probes have the loss 0."
@@ -259,7 +259,7 @@ def _prepare(
     progress: Progress,
     options: Options,
 ) -> tuple[Draft, ProbeRows]:
-    """Do all that `select` would do before the first loss, and draw the probes."""
+    """Do everything that `select` would do before it asks for a loss, and draw the probes."""
     check_options("diagnose", options, ARGUMENTS, Options)
     whole("probes", probes, least=FEWEST)
     clusters = options.get("clusters")
@@ -267,7 +267,7 @@ def _prepare(
         budget = 10 * (clusters.k if isinstance(clusters, Clustering) else whole("clusters", clusters))
     job = settle(rows, budget, seed, asking=True, **options)
     if job.budget >= job.frame.population:
-        refuse("budget", f"below the number of rows, {job.frame.population}, so that there is a choice", job.budget)
+        refuse("budget", f"below the number of rows, {job.frame.population}", job.budget)
     draft = prepare(job, engine, progress)
     return draft, draw_probes(draft, probes, generator(job.seed, Stream.PROBES))
 
@@ -286,7 +286,7 @@ def _powers(powers: Sequence[float]) -> tuple[float, ...]:
 
 
 def _rows_of_half(parts: Floats) -> int:
-    """Return how few of these parts of the loss make up half of it."""
+    """Return the smallest number of parts that add up to half of the loss."""
     carried = np.cumsum(np.sort(parts)[::-1])
     return int(np.searchsorted(carried, carried[-1] / 2)) + 1
 

@@ -1,4 +1,4 @@
-"""What centers' and probes' losses say about an embedding: plain descriptions, each with a slow twin in the tests."""
+"""Descriptions of an embedding from the losses of centers and probes, each with a slow version in the tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coresift.types import Floats, Interval, Ints
 
 PERCENTILES = (20, 40, 60, 80, 99)
 Z95 = 1.959964
-# With how many other probes each one is compared.
+# How many other probes each probe is compared with.
 COMPARISONS = 20
 
 
@@ -18,8 +18,8 @@ COMPARISONS = 20
 class HolderLine:
     """Percentiles (20, 40, 60, 80, 99) of |ℓ(e) − ℓ(c)| / ‖e − c‖^z over the probes that are not on their center.
 
-    `price` is the 80th percentile times the mean of ‖e − c‖^z: what Λ costs a row in the theorem's bound, in units
-    of the loss, so that different z can be compared.
+    `price` is the 80th percentile times the mean of ‖e − c‖^z: the cost of Λ per row in the theorem's bound. It has the
+    unit of the loss, so that different z can be compared.
     """
 
     z: float
@@ -31,8 +31,8 @@ class HolderLine:
 class Gaps:
     """Percentiles (20, 40, 60, 80, 99) of |ℓ(e) − ℓ(its center)| and of |ℓ(e) − ℓ(random row)|.
 
-    `nearer` is the share of comparisons in which the center's loss is nearer than the random row's; ties count half.
-    0.5 is what centers without meaning would give.
+    `nearer` is the share of comparisons in which the center's loss is nearer than the random row's; ties count half. It
+    is 0.5 if the centers say nothing about the loss.
     """
 
     center: tuple[float, ...]
@@ -41,14 +41,14 @@ class Gaps:
 
 
 def holder_line(gaps: Floats, distances: Floats, z: float) -> HolderLine:
-    """Return the line of one z; NaN where every probe is on its center. A ratio too large is the largest number."""
+    """Return the line of one z, NaN if every probe is on its center; ratios that overflow become the largest float."""
     with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
         powers = distances[distances > 0] ** z
         ratios = np.nan_to_num(gaps[distances > 0] / powers)
     if not ratios.size:
         return HolderLine(z, (np.nan,) * len(PERCENTILES), np.nan)
-    found = _percentiles(ratios)
-    return HolderLine(z, found, found[3] * float(powers.mean()))
+    percentiles = _percentiles(ratios)
+    return HolderLine(z, percentiles, percentiles[3] * float(powers.mean()))
 
 
 def violations(gaps: Floats, distances: Floats, z: float, holder: float) -> Interval:
@@ -65,7 +65,7 @@ def violations(gaps: Floats, distances: Floats, z: float, holder: float) -> Inte
 
 
 def compare_gaps(losses: Floats, center_losses: Floats, rng: np.random.Generator) -> Gaps:
-    """Compare each probe with its center and with other probes, which stand for random rows."""
+    """Compare each probe with its center and with other probes, which represent random rows."""
     to_center = np.abs(losses - center_losses)
     mixed = rng.permutation(losses.size)
     shifts = range(1, min(COMPARISONS, losses.size - 1) + 1)
@@ -75,10 +75,10 @@ def compare_gaps(losses: Floats, center_losses: Floats, rng: np.random.Generator
 
 
 def explained_share(losses: Floats, labels: Ints) -> Interval:
-    """Return the share of the loss's variance that lies between clusters: 1 − (variance within) / (variance).
+    """Return the share of the loss's variance that is between clusters: 1 − (variance within) / (variance).
 
-    Within is the pooled variance in clusters with two probes or more, so pure noise has the expectation 0 (and can
-    come out below it). The interval is by a jackknife over clusters. NaN where no cluster has two probes.
+    The variance within is pooled over clusters with two probes or more, so the share is 0 on average for noise and can
+    be negative. The interval is from a jackknife over clusters. The share is NaN if no cluster has two probes.
     """
     _, groups = np.unique(labels, return_inverse=True)
     counts = np.bincount(groups).astype(np.float64)

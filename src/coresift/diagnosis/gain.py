@@ -1,11 +1,11 @@
 """The error that a selection would have, relative to a uniform sample's, predicted from probes.
 
-A draw without replacement along a sorted order has about the variance Σ π(1−π)(g − ḡ)², where g is a row's value over
-its π and ḡ is the mean of g among its neighbors. Probes, weighted by 1/probability, estimate that sum, and the variance
-of a uniform sample too. The sizes are learned from some of the probes and the sum is taken over the others: on the same
-ones, noise would look like signal. ḡ² is estimated by products of two different probes of one stratum, which is
-unbiased with as few as two. What the learned estimate takes off besides the draw is left out: it hardly differs where
-rows are drawn in proportion to what is predicted.
+A draw without replacement along a sorted order has a variance of about Σ π(1−π)(g − ḡ)², where g is a row's value
+divided by π and ḡ is the mean of g among its neighbors. Probes, weighted by 1/probability, estimate that sum and the
+variance of a uniform sample. The sizes are learned from some of the probes, and the sum is taken over the others; on
+the same probes, noise would look like signal. ḡ² is estimated by products of two different probes of a stratum, which
+is unbiased even with two probes. The further gain from the learned estimate is ignored: it is small if rows are drawn
+in proportion to their predictions.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from coresift.types import (
 )
 from coresift.variance import spread_terms
 
-# The probes are split into thirds, this many times. A third and the centers are about as many as a pilot has; the
-# sum over the other two thirds finds two probes or more in most clusters.
+# The probes are split into thirds, this many times. A third and the centers are about as many rows as a pilot has, and
+# the other two thirds have two probes or more in most clusters.
 FOLDS, ROUNDS = 3, 5
-# In how many parts the jackknife leaves out the probes.
+# The number of groups of the jackknife.
 GROUPS = 10
 # How many neighbors along a proxy's order make a stratum.
 NEIGHBORS = 4
-# No ratio of variances below this is ever claimed.
+# The smallest predicted ratio of variances.
 LEAST = 1e-4
 Z95 = 1.959964
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The losses that were asked: of the centers, and of probes along the order.
+    """The losses that were asked: of the centers, and of the probes along the order.
 
-    `chance` is, for each of all n rows, the probability of being a probe.
+    `chance` is the probability of being a probe, for each of all n rows.
     """
 
     centers: Ints
@@ -65,12 +65,12 @@ class Asked:
 
     @property
     def weights(self) -> Floats:
-        """How many rows each probe stands for."""
+        """The number of rows that each probe stands for."""
         standing: Floats = 1 / self.chance[self.probes]
         return standing
 
     def scaled(self) -> Asked:
-        """Return the same with losses divided by a power of two, so that their sums and squares are numbers."""
+        """Divide the losses by a power of two, so that their sums and squares do not overflow."""
         return replace(self, losses=self.losses / unit_of(self.losses))
 
 
@@ -86,9 +86,9 @@ def selected_ratio(
     """Predict RMSE(selection) / RMSE(uniform) of the estimated total loss, for two phases of the job's budget."""
     size, weights = asked.probes.size, asked.weights
     folds = np.stack([_folds(size, rng) for _ in range(ROUNDS)])
-    pretended = PilotPlan(asked.chance / FOLDS, plan.share, plan.order, keep=True, origin="pilot", tour=True)
+    pilot_plan = PilotPlan(asked.chance / FOLDS, plan.share, plan.order, keep=True, origin="pilot", tour=True)
     first = round(float(plan.inclusion.sum())) if plan.keep else 0
-    learner = _Learner(clustering, pretended, job, asked, job.room - first, components)
+    learner = _Learner(clustering, pilot_plan, job, asked, job.room - first, components)
     fraction = job.room / max(int(np.count_nonzero(job.frame.open())), 1)
     scaled = asked.scaled()
 
@@ -104,12 +104,12 @@ def selected_ratio(
         return variance_ratio(float(np.mean(per_row)), scaled.losses[kept], weights[kept], fraction)
 
     with stage(progress, "predicting the gain", FOLDS * (ROUNDS + GROUPS)):
-        # The parts of the jackknife share one split with each other, whose luck they have in common.
+        # The groups of the jackknife share one split, so its randomness cancels.
         return _interval(ratio(np.ones(size, np.bool_), folds), lambda kept: ratio(kept, folds[:1]), size)
 
 
 def proxied_ratio(frame: Frame, clustering: Clustering, proxy: Score, budget: int, asked: Asked) -> Interval:
-    """Predict RMSE(selection by a proxy) / RMSE(uniform); nothing is learned, so all probes score it."""
+    """Predict RMSE(selection by a proxy) / RMSE(uniform); nothing is learned, so all probes are used to measure it."""
     size = asked.probes.size
     evidence = Evidence(clustering, frame, PilotSample(np.zeros(0, np.int64), no_pilot(frame)), np.zeros(0))
     scores, left = proxy.scores(evidence), frame.open()
@@ -123,7 +123,7 @@ def proxied_ratio(frame: Frame, clustering: Clustering, proxy: Score, budget: in
     def ratio(kept: Bools) -> float:
         walk = order[kept[order]]
         losses, chance, weights = scaled.losses[walk], inclusion[walk], asked.weights[walk]
-        # The last few join the stratum before them, so that none is alone.
+        # The last few rows join the stratum before them, so that none is alone.
         strata = np.minimum(np.arange(walk.size) // NEIGHBORS, walk.size // NEIGHBORS - 1)
         terms = spread_terms(losses / chance, weights * chance * (1 - chance), strata)
         return variance_ratio(float(terms.sum() / weights.sum()), losses, weights, fraction)
@@ -132,9 +132,10 @@ def proxied_ratio(frame: Frame, clustering: Clustering, proxy: Score, budget: in
 
 
 def variance_ratio(per_row: float, losses: Floats, weights: Floats, fraction: float) -> float:
-    """Return a draw's variance per row over that of a uniform sample of this fraction of the rows.
+    """Return a draw's variance per row divided by that of a uniform sample of this fraction of the rows.
 
-    The latter is (1/fraction − 1)·S², S² the weighted variance of the losses. 1 if they are equal.
+    The latter is (1/fraction − 1)·S², where S² is the weighted variance of the losses. If all losses are equal, it is
+    1.
 
     Examples:
         >>> variance_ratio(1.5, np.array([1.0, 3.0]), np.ones(2), fraction=0.25)
@@ -149,7 +150,7 @@ def variance_ratio(per_row: float, losses: Floats, weights: Floats, fraction: fl
 
 
 def _interval(whole: float, ratio: Callable[[Bools], float], size: int) -> Interval:
-    """Return the root of a ratio of variances with its interval, by a jackknife of its logarithm."""
+    """Return the root of a ratio of variances, with an interval from a jackknife of its logarithm."""
     group = np.arange(size) % GROUPS
     logarithms = np.log([ratio(group != number) for number in range(GROUPS)])
     error = float(np.sqrt((GROUPS - 1) / GROUPS * ((logarithms - logarithms.mean()) ** 2).sum())) / 2
@@ -158,7 +159,7 @@ def _interval(whole: float, ratio: Callable[[Bools], float], size: int) -> Inter
 
 
 def join_lone(labels: Ints) -> Ints:
-    """Return strata of rows that stand in order: runs of one label, lone rows joined with the run that follows.
+    """Return strata of ordered rows: runs of one label, with lone rows joined to the run that follows.
 
     >>> join_lone(np.array([4, 4, 7, 2, 9, 5, 5]))
     array([0, 0, 1, 1, 2, 2, 2])
@@ -166,7 +167,7 @@ def join_lone(labels: Ints) -> Ints:
     starts = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
     lone = np.diff(starts, append=labels.size) == 1
     place = np.arange(lone.size)
-    # Of several lone rows in line, two and two go together.
+    # Several lone rows in a row are joined in pairs.
     since = place - np.maximum.accumulate(np.where(lone, -1, place)) - 1
     joins = lone & (since % 2 == 0)
     first = np.zeros(labels.size, np.bool_)
@@ -178,14 +179,14 @@ def join_lone(labels: Ints) -> Ints:
 
 
 def _folds(size: int, rng: np.random.Generator) -> Ints:
-    """Return a fold for every probe; of three neighbors each has another."""
+    """Return a fold for every probe; three neighbors are in three different folds."""
     keys = rng.random((-(-size // FOLDS), FOLDS))
     return np.argsort(keys, axis=1).ravel()[:size]
 
 
 @dataclass(frozen=True)
 class _Learner:
-    """The second draw as it would be after some of the probes and the centers were its pilot."""
+    """The second draw that would follow if some of the probes and the centers were the pilot."""
 
     clustering: Clustering
     plan: PilotPlan
@@ -195,12 +196,12 @@ class _Learner:
     components: Singles
 
     def inclusion(self, fit: Bools, test: Bools) -> Floats:
-        """Return the inclusion probabilities of a second draw after these probes and the centers that are no tests."""
+        """Return the inclusion probabilities of a second draw after these probes and the other centers."""
         frame, asked = self.job.frame, self.asked
         centers = ~np.isin(asked.centers, asked.probes[fit | test])
         ids = np.concatenate([asked.probes[fit], asked.centers[centers]])
         losses = np.concatenate([asked.losses[fit], asked.center_losses[centers]])
-        possible = self.plan.inclusion[ids] > 0  # a given row is never one of the pilot's
+        possible = self.plan.inclusion[ids] > 0  # a given row is never in the pilot
         ids, losses = ids[possible], losses[possible]
         evidence = Evidence(self.clustering, frame, PilotSample(ids, self.plan), losses, components=self.components)
         if self.job.score.needs.probes:
@@ -223,7 +224,7 @@ def _two_phases(clustering: Clustering, plan: PilotPlan, job: Job, second: Float
     first, later, share = plan.inclusion[ids], second[ids], plan.share[ids]
     carried = np.divide(share * losses, first, out=np.zeros(ids.size), where=first > 0)
     pilot = spread_terms(carried, weights * first * (1 - first), strata)
-    # The second draw is among the rows that the pilot has left.
+    # The second draw is from the rows that the pilot did not take.
     expanded = np.divide((1 - share) * losses, later, out=np.zeros(ids.size), where=later > 0)
     left = weights * (1 - first) if plan.keep else weights
     return pilot + job.design.expected_terms(expanded, later, left, strata)

@@ -1,4 +1,4 @@
-"""Which rows a diagnosis asks besides the centers, and how probable each was."""
+"""The rows that a diagnosis asks besides the centers, and their probabilities."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coresift.recipes import EVEN_DRAW
 from coresift.selection import Draft
 from coresift.types import Bools, Floats, Ints
 
-# Fewer probes than this leave clusters and noise indistinguishable.
+# With fewer probes than this, clusters cannot be distinguished from noise.
 FEWEST = 20
 
 
@@ -22,9 +22,9 @@ class ProbeRows:
 
     Attributes:
         ids: Their row numbers.
-        even: Which of them were drawn with the same probability as any other row that the pilot has left.
-        chance: For all n rows, the probability of being a probe.
-        centers: The centers, which are asked in any case, some of them as rows of the pilot.
+        even: Which of them were drawn with equal probability from the rows that the pilot did not take.
+        chance: The probability of being a probe, for all n rows.
+        centers: The centers, which are always asked; some of them may be rows of the pilot.
     """
 
     ids: Ints
@@ -34,23 +34,23 @@ class ProbeRows:
 
     @property
     def new(self) -> Ints:
-        """The probes that are no centers, so that they have to be asked."""
+        """The probes that are not centers and have to be asked."""
         return self.ids[~np.isin(self.ids, self.centers)]
 
     def losses(self, of_centers: Floats, of_new: Floats) -> Floats:
         """Return the loss of every probe."""
         known, sort = np.concatenate([self.centers, self.new]), np.concatenate([of_centers, of_new])
         order = np.argsort(known, kind="stable")
-        found: Floats = sort[order][np.searchsorted(known[order], self.ids)]
-        return found
+        losses: Floats = sort[order][np.searchsorted(known[order], self.ids)]
+        return losses
 
 
 def draw_probes(draft: Draft, count: int, rng: np.random.Generator) -> ProbeRows:
     """Draw `count` rows besides the centers: half of them from the pilot of `select`, the others uniformly.
 
-    The pilot has rows of every cluster, however small. Probes of equal probability alone would miss the few outlying
-    rows that often carry the variance of a uniform sample, and with them what a selection gains. And `select` asks the
-    pilot anyway. A pilot of centers alone adds nothing.
+    The pilot has rows of every cluster, however small. Probes of equal probability would miss the few outlying rows
+    that often carry the variance of a uniform sample, and so underestimate the gain. And `select` asks the pilot
+    anyway. A pilot that has only centers adds nothing.
     """
     clustering, plan = draft.clustering, draft.pilot.plan
     open_rows = np.ones(clustering.n, np.bool_)
@@ -62,7 +62,7 @@ def draw_probes(draft: Draft, count: int, rng: np.random.Generator) -> ProbeRows
             f"There must be at least {FEWEST} rows besides the {clustering.k} centers to probe; there are {order.size}."
         )
     if count >= order.size:
-        warn("The centers and probes are all rows, so every loss is asked; give probes=... below the number of rows.")
+        warn("The centers and probes are all rows, so every loss is asked; to avoid that, give fewer probes.")
     count = min(count, order.size)
     pilot = draft.pilot.ids if open_rows[draft.pilot.ids].any() else draft.pilot.ids[:0]
     part = min(count // 2, pilot.size) / max(pilot.size, 1)

@@ -1,4 +1,4 @@
-"""What a selection will cost, before anything runs."""
+"""Predict what a selection will cost before it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coresift.recipes.arguments import Job, Options, check_options, settle
 from coresift.rows import RowsLike
 from coresift.rows.tables import TableRows
 
-# Seconds of what does not depend on the rows (libraries that are loaded when first needed), and a row's share of what
+# Seconds that do not depend on the rows (libraries that are loaded when first needed), and seconds per row for what
 # follows the clustering: orders, probabilities, draws.
 ONCE, AFTERWARDS = 0.4, 7e-7
 
@@ -28,13 +28,12 @@ ONCE, AFTERWARDS = 0.4, 7e-7
 class Plan:
     """What will be asked, read and computed.
 
-    `losses_for_estimate` counts the distinct rows whose loss is needed for an estimate of the total loss
-    afterwards. `passes` are full readings of the rows; `arithmetic` is in floating-point operations, as
-    many as it takes without a reduced search. The losses that an estimate of Λ takes are counted; before the clusters
-    are known, this is the most that it can take.
+    `losses_for_estimate` is the number of rows whose loss is needed to estimate the total loss afterwards. `passes` is
+    the number of passes over all rows. `arithmetic` is the number of floating-point operations without a reduced
+    search. If Λ is estimated, its losses are included; before the clusters are known, this is an upper bound.
 
-    `seconds` and `memory` are predictions for this machine, from a moment's calibration with some of the rows: seconds
-    besides those of your model; bytes at the largest, libraries included, besides pages of mapped files.
+    `seconds` and `memory` are predictions for this machine from a short calibration with some of the rows. `seconds`
+    does not include your model. `memory` is the peak in bytes, including libraries, without pages of mapped files.
     """
 
     rows: int
@@ -51,20 +50,20 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"Plan({self.budget} of {self.rows} rows, {self.losses_asked} losses asked, {self.passes} readings, "
+            f"Plan({self.budget} of {self.rows} rows, {self.losses_asked} losses asked, {self.passes} passes, "
             f"about {spoken(self.seconds)}, {self.memory / 1e6:,.0f} MB)"
         )
 
     def lines(self) -> list[tuple[str, str]]:
-        """Return what the plan says, as pairs of a name and a value."""
+        """Return the plan as pairs of a name and a value."""
         price = [] if self.price is None else [("price of the losses asked", f"{self.price:,.2f}")]
         return [
             ("losses asked to choose them", f"{self.losses_asked:,}"),
             *price,
             ("losses to estimate the total loss", f"{self.losses_for_estimate:,} in total, including the pilot"),
-            ("time on this machine", f"about {spoken(self.seconds)}, besides your model's"),
+            ("time on this machine", f"about {spoken(self.seconds)}, without your model"),
             ("memory", f"about {self.memory / 1e6:,.0f} MB"),
-            ("readings of all rows", f"{self.passes}"),
+            ("passes over all rows", f"{self.passes}"),
             ("clusters", f"{self.clusters:,}"),
             ("arithmetic", f"{_billions(self.arithmetic)} billion operations at most"),
         ]
@@ -99,12 +98,12 @@ def plan(
         **options: The other options of `select`.
 
     Returns:
-        What will be asked, read and computed.
+        The losses, passes, time and memory that the selection will take.
 
     Examples:
         >>> import numpy as np
-        >>> made = plan(np.zeros((100_000, 64), np.float32), budget=2_000, cost=0.01)
-        >>> made.losses_asked, made.price
+        >>> planned = plan(np.zeros((100_000, 64), np.float32), budget=2_000, cost=0.01)
+        >>> planned.losses_asked, planned.price
         (400, 4.0)
     """
     check_options("plan", options, ("rows", "budget", "seed", "cost"), Options)
@@ -117,7 +116,7 @@ def plan(
     probes = _probes(job, k)
     asked, beside = asked + probes, beside + probes
     libraries = LIBRARIES + (TABLES if isinstance(job.rows, TableRows) else 0.0)
-    found = Plan(
+    planned = Plan(
         rows=n,
         dimension=d,
         budget=job.budget,
@@ -130,12 +129,12 @@ def plan(
         seconds=ONCE + AFTERWARDS * n + taken.seconds,
         price=None if cost is None else asked * positive("cost", cost, zero=True),
     )
-    _refuse_too_large(found)
-    return found
+    _refuse_too_large(planned)
+    return planned
 
 
 def spoken(seconds: float) -> str:
-    """Return a time as people say it.
+    """Return a time in words.
 
     >>> spoken(0.42), spoken(75), spoken(9000)
     ('0.4 seconds', '75 seconds', '2.5 hours')
@@ -156,12 +155,12 @@ def _clustering(job: Job, k: int) -> Effort:
     return effort_within(rows, np.bincount(job.frame.strata), k, rates, threads)
 
 
-def _refuse_too_large(found: Plan) -> None:
+def _refuse_too_large(planned: Plan) -> None:
     free = free_memory()
-    if free is not None and found.memory > free:
+    if free is not None and planned.memory > free:
         raise InputError(
-            f"To select {found.budget:,} of {found.rows:,} rows takes about {found.memory / 1e9:,.1f} GB of memory, "
-            f"and {free / 1e9:,.1f} GB are free; fewer clusters or rows, or another machine, would do."
+            f"Selecting {planned.budget:,} of {planned.rows:,} rows takes about {planned.memory / 1e9:,.1f} GB of "
+            f"memory, and only {free / 1e9:,.1f} GB are free; use fewer clusters or rows, or a larger machine."
         )
 
 

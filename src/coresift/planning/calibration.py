@@ -1,4 +1,4 @@
-"""How fast this machine is with these rows: the real steps, run for a fraction of a second on a few of them."""
+"""Measure how fast this machine is with these rows, by running the real steps on a few of them."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from coresift.progress import Progress
 from coresift.rows import Rows, open_rows, refuse_bad_row
 from coresift.types import Singles
 
-# Numbers that are read to measure with, and of these the part that is compared with many centers.
+# How many numbers are read for the measurement, and how many of them are compared with many centers.
 READ = 2**23
 COMPARED = 2**22
-# Centers that a seeding is timed with, and with how many candidates a step that is.
+# How many centers the timed seeding has, and how many candidates each step has with that number.
 SEEDS, CANDIDATES = 12, 4
-# With more centers than this, times are taken to grow in proportion.
+# With more centers than this, times are assumed to grow in proportion.
 MOST_CENTERS = 2048
 TOLERANCE = 0.005
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds on this machine, each for one row and with all threads at work.
+    """Seconds per row on this machine, with all threads.
 
-    `read`: from where the rows are, as float32. `compare`: with all centers in full dimension; `move`: that, and
-    the sums for a step of the centers; `search`: to find the center as a clustering of these rows will; `measure`: the
-    distance to one center; `seed`: a step of the seeding. With many centers, `axes` is how long it takes to find the
-    principal axes, `near` how many of them centers are learned on, and `together` how many numbers of a row are
-    held while it is searched for (0: none, the search is exact). `copied`: a block takes memory of its own.
+    `read`: read the row as float32. `compare`: compare it with all centers in full dimension. `move`: the same, and add
+    it to the sums of a step. `search`: find its center as a clustering of these rows will. `measure`: its distance to
+    one center. `seed`: a step of the seeding. With many centers, `axes` is the total time to find the principal axes,
+    `near` the number of axes that centers are learned on, and `together` how many numbers of a row are in memory during
+    the search (0 if the search is exact). `copied`: whether a block takes memory of its own.
     """
 
     read: float
@@ -64,20 +64,20 @@ def calibrate(rows: Rows, k: int, *, many: bool, engine: Engine | None = None) -
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isfinite(np.einsum("ij,ij->i", sample, sample)).all():
                 refuse_bad_row(rows)
-        some = sample[: max(1, min(len(sample), COMPARED // rows.d))]
-        count = min(k, MOST_CENTERS, len(some))
+        compared = sample[: max(1, min(len(sample), COMPARED // rows.d))]
+        count = min(k, MOST_CENTERS, len(compared))
         scale = k / count if count == MOST_CENTERS else 1.0
-        centers = some[np.sort(rng.choice(len(some), count, replace=False))]
-        part, labels, codebook = open_rows(some), np.zeros(len(some), np.int32), Codebook.of(centers)
-        compare = _timed(lambda: _each(part, lambda block: nearest(block, codebook), workers)) / len(some)
-        move = _timed(lambda: step(part, Exact.of(centers), centers, 2.0, workers)) / len(some)
+        centers = compared[np.sort(rng.choice(len(compared), count, replace=False))]
+        part, labels, codebook = open_rows(compared), np.zeros(len(compared), np.int32), Codebook.of(centers)
+        compare = _timed(lambda: _each(part, lambda block: nearest(block, codebook), workers)) / len(compared)
+        move = _timed(lambda: step(part, Exact.of(centers), centers, 2.0, workers)) / len(compared)
         ones = _timed(lambda: _each(part, lambda block: distances_to(block, centers, labels[: len(block)]), workers))
         rates = Rates(
             read=read,
             compare=compare * scale,
             move=max(move - compare, 0.0) + compare * scale,
             search=compare * scale,
-            measure=ones / len(some),
+            measure=ones / len(compared),
             copied=copied,
         )
         if not many:
@@ -88,7 +88,7 @@ def calibrate(rows: Rows, k: int, *, many: bool, engine: Engine | None = None) -
 def _with_search(
     rates: Rates, rows: Rows, part: Rows, centers: Singles, scale: float, rng: np.random.Generator, workers: Workers
 ) -> Rates:
-    """Find the axes and choose a search as a clustering does, with rows on the axes for centers; time both."""
+    """Time how long a clustering takes to find the axes and to search, with projected rows as centers."""
     start = time.perf_counter()
     axes = principal_axes(rows, rng, workers)
     taken = time.perf_counter() - start
@@ -96,9 +96,9 @@ def _with_search(
     if near.captured[-1] < LEAST_CAPTURED:
         return replace(rates, axes=taken, near=rows.d)
     lifted = near.lift(near.project(near.shift(centers))[:, :-1])
-    found = choose_search(part, lifted, 2.0, axes, rng, workers, tolerance=TOLERANCE)
-    search = _timed(lambda: list(found.assign(part, _nothing, workers, None, ""))) / part.n * scale
-    together = len(found.axes) if isinstance(found, Reduced) else 0
+    method = choose_search(part, lifted, 2.0, axes, rng, workers, tolerance=TOLERANCE)
+    search = _timed(lambda: list(method.assign(part, _nothing, workers, None, ""))) / part.n * scale
+    together = len(method.axes) if isinstance(method, Reduced) else 0
     return replace(rates, axes=taken, near=len(near), search=search, together=together)
 
 
@@ -107,14 +107,14 @@ def _nothing(*_: object) -> None:
 
 
 def _read(rows: Rows, workers: Workers) -> tuple[list[Singles], float, bool]:
-    """Read a few blocks side by side; return them, the seconds per row, and whether they are copies."""
-    wanted = max(1, READ // (rows.d * rows.block_rows))
-    readers = [read for _, read in islice(rows.blocks(), wanted)]
+    """Read a few blocks in parallel; return them, the seconds per row, and whether they are copies."""
+    count = max(1, READ // (rows.d * rows.block_rows))
+    readers = [read for _, read in islice(rows.blocks(), count)]
     start = time.perf_counter()
-    # The sum reads every number, also of a mapped file.
-    found = list(workers.each(readers, lambda read: _summed(read())))
+    # The sum forces every number to be read, also from a mapped file.
+    sums = list(workers.each(readers, lambda read: _summed(read())))
     taken = time.perf_counter() - start
-    blocks = [block for block, _ in found]
+    blocks = [block for block, _ in sums]
     return blocks, taken / sum(map(len, blocks)), not _is_view(blocks[0])
 
 
@@ -123,7 +123,7 @@ def _summed(block: Singles) -> tuple[Singles, float]:
 
 
 def _is_view(block: Singles) -> bool:
-    """Say whether a block is part of a mapped file, or of an array that was there before."""
+    """Return whether a block is a view of a mapped file or of an existing array."""
     owner = block
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
@@ -142,7 +142,7 @@ def _seeding(sample: Singles, rng: np.random.Generator, workers: Workers) -> flo
 
 
 def _timed(task: Callable[[], object]) -> float:
-    """Return the lesser time of two: the first one warms up."""
+    """Return the shorter of two times; the first run warms up."""
     times = []
     for _ in range(2):
         start = time.perf_counter()
@@ -152,7 +152,7 @@ def _timed(task: Callable[[], object]) -> float:
 
 
 def free_memory() -> float | None:
-    """Return how many more bytes this process may take, if the system says."""
+    """Return how many more bytes this process can use, if the system tells."""
     limits = [_meminfo(), _control_group()]
     known = [limit for limit in limits if limit is not None]
     return min(known) if known else None
@@ -163,8 +163,8 @@ def _meminfo() -> float | None:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:
         return _pages()
-    found = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-    return 1024.0 * found[0] if found else None
+    kilobytes = [int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return 1024.0 * kilobytes[0] if kilobytes else None
 
 
 def _pages() -> float | None:

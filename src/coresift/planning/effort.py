@@ -1,4 +1,4 @@
-"""What a clustering takes, counted from its steps: readings, operations, seconds and bytes."""
+"""What a clustering takes, added up from its steps: passes, operations, seconds and bytes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from coresift.planning.calibration import Rates
 from coresift.rows import Rows
 from coresift.types import Ints
 
-# Steps that the few centers of a sample take to settle, as a rule.
+# The usual number of steps until the few centers of a sample settle.
 FEW_STEPS = 9
-# Centers that a row of a sample is compared with in all of those steps; to gather them takes as long as so many axes.
+# How many centers a row of a sample is compared with in all steps; gathering them takes as long as this many axes.
 SETTLING, GATHERING = 2000, 160
-# Bytes: what a thread works in, what is known of a row while it is assigned and once it is, what libraries take.
+# Bytes per thread, per row while rows are assigned, per row afterwards, for libraries, and for reading tables.
 A_THREAD, ASSIGNED, AFTER, LIBRARIES, TABLES = 19e6, 16.0, 113.0, 57e6, 60e6
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What clustering takes: readings of all rows, operations, seconds, and bytes at its largest."""
+    """What a clustering takes: passes over all rows, operations, seconds, and peak bytes."""
 
     passes: int
     arithmetic: float
@@ -42,13 +42,13 @@ NONE = Effort(0, 0.0, 0.0, 0.0)
 
 
 def effort(rows: Rows, k: int, rates: Rates, threads: int, n: int | None = None) -> Effort:
-    """Add up the steps of one clustering with k centers, of all rows or of n of them."""
+    """Add up the steps of a clustering with k centers, of all rows or of n of them."""
     n = rows.n if n is None else n
     d, size = rows.d, sample_size(n, k)
     arithmetic = 2.0 * k * d * (n * (passes(n, k) - 1) + 12.0 * size)
     if k < MANY_CENTERS:
         return Effort(passes(n, k), arithmetic, _few_seconds(n, k, size, rates), _few_memory(n, d, size, threads))
-    # To settle the centers of a sample, rows are compared with those around their own on the axes, many times.
+    # To settle the centers of a sample, rows are compared many times with the centers near their own, on the axes.
     settle = SETTLING * (rates.near + GATHERING) * rates.compare / (k * (d + SCAN))
     seconds = rates.axes + size * (2 * rates.read + settle)
     seconds += n * (2 * rates.read + rates.move - rates.compare + (0.0 if size == n else rates.search))
@@ -61,20 +61,20 @@ def effort(rows: Rows, k: int, rates: Rates, threads: int, n: int | None = None)
 
 
 def effort_within(rows: Rows, sizes: Ints, k: int, rates: Rates, threads: int) -> Effort:
-    """Add up the classes as if centers were shared by size alone: how far they spread is not known yet."""
+    """Add up the classes as if centers were shared by size; the spread of classes is not known yet."""
     n, held = int(sizes.sum()), sizes * rows.d <= HELD
     shares = share_centers(sizes.astype(np.float64), sizes, k)
     each = [
         effort(rows, share, _scaled(rates, share / k), threads, size)
         for size, share in zip(sizes.tolist(), shares.tolist(), strict=True)
     ]
-    readings = np.where(held, 1, [one.passes for one in each])
-    largest = max((one.memory for one, small in zip(each, held, strict=True) if not small), default=0.0)
+    readings = np.where(held, 1, [part.passes for part in each])
+    largest = max((part.memory for part, small in zip(each, held, strict=True) if not small), default=0.0)
     numbers = 3.0 * min(HELD, int(sizes[held].sum()) * rows.d) + 3 * k * rows.d
     return Effort(
         passes=2 + math.ceil(float(sizes @ readings) / n),  # two to measure the classes
-        arithmetic=4.0 * n * rows.d + sum(one.arithmetic for one in each),
-        seconds=2 * n * rates.read + sum(one.seconds for one in each),
+        arithmetic=4.0 * n * rows.d + sum(part.arithmetic for part in each),
+        seconds=2 * n * rates.read + sum(part.seconds for part in each),
         memory=4.0 * numbers + max(largest, A_THREAD * threads),
     )
 
@@ -94,7 +94,7 @@ def _few_memory(n: int, d: int, size: int, threads: int) -> float:
 
 
 def _scaled(rates: Rates, part: float) -> Rates:
-    """Return the rates with a part of the centers."""
+    """Return the rates for a part of the centers."""
     compare = rates.compare * part
     return replace(
         rates, compare=compare, move=rates.move - rates.compare + compare, search=rates.search * part, axes=0.0
