@@ -713,7 +713,7 @@ def test_the_command_line_gives_the_same_comparison(run):
     assert errors == [run.error for run in expected.runs]
     assert out.startswith("At 20: ")
     page = Path("comparison") / "comparison.html"
-    assert out.splitlines()[-1] == f"Wrote comparison; to look at it, open {page}"
+    assert out.splitlines()[-1] == f"Wrote comparison; open {page} in a browser"
     assert "<html" in page.read_text(encoding="utf-8")
     assert run(*words, "--method", "uniform")[0] == 0
 
