@@ -12,7 +12,8 @@ Facts = dict[str, Any]
 
 def write_report(found: dict[str, list[Facts]], folder: Path) -> None:
     """Write `clustering.md` and, if growth was measured, `clustering_growth.svg`."""
-    both = found.get("kernel", []) + found.get("clustering", []) + found.get("sentences", [])
+    named = ("kernel", "clustering", "sentences", "cifar", "texts", "mixtures")
+    both = [fact for name in named for fact in found.get(name, [])]
     tables = {
         "kernel": [fact for fact in both if "methods" not in fact],
         "clustering": [fact for fact in both if "methods" in fact],
