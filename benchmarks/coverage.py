@@ -46,6 +46,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.run:
         name, source, n, budget = arguments.run
+        if name == "apricot":
+            theirs(np.eye(50, dtype=np.float32), 2)  # what it compiles on its first use does not count
         print(json.dumps(timed(lambda: RUNS[name](np.load(source, mmap_mode="r")[: int(n)], int(budget)))))
         return
     path = RESULTS / "coverage.json"

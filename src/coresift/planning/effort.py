@@ -9,6 +9,8 @@ import numpy as np
 
 from coresift.clustering import (
     MANY_CENTERS,
+    PART,
+    SMALLEST_SAMPLE,
     attempts,
     passes,
     sample_numbers,
@@ -20,8 +22,8 @@ from coresift.planning.calibration import Rates
 from coresift.rows import Rows
 from coresift.types import Ints
 
-# The usual number of steps until the few centers of a sample settle.
-FEW_STEPS = 9
+# The usual number of steps until few centers settle: on the rows that are looked at first, then on the whole sample.
+FEW_STEPS, LATER_STEPS = 9, 3
 # How many centers a row of a sample is compared with in all steps; gathering them takes as long as this many axes.
 SETTLING, GATHERING = 2000, 160
 # Bytes per thread, per row while rows are assigned, per row afterwards, for libraries, and for reading tables.
@@ -80,17 +82,25 @@ def effort_within(rows: Rows, sizes: Ints, k: int, rates: Rates, threads: int) -
 
 
 def _few_seconds(n: int, k: int, size: int, rates: Rates) -> float:
-    tries = attempts(size, k)
+    tries, seen = attempts(size, k), _seen_first(size)
     # A step of the seeding looks at 2 + ln k candidates; it was timed with four.
-    seeding = tries * k * size * rates.seed * (3 + math.log(k)) / 5
-    seconds = 2 * size * rates.read + seeding + tries * FEW_STEPS * size * rates.move
+    seeding = tries * k * seen * rates.seed * (3 + math.log(k)) / 5
+    seconds = 2 * size * rates.read + seeding + tries * FEW_STEPS * seen * rates.move
+    if seen < size:
+        seconds += LATER_STEPS * size * rates.move
     if size < n:
         seconds += n * (rates.read + rates.move)
     return seconds + n * (rates.read + rates.compare) + n * (rates.read + rates.measure)
 
 
 def _few_memory(n: int, d: int, size: int, threads: int) -> float:
-    return 4.0 * size * d + A_THREAD * threads + ASSIGNED * n
+    held = size if _seen_first(size) == size else size + 2 * _seen_first(size)
+    return 4.0 * held * d + A_THREAD * threads + ASSIGNED * n
+
+
+def _seen_first(size: int) -> int:
+    """Return how many rows of a sample the seeding and the first steps look at."""
+    return size if size < SMALLEST_SAMPLE else size // PART
 
 
 def _scaled(rates: Rates, part: float) -> Rates:
