@@ -120,8 +120,16 @@ def test_unknown_rows_and_ids_are_refused_and_others_are_counted(started):
     assert f"Read 2 answers: 2 new; {N - 2} other lines of the file are about rows not asked" in said
     assert "Read 8 answers: 6 new, 2 unchanged; " in coresift("tell run.state all.csv")
     FRAME.assign(label=SIDE)[["id", "label"]].replace(SIDE[started["row"][0]], "x").to_csv("all.csv", index=False)
-    coresift("tell run.state all.csv", "to replace ")
+    row, name = started["row"][0], started["id"][0]
+    coresift("tell run.state all.csv", f"row {row} (id {name}) had {str(SIDE[row])!r}, now 'x'")
     assert " corrected" in coresift("tell run.state all.csv --correct")
+
+
+def test_a_spreadsheet_is_to_be_saved_as_csv(started):
+    allowed = "A file of answers must be a .parquet, .arrow, .feather, .csv, .jsonl or .json file; got "
+    coresift("tell run.state asked.xlsx", f"{allowed}asked.xlsx; save the sheet as CSV.")
+    started.rename(columns=str.upper).to_csv("upper.csv", index=False, sep=";")
+    assert "Read 2 answers: 2 new" in coresift("tell run.state upper.csv")
 
 
 def test_an_empty_cell_in_a_told_file_is_not_answered_yet(started):
