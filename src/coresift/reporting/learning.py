@@ -327,8 +327,8 @@ def _how_sure(facts: LearningFacts) -> str:
             "Audit rows are drawn at random from the rows without a label, and the model predicts them before anyone "
             "labels them. So the figure is a fair measurement of the model of that round.",
             "The figure is about these rows. It says nothing about rows from another source.",
-            "Each interval holds with 95% for one audit. If you may stop because an audit looks good, use low_always "
-            "and high_always of run.audits, which hold for all audits together.",
+            "Each interval holds for one audit, with 95% confidence. If you may stop because an audit looks good, use "
+            "low_always and high_always of run.audits, which hold for all audits together.",
             "The other rows were chosen to train the model. Their shares of classes, and the accuracy on them, are "
             "biased.",
         ]
