@@ -313,7 +313,7 @@ def test_bad_tables_are_one_sentence(tmp_path):
     for name, said in [
         ("bad.jsonl", "line 1"),
         ("worse.jsonl", "cannot be read"),
-        ("no.txt", "of type"),
+        ("no.txt", "must be a .parquet"),
         ("missing.csv", "no file"),
         ("empty", "with files of type"),
         ("splits", "train"),
@@ -628,7 +628,7 @@ def test_last_layer_norms_are_the_gradient_of_that_layer_alone(bias):
     for parameter in model[0].parameters():
         parameter.requires_grad = False
     assert np.allclose(found, norms_alone(loss, 20), rtol=1e-4)
-    with pytest.raises(InputError, match="gives the logits"):
+    with pytest.raises(InputError, match="computes the logits"):
         models.last_layer_gradient_norms(loss, layer=model[0])(np.arange(3))
     with pytest.raises(InputError, match="of a classifier"):
         models.last_layer_gradient_norms(t5_loss())

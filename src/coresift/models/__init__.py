@@ -1,6 +1,6 @@
-"""Models: embeddings, losses and gradients of real networks, and training on what was selected.
+"""Embeddings, losses and gradients of torch models, and training on a selection.
 
-It needs the extra: pip install 'coresift[models]'. `import coresift` does not load it; `coresift.models` does.
+This needs the extra: pip install 'coresift[models]'. `import coresift` does not load it; `coresift.models` does.
 """
 
 from coresift.models.extra import MissingExtraError, need

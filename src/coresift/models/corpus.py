@@ -1,4 +1,4 @@
-"""Tables of texts, wherever they are stored: in order, some at a time, or by row number."""
+"""Tables of texts, read in order, in windows, or by row number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coresift.types import Ints
 class Corpus(Table):
     """A table of n rows with columns of texts.
 
-    CSV cannot distinguish an empty text from a missing one, so `blank` is what a missing text of such a file is.
+    CSV cannot distinguish an empty text from a missing one, so a missing text in such a file is an empty one.
 
     >>> corpus = open_corpus(["to be", "or not"])
     >>> corpus.n, list(corpus.windows("text", 5))
@@ -44,7 +44,7 @@ class Corpus(Table):
             yield held
 
     def texts(self, column: str, ids: Ints) -> list[str]:
-        """Return the texts of some rows, in the order asked."""
+        """Return the texts of these rows, in this order."""
         return self._in_order(column, ids, lambda array: self._texts(array, column, None))
 
     def digest(self, column: str) -> str:
@@ -68,7 +68,7 @@ class Corpus(Table):
 
 
 def open_corpus(source: Any, *, id_column: str | None = None) -> Corpus:
-    """Return the corpus that this is: whatever `open_table` takes, or a list of texts.
+    """Open a corpus: anything that `open_table` takes, or a list of texts.
 
     A plain list of texts is a table with the one column "text".
     """

@@ -1,8 +1,8 @@
-"""Embeddings: items in, float16 shards out, with ids and a manifest; a killed run continues where it was.
+"""Compute embeddings: items in, float16 shards out, with ids and a manifest; a killed run continues where it stopped.
 
-Items are encoded in windows of 65,536 rows, one shard each, the longest texts of a window first so that a batch has
-texts of similar length. The work is in `OUT.part`: finished shards, and the vectors so far of the current shard, in
-the order of encoding. When all is done the folder gets its name, so `OUT` is whole or not there.
+Items are encoded in windows of 65,536 rows, one shard per window, longest texts first, so that the texts of a batch
+have similar lengths. The work is in `OUT.part`: finished shards, and the vectors of the current shard so far, in the
+order of encoding. At the end the folder is renamed, so `OUT` is complete or does not exist.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def embed(
         text: The column of texts.
         id_column: The column of ids, by default `id` if there is one.
         pooling: "mean" or "cls", by default as the model says.
-        normalize: Whether vectors get length 1, by default as the model says.
-        max_length: How many tokens of a text count at most, by default as many as the model takes.
-        batch: How many items at a time; the items of a batch have similar lengths.
+        normalize: Whether to scale vectors to length 1, by default as the model says.
+        max_length: The most tokens of a text to use, by default as many as the model takes.
+        batch: How many items per batch; the items of a batch have similar lengths.
         dtype: "float16" or "float32".
         collate: How a list of items becomes a batch for a torch module, by default torch's own way.
-        device: "cpu", "cuda" or "mps"; by default the best there is, and for a torch module the one it is on.
+        device: "cpu", "cuda" or "mps"; by default the fastest available, and for a torch module the one it is on.
         engine: With `Ray`, texts are encoded on its cluster, by one actor per GPU or, if there are none, per `threads`
             CPUs. The model must be in the same folder on all nodes.
         progress: Whether to show a progress bar.
@@ -174,7 +174,7 @@ def embed_items(
 
 @contextmanager
 def _ending(encoder: Encoder) -> Iterator[None]:
-    """End the actors of an encoder that has any."""
+    """End the actors of the encoder, if it has any."""
     try:
         yield
     finally:
@@ -183,10 +183,10 @@ def _ending(encoder: Encoder) -> Iterator[None]:
 
 
 def _encoded(encoder: Encoder, window: Window, cuts: list[Ints]) -> Iterator[tuple[Ints, Any]]:
-    """Yield places and their vectors."""
-    items = (window.pick(some) for some in cuts)
-    found = encoder.encode_all(items) if isinstance(encoder, SpreadEncoder) else map(encoder.encode, items)
-    return zip(cuts, found, strict=True)
+    """Yield the positions and vectors of each batch."""
+    items = (window.pick(places) for places in cuts)
+    vectors = encoder.encode_all(items) if isinstance(encoder, SpreadEncoder) else map(encoder.encode, items)
+    return zip(cuts, vectors, strict=True)
 
 
 def facts_of(source: Source, encoder: Encoder, dtype: str) -> dict[str, str]:
@@ -199,9 +199,9 @@ def _in_memory(source: Source, encoder: Encoder, batch: int, dtype: str, progres
     with stage(progress, source.what, source.n):
         for number, window in enumerate(source.windows(SHARD)):
             order, parts = longest_first(window.sizes), []
-            for some, vectors in _encoded(encoder, window, list(batches(order, batch))):
-                parts.append(_narrow(vectors, dtype, number * SHARD + some))
-                progress.advance(some.size)
+            for places, vectors in _encoded(encoder, window, list(batches(order, batch))):
+                parts.append(_narrow(vectors, dtype, number * SHARD + places))
+                progress.advance(places.size)
             shards.append(np.concatenate(parts)[np.argsort(order)])
     matrix = np.concatenate(shards)
     names = source.names(np.arange(source.n))
@@ -245,21 +245,21 @@ def _write(
 def _write_shard(
     path: Path, window: Window, encoder: Encoder, start: int, batch: int, dtype: str, progress: Progress
 ) -> None:
-    """Write a shard, from where an earlier run left it."""
+    """Write a shard, continuing what an earlier run left."""
     order = longest_first(window.sizes)
     log = VectorLog(path.with_suffix(".log"), dtype)
     try:
         progress.advance(log.rows)
-        for some, found in _encoded(encoder, window, list(batches(order[log.rows :], batch))):
-            log.append(_narrow(found, dtype, start + some))
-            progress.advance(some.size)
+        for places, vectors in _encoded(encoder, window, list(batches(order[log.rows :], batch))):
+            log.append(_narrow(vectors, dtype, start + places))
+            progress.advance(places.size)
         _arrange(log.read(), path, order)
     finally:
         log.close()
 
 
 def _arrange(encoded: NDArray[Any], path: Path, order: Ints) -> None:
-    """Bring the vectors of a window into the order of its rows, and write them whole."""
+    """Put the vectors of a window in the order of its rows, and write them atomically."""
     vectors = np.empty_like(encoded)
     vectors[order] = encoded
     aside = path.with_suffix(".tmp")
@@ -281,12 +281,12 @@ def _write_ids(path: Path, ids: list[Any]) -> None:
 
 
 def longest_first(sizes: Ints) -> Ints:
-    """Return the places of items, the longest first: what does not fit the memory shows at once."""
+    """Return the positions of items, longest first, so that a lack of memory shows at once."""
     return np.argsort(-sizes, kind="stable")
 
 
 def batches(order: Ints, size: int) -> Iterator[Ints]:
-    """Cut places into batches."""
+    """Split positions into batches."""
     return (order[start : start + size] for start in range(0, order.size, size))
 
 
@@ -313,7 +313,7 @@ class _UnitLength:
 
 def _check_same(folder: Path, facts: Mapping[str, str]) -> None:
     if not (folder / MANIFEST).is_file():
-        raise InputError(f"{folder} is there already and is not a folder of embeddings; give another one to write.")
+        raise InputError(f"{folder} exists and is not a folder of embeddings; give another folder.")
     before = read_manifest(folder).get("facts", {})
     parts = [f"{part}: {before.get(part)} then, {now} now" for part, now in facts.items() if before.get(part) != now]
     if parts:

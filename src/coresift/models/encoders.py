@@ -1,4 +1,4 @@
-"""What turns items into vectors: sentence-transformers models, transformers encoders, and any torch module."""
+"""Encoders of items: sentence-transformers models, transformers encoders, and any torch module."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from coresift.types import Singles, digest
 
 
 class Encoder(Protocol):
-    """Turns items into one vector each; `facts` are everything else that the vectors depend on."""
+    """Turns items into vectors; `facts` has everything else that the vectors depend on."""
 
     facts: dict[str, str]
 
     def encode(self, items: Sequence[Any]) -> Singles:
-        """Return a vector an item."""
+        """Return one vector per item."""
 
 
 class TextEncoder:
-    """An encoder of texts from a folder; the model is loaded when the first text comes.
+    """An encoder of texts; the model is loaded from its folder when it is first used.
 
-    A sentence-transformers model pools and normalizes as it says itself, unless `pooling` or `normalize` say
-    otherwise. A plain transformers encoder pools by the mean over tokens, and does not normalize.
+    A sentence-transformers model pools and normalizes as its configuration says, unless `pooling` or `normalize` say
+    otherwise. A plain transformers encoder pools by the mean over tokens and does not normalize.
     """
 
     def __init__(
@@ -64,24 +64,24 @@ class TextEncoder:
 
     @property
     def folder(self) -> Path:
-        """Where the model lies."""
+        """The folder of the model."""
         return self._folder
 
     @property
     def device(self) -> torch.device:
-        """Where the model runs."""
+        """The device that the model runs on."""
         return self._device
 
     def encode(self, items: Sequence[str]) -> Singles:
-        """Return a vector per text."""
+        """Return one vector per text."""
         if self._forward is None:
             self._forward = self._load_sentence() if self._sentence else self._load_plain()
         with torch.inference_mode():
             vectors = self._forward(list(items)).float()
             if self._normalize:
                 vectors = torch.nn.functional.normalize(vectors, dim=1)
-            found: Singles = vectors.cpu().numpy()
-        return found
+            embeddings: Singles = vectors.cpu().numpy()
+        return embeddings
 
     def _load_sentence(self) -> Callable[[list[str]], Any]:
         model = load_sentence_encoder(self._folder, self._device, normalize=self._normalize is not False).eval()
@@ -112,23 +112,23 @@ class TextEncoder:
 
 
 class ModuleEncoder:
-    """Any torch module, where it is, as an encoder: one vector per row, its output or the input of a layer."""
+    """Any torch module as an encoder: one vector per row, from its output or from the input of a layer."""
 
     def __init__(self, model: Any, *, layer: Any = None, collate: Any = None) -> None:
         self._model, self._layer, self._collate = model, layer, collate or torch.utils.data.default_collate
         self.facts = {"model": model_digest(model), "layer": "output" if layer is None else layer_name(model, layer)}
 
     def encode(self, items: Sequence[Any]) -> Singles:
-        """Return a vector an item; an item may be a pair of an input and a label, which is left aside."""
+        """Return one vector per item; an item may be a pair of an input and a label, which is ignored."""
         inputs = inputs_of(self._collate(list(items)))
         with evaluating(self._model) as device, torch.inference_mode():
             if self._layer is None:
-                found = logits_of(call(self._model, to_device(inputs, device)))
+                output = logits_of(call(self._model, to_device(inputs, device)))
             else:
                 with tapped(self._layer) as seen:
                     call(self._model, to_device(inputs, device))
-                found = seen[-1]
-            vectors: Singles = found.reshape(len(items), -1).float().cpu().numpy()
+                output = seen[-1]
+            vectors: Singles = output.reshape(len(items), -1).float().cpu().numpy()
         return vectors
 
 
@@ -139,13 +139,13 @@ def last_linear(model: Any) -> Any:
 
 
 def layer_name(model: Any, layer: Any) -> str:
-    """Return what a layer is called in its model."""
+    """Return the name of a layer in its model."""
     names: list[str] = [name for name, module in model.named_modules() if module is layer]
     return names[0] if names else refuse("layer", "one of the model's own modules", type(layer).__name__)
 
 
 def model_digest(model: Any) -> str:
-    """Return a fingerprint of a model's class and of all its numbers."""
+    """Return a fingerprint of a model's class and all its parameters and buffers."""
     state = [np.frombuffer(type(model).__name__.encode(), np.uint8)]
     for name, values in model.state_dict().items():
         state.append(np.frombuffer(name.encode(), np.uint8))
@@ -155,7 +155,7 @@ def model_digest(model: Any) -> str:
 
 @contextmanager
 def evaluating(model: Any, device: str | None = None) -> Iterator[torch.device]:
-    """Have a model in evaluation mode on a device, and leave every part of it as it was."""
+    """Put a model into evaluation mode on a device, and restore the mode of every module afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     first = next(iter(model.parameters()), None)
     home = torch.device("cpu") if first is None else first.device
@@ -174,7 +174,7 @@ def evaluating(model: Any, device: str | None = None) -> Iterator[torch.device]:
 
 @contextmanager
 def tapped(layer: Any) -> Iterator[list[Any]]:
-    """Collect what goes into a layer."""
+    """Collect the inputs of a layer."""
     seen: list[Any] = []
     handle = layer.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     try:
@@ -184,14 +184,14 @@ def tapped(layer: Any) -> Iterator[list[Any]]:
 
 
 def call(model: Any, inputs: Any) -> Any:
-    """Run a model on inputs: by name, one after another, or a single one."""
+    """Call a model with a mapping, a list, or a single input."""
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)
 
 
 def logits_of(output: Any) -> Any:
-    """Return the tensor that a model's output is about."""
+    """Return the main tensor of a model's output."""
     for name in ("logits", "last_hidden_state"):
         if hasattr(output, name):
             return getattr(output, name)
@@ -206,7 +206,7 @@ def inputs_of(batch: Any) -> Any:
 
 
 def to_device(batch: Any, device: torch.device) -> Any:
-    """Move all tensors of a batch."""
+    """Move all tensors of a batch to a device."""
     if isinstance(batch, Mapping):
         return {name: to_device(value, device) for name, value in batch.items()}
     if isinstance(batch, list | tuple):
@@ -215,9 +215,9 @@ def to_device(batch: Any, device: torch.device) -> Any:
 
 
 def longest(model: Any, tokenizer: Any) -> int:
-    """Return how many tokens a model can take at most."""
+    """Return the most tokens that a model can take."""
     places = getattr(model.config, "max_position_embeddings", None) or getattr(model.config, "n_positions", None)
-    # Models of the RoBERTa kind keep the first places for themselves.
+    # RoBERTa models reserve the first two positions.
     places = places - 2 if places is not None and getattr(model.config, "model_type", "") in ROBERTAS else places
     known = [size for size in (places, tokenizer.model_max_length) if size is not None and size < 1e9]
     return int(min(known, default=LONGEST))

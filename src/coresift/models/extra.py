@@ -1,4 +1,4 @@
-"""What the extra brings: each library is imported where it is used, and a missing one names its install command."""
+"""The libraries of the extra, imported where they are used; if one is missing, the error has the install command."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Squared gradient norms of rows: ‖∇_θ ℓ(e)‖² over all parameters, the paper's gradient-based loss.
 
-Three ways give the same numbers. `layers` never forms a row's gradient: that of a linear or convolution layer is a
-product of what came in and what came back, and its norm follows from theirs. `vmap` forms the gradients of many rows
-at once. `loop` takes one row after the other. By default the first that fits the model is taken, after its first
-numbers have been held against the loop's.
+Three ways give the same numbers. `layers` never forms a row's gradient: the gradient of a linear or convolution layer
+is a product of its input and its output gradient, and its norm follows from theirs. `vmap` forms the gradients of many
+rows at once. `loop` takes one row after the other. The default is the first way that works for the model and agrees
+with the loop on the first rows.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from coresift.models.encoders import call, last_linear, layer_name, logits_of, t
 from coresift.models.losses import ClassifierLoss, RowLoss, RowValues, TextClassifierLoss
 
 WAYS = ("layers", "vmap", "loop")
-AGREE = 1e-3  # relative; what a way may differ from the loop on the rows that it is tried on
+AGREE = 1e-3  # the largest relative difference from the loop on the rows of the trial
 TRIED = 2
-AT_ONCE = 2**26  # numbers that the gradients of several rows may be held in
+AT_ONCE = 2**26  # the most numbers in the gradients of several rows
 
 
 def gradient_norms(loss: RowLoss, *, way: str | None = None, batch: int | None = None) -> RowValues:
     """Return the squared gradient norm ‖∇_θ ℓ(e)‖² of each row over all trained parameters, for `select(losses=...)`.
 
     Args:
-        loss: What `classifier_loss` or `text_loss` returned.
+        loss: The result of `classifier_loss` or `text_loss`.
         way: "layers", "vmap" or "loop"; by default the first of these that agrees with the loop on two rows.
         batch: How many rows at a time, by default as for the loss.
 
@@ -51,13 +51,14 @@ def gradient_norms(loss: RowLoss, *, way: str | None = None, batch: int | None =
 
 
 def last_layer_gradient_norms(loss: RowLoss, *, layer: Any = None, batch: int | None = None) -> RowValues:
-    """Return the squared gradient norm of each row over the last linear layer alone, without a backward pass.
+    """Return the squared gradient norm of each row over the last linear layer only, without a backward pass.
 
-    For cross-entropy it is ‖p − y‖²·(‖h‖² + 1): p are the predicted probabilities, y the class, h the input of the
-    layer (and 1 is for the bias, if there is one). It is much cheaper than over all parameters, and not the same.
+    For cross-entropy it is ‖p − y‖²·(‖h‖² + 1), where p are the predicted probabilities, y the class, and h the input
+    of the layer; the 1 is for the bias, if there is one. It is much cheaper than the norm over all parameters, but it
+    is not the same number.
 
     Args:
-        loss: What `classifier_loss` returned, or `text_loss` for a classifier.
+        loss: The result of `classifier_loss`, or of `text_loss` for a classifier.
         layer: The layer, by default the last linear one.
         batch: How many rows at a time, by default as for the loss.
 
@@ -79,7 +80,7 @@ def last_layer_gradient_norms(loss: RowLoss, *, layer: Any = None, batch: int | 
         with tapped(layer) as seen:
             logits = logits_of(call(loss.model, some["inputs"])).float()
         if len(seen) != 1 or seen[0].ndim != 2 or layer.weight.shape[0] != logits.shape[-1]:
-            raise InputError("layer must be the one linear layer that gives the logits, used once for each row.")
+            raise InputError("layer must be the linear layer that computes the logits, used once per row.")
         error = logits.softmax(1)
         error[torch.arange(len(error)), some["labels"]] -= 1
         return error.square().sum(1) * (seen[0].float().square().sum(1) + (layer.bias is not None))
@@ -88,7 +89,7 @@ def last_layer_gradient_norms(loss: RowLoss, *, layer: Any = None, batch: int | 
 
 
 class GradientNorms(RowValues):
-    """Squared gradient norms; `way` says how they are taken, once the first rows were asked."""
+    """Squared gradient norms; after the first rows, `way` says how they are computed."""
 
     def __init__(self, loss: RowLoss, way: str | None, batch: int) -> None:
         super().__init__(loss, "gradient norm", self._norms, batch=batch, grad=True)
@@ -100,23 +101,23 @@ class GradientNorms(RowValues):
         return NORMS[self.way](self.loss, some)
 
     def _choose(self, some: dict[str, Any]) -> str:
-        """Return the first way that gives what the loop gives on a few rows of this batch."""
+        """Return the first way that agrees with the loop on a few rows of this batch."""
         few = rows_of(some, slice(0, TRIED))
         truth = by_loop(self.loss, few)
         for way in WAYS[:-1]:
             try:
-                found = NORMS[way](self.loss, few)
+                norms = NORMS[way](self.loss, few)
             except CoresiftError:
                 continue
             except (RuntimeError, ValueError, TypeError, NotImplementedError, AttributeError, IndexError):
-                continue  # what torch says of a model that cannot be transformed is not the user's business
-            if torch.allclose(found, truth, rtol=AGREE, atol=1e-12):
+                continue  # torch cannot transform this model; try the next way
+            if torch.allclose(norms, truth, rtol=AGREE, atol=1e-12):
                 return way
         return "loop"
 
 
 def by_loop(loss: RowLoss, batch: dict[str, Any]) -> Any:
-    """One backward pass per row."""
+    """Compute the norms with one backward pass per row."""
     parameters = [parameter for parameter in loss.model.parameters() if parameter.requires_grad]
     norms = []
     for row in range(len(batch["labels"])):
@@ -127,7 +128,7 @@ def by_loop(loss: RowLoss, batch: dict[str, Any]) -> Any:
 
 
 def by_vmap(loss: RowLoss, batch: dict[str, Any]) -> Any:
-    """Gradients of several rows at once, as many as fit `AT_ONCE` numbers."""
+    """Compute the gradients of several rows at once, as many as fit into `AT_ONCE` numbers."""
     model = loss.model
     trained = {name: value.detach() for name, value in model.named_parameters() if value.requires_grad}
     fixed = {name: value.detach() for name, value in model.named_parameters() if not value.requires_grad}
@@ -147,7 +148,7 @@ def by_vmap(loss: RowLoss, batch: dict[str, Any]) -> Any:
 
 
 class _Functional:
-    """A model with other parameters in it."""
+    """A model with other parameters."""
 
     def __init__(self, model: Any, parameters: dict[str, Any]) -> None:
         self._model, self._parameters = model, parameters
@@ -157,7 +158,7 @@ class _Functional:
 
 
 def by_layers(loss: RowLoss, batch: dict[str, Any]) -> Any:
-    """One backward pass for all rows; each layer's part of the norms follows from its inputs and their gradients."""
+    """Compute the norms with one backward pass for all rows, from the inputs and output gradients of each layer."""
     owners = [module for module in loss.model.modules() if any(p.requires_grad for p in module.parameters(False))]
     for module in owners:
         if type(module) not in LAYERS or not _usable(module):
@@ -202,7 +203,7 @@ def _linear(module: Any, came: Any, back: Any) -> Any:
 
 
 def _convolution(module: Any, came: Any, back: Any) -> Any:
-    """As a linear layer on the patches that each output position sees."""
+    """Treat it as a linear layer on the patch of each output position."""
     patches = torch.nn.functional.unfold(
         came, module.kernel_size, dilation=module.dilation, padding=module.padding, stride=module.stride
     )
@@ -239,7 +240,7 @@ def _positions(back: Any) -> Any:
     return back.flatten(1, -2) if back.ndim > 2 else back.unsqueeze(1)
 
 
-# Subclasses may compute something else, so a layer must be of exactly one of these types.
+# A subclass may compute something else, so a layer must have exactly one of these types.
 LAYERS: dict[type, Callable[[Any, Any, Any], Any]] = {
     torch.nn.Linear: _linear,
     torch.nn.Conv2d: _convolution,
