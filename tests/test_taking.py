@@ -228,6 +228,27 @@ def test_some_changed_rows_are_not_another_order():
             picked.take(changed)
 
 
+def test_a_table_with_some_of_the_columns_is_compared_by_those():
+    three = PLAIN.assign(year=np.arange(N) % 7, level=1.5)
+    picked = cs.select(three, budget=9)
+    assert picked.provenance.columns == ("x", "y", "year", "level")
+    mixed = three.sample(frac=1, random_state=1)
+    for some in (["x"], ["year", "text"], ["text", "level", "y"], ["year", "x"]):
+        assert len(picked.take(three[some])) == 9
+        with pytest.raises(InputError, match=r"by the columns used \([a-z, ]+\), they have moved"):
+            picked.take(mixed[some])
+        with pytest.raises(InputError, match="they have moved"):
+            picked.take(pl.from_pandas(mixed[some]))
+    assert len(picked.take(mixed[["level", "text"]])) == 9  # nothing varies, so nothing can be told
+
+
+def test_an_edited_column_is_named_and_is_not_another_order():
+    three = PLAIN.assign(year=np.arange(N) % 7)
+    picked = cs.select(three, budget=9)
+    with pytest.warns(cs.CoresiftWarning, match=r"In table, the columns used \(year\) differ from"):
+        assert len(picked.take(three.assign(year=(three["year"] + 1) % 7))) == 9
+
+
 def test_rows_that_no_method_reads_need_no_numbers():
     holes = PLAIN.assign(x=np.nan)
     picked = cs.baselines.uniform(holes, 9)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from coresift.checks import InputError, refuse
 from coresift.errors import ScaleWarning, warn
 from coresift.tables.table import Table
-from coresift.types import Floats, Ints, Singles, content_of, digest, looked_at
+from coresift.types import MOST_COLUMNS, Floats, Ints, Singles, content_of, digest, looked_at
 
 Block: TypeAlias = tuple[int, Callable[[], Singles]]
 Stretch: TypeAlias = "Callable[[Rows], Iterator[Singles]]"
@@ -236,8 +236,9 @@ class Rows(ABC):
         A view returns the digest of the rows behind it. The digest is None if a row is not numeric, which is no problem
         for a method that does not read the rows.
         """
+        by_column = self.features is not None and self.d <= MOST_COLUMNS
         try:
-            return content_of(self._pick(looked_at(ids)), looked_at(ids).size)
+            return content_of(self._pick(looked_at(ids)), looked_at(ids).size, by_column=by_column)
         except InputError:
             return None
 

@@ -1,6 +1,6 @@
 """The types that flow from step to step: small immutable values over read-only arrays, checked when created."""
 
-from coresift.types.content import check_content, check_order, content_of, looked_at
+from coresift.types.content import MOST_COLUMNS, check_content, check_order, content_of, has_changed, looked_at
 from coresift.types.estimates import Estimate, Interval
 from coresift.types.flow import (
     ORIGINS,
@@ -36,6 +36,7 @@ from coresift.types.values import Bools, Floats, Ints, Singles, Value, digest, f
 
 __all__ = [
     "ESTIMATES",
+    "MOST_COLUMNS",
     "ORIGINS",
     "REGISTERED",
     "UNKNOWN",
@@ -75,6 +76,7 @@ __all__ = [
     "content_of",
     "digest",
     "freeze",
+    "has_changed",
     "looked_at",
     "recorded",
     "shown",

@@ -88,15 +88,22 @@ class Provenance(Value):
 
     def used(self, most: int = MOST_NAMED) -> str | None:
         """Return a list of the first columns that were used, as text; None if there are none."""
-        if self.columns is None:
-            return None
-        more = len(self.columns) - most
-        return ", ".join(self.columns[:most]) + (f" and {more:,} more" if more > 0 else "")
+        return None if self.columns is None else brief_list(self.columns, most)
 
     def brief(self) -> str:
         """Return the part of a repr that says which columns were used."""
         used = self.used(MOST_IN_REPR)
         return "" if used is None else f", columns {used}"
+
+
+def brief_list(names: Sequence[str], most: int = MOST_NAMED) -> str:
+    """Return the first names as text, and how many more there are.
+
+    >>> brief_list(["x", "y", "z"], 2)
+    'x, y and 1 more'
+    """
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _counted(record: Mapping[str, Any] | None) -> str:

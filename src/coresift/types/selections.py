@@ -96,8 +96,8 @@ class Selection(Value):
         Args:
             table: A pandas or polars frame, an Arrow table, a `datasets.Dataset`, a dict of columns, an array, a tensor
                 or a list. If the rows have ids and the table has the same id column, rows are looked up by id.
-                Otherwise the table must have all n rows in their order, and rows are taken by position: if it has the
-                columns that were used, another order is refused, and other numbers cause a warning.
+                Otherwise the table must have all n rows in their order, and rows are taken by position: judging by the
+                columns used that it has, another order is refused, and other numbers cause a warning.
 
         Returns:
             The rows, in the order of `ids`; `take(frame).assign(weight=selection.weights)` is a weighted frame.
@@ -127,7 +127,9 @@ class Selection(Value):
             numbers: Ints = rows.numbers_of(list(self.names), "The ids of the selected rows")
             return numbers
         self._check_length(rows.n)
-        if rows.columns is not None and rows.columns == self.provenance.columns:
+        if rows.table is not None:
+            check_order(self.provenance, rows.table, self.ids)
+        elif rows.columns is not None and rows.columns == self.provenance.columns:
             check_content(self.provenance, rows.content(self.ids), rows.stored())
         return self.ids.copy()
 
