@@ -27,6 +27,7 @@ from coresift.order import snake
 from coresift.progress import Progress, choose
 from coresift.recipes.arguments import Job, settle
 from coresift.rows import ClassesLike, NumbersLike, RowsLike, SignalsLike, open_rows
+from coresift.rows.checking import as_selected
 from coresift.selection import Steps, make_clustering
 from coresift.streams import Stream, generator
 from coresift.types import (
@@ -67,7 +68,8 @@ def grow(
         selection: What `select` or `grow` returned.
         losses: As in `select`. Asked for the selected rows whose loss is not known yet.
         budget: How many rows to select in total.
-        rows: The same rows as before; leave them out if the selection was made from signals alone.
+        rows: The same rows as before; of a table, the columns that were used are read, and they are standardized if
+            they were before. Leave them out if the selection was made from signals alone.
         clusters: The same clustering as before; by default it is computed again.
         exclude: The same excluded rows as before.
         strata: The same classes as before.
@@ -92,7 +94,7 @@ def grow(
     if oracle is not None:
         oracle.verify(job.rows.n, names=job.rows.names, skip=job.frame.excluded)
     clustering = job.clustering or make_clustering(job, engine, progress_display)
-    check_clustering(selection, clustering)
+    check_clustering(selection, clustering, given=clusters is not None)
 
     def fingerprint() -> dict[str, str]:
         data = {"rows": job.rows.fingerprint(), "clustering": clustering.digest(), "seed": str(job.seed)}
@@ -132,10 +134,14 @@ def _job(selection: WeightedSelection, budget: Any, rows: Any, *, asking: bool, 
         refuse("budget", allowed, budget)
     if clusters is None and provenance.clustering_seed != selection.seed:
         raise InputError("clusters must be the clustering that the selection was made with: it had its own seed.")
-    if not asking and recipe.score is not None and recipe.score.needs.answers:  # type: ignore[union-attr]
-        raise InputError("losses must be given, since the selection was made with losses.")
+    missing = [
+        *(["losses"] if not asking and recipe.score is not None and recipe.score.needs.answers else []),  # type: ignore[union-attr]
+        *(["rows"] if rows is None and options.get("signals") is None else []),
+    ]
+    if missing:
+        raise InputError(f"{' and '.join(missing)} must be given, as they were for the selection.")
     given = selection.ids[selection.origin == ORIGINS.index("given")]
-    opened = None if rows is None else open_rows(rows)
+    opened = None if rows is None else as_selected(open_rows(rows), selection)
     if clusters is not None:
         recipe = replace(recipe, clusters=None, z=None, normalize=None)
     job = settle(

@@ -170,6 +170,8 @@ def _provenance_record(provenance: Provenance) -> dict[str, Any]:
     }
     if provenance.columns is not None:
         record |= {"columns": list(provenance.columns), "id_column": provenance.id_column}
+    if provenance.standardized is not None:
+        record["standardized"] = provenance.standardized
     if provenance.content is not None:
         record["content"] = provenance.content
     record["clustering_seed"] = None if provenance.clustering_seed is None else int(provenance.clustering_seed)
@@ -199,6 +201,7 @@ def _provenance(record: dict[str, Any]) -> Provenance:
         options={str(name): str(value) for name, value in record["options"].items()},
         columns=tuple(record["columns"]) if "columns" in record else None,
         id_column=record.get("id_column"),
+        standardized=record.get("standardized"),
         content=record.get("content"),
     )
 

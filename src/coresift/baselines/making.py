@@ -131,8 +131,7 @@ class BaselineTask:
             self.frame.record(),
             None,
             self.options,
-            columns=self.rows.columns,
-            id_column=self.rows.id_name,
+            **self.rows.origin(),
         )
 
 

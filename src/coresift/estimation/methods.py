@@ -336,12 +336,17 @@ def difference_weights(
     return ids, weights[ids]
 
 
-def check_clustering(selection: WeightedSelection, clustering: Clustering) -> None:
-    """Refuse a clustering that the selection was not made with."""
+def check_clustering(selection: WeightedSelection, clustering: Clustering, *, given: bool = True) -> None:
+    """Refuse a clustering that the selection was not made with; it was given, or made from given rows."""
     same = clustering.n == selection.n and clustering.z == selection.z
     if same:
         same = np.array_equal(clustering.labels[selection.ids], selection.clusters)
         same = same and np.array_equal(clustering.distances[selection.ids], selection.distances)
+    if not same and not given:
+        raise InputError(
+            "rows must be those that the selection was made from; these give other clusters, "
+            "because of other numbers, columns or scaling (standardize=True)."
+        )
     if not same:
         raise InputError("The clustering is not the one that the selection was made with.")
 

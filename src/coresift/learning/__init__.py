@@ -148,8 +148,7 @@ def _provenance(task: Task, budget: int, head: Any, question: LabelQuestion) -> 
         frame.record(),
         None,
         options,
-        columns=task.rows.columns,
-        id_column=task.rows.id_name,
+        **task.rows.origin(),
     )
 
 

@@ -89,8 +89,7 @@ class Job:
             self.frame.record(),
             clustering.seed,
             options,
-            columns=self.rows.columns,
-            id_column=self.rows.id_name,
+            **self.rows.origin(),
         )
 
 

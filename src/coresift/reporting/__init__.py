@@ -29,7 +29,8 @@ from coresift.reporting.mapping import draw_map
 from coresift.reporting.page import LIMIT, as_page
 from coresift.reporting.reading import RowLines
 from coresift.rows import Rows, RowsLike, open_rows
-from coresift.rows.tables import as_selected
+from coresift.rows.checking import as_selected
+from coresift.rows.tables import ColumnChoice, rows_of_table
 from coresift.tables.npy import map_npy
 from coresift.tables.places import hide_secrets
 from coresift.tables.writing import check_target, write_bytes
@@ -73,7 +74,8 @@ def report(
     Args:
         selection: The selection, the run, or the result of `compare_methods`.
         path: The page to write, `.html`.
-        rows: The rows that were selected from, for the map. Of a table, the columns that were used count.
+        rows: The rows that were selected from, for the map. Of a table, the columns that were used are read, and they
+            are standardized if they were for the selection.
         clustering: The clusters, for exact sizes and centers; without it, sizes are estimated from the weights.
         losses: The losses of the selected rows or of all rows (an array, or a file with the columns row or id, and
             loss), for the total, the mean and Hölder ratios.
@@ -156,8 +158,8 @@ def facts_of(
         refuse(
             "selection", "a Selection, a run of active_learning or evaluate, or a Comparison", type(selection).__name__
         )
-    source = _Source(selection, None if rows is None else as_selected(open_rows(rows), selection.provenance), table)
-    _check(selection, source.rows, clustering)
+    source = _Source(selection, None if rows is None else as_selected(open_rows(rows), selection), table)
+    _check(selection, clustering)
     shown, progress = choose_shown(selection, clustering), choose(progress)
     own, every = _losses(selection, losses)
     ids = np.concatenate([selection.ids[shown.places], shown.others])
@@ -186,6 +188,7 @@ def facts_of(
         left_out=_left_out(selection, inputs, source, text=text, image=image, shown=shown),
         sources=(_quoted(rows, "rows"), _quoted(losses, "losses")),
         command_sources=(_said(rows, "ROWS"), _said(losses, "LOSSES"), "picked.parquet"),
+        exclude_columns=_columns_to_exclude(selection, source.rows),
     )
 
 
@@ -224,12 +227,7 @@ class _Source:
         return names[ids].tolist()
 
 
-def _check(selection: Selection, rows: Rows | None, clustering: Clustering | None) -> None:
-    if rows is not None and rows.n != selection.n:
-        refuse("rows", f"the {selection.n} rows that were selected from", f"{rows.n} rows")
-    content = selection.provenance.content
-    if rows is not None and content is not None and rows.content(selection.ids) != content:
-        refuse("rows", "the rows that were selected from, in their order", "other numbers in the selected rows")
+def _check(selection: Selection, clustering: Clustering | None) -> None:
     if clustering is None:
         return
     if not isinstance(clustering, Clustering):
@@ -237,6 +235,24 @@ def _check(selection: Selection, rows: Rows | None, clustering: Clustering | Non
     same = clustering.n == selection.n and np.array_equal(clustering.labels[selection.ids], selection.clusters)
     if not same:
         raise InputError("clustering must be the one that the selection was made with; this is another one.")
+
+
+def _columns_to_exclude(selection: Selection, rows: Rows | None) -> list[str] | None:
+    """Return the columns of the rows' table that are used by default, but were not; None if that cannot be known."""
+    used, table = selection.provenance.columns, None if rows is None else rows.table
+    if used is None:
+        return []
+    if table is None:
+        return None
+    try:
+        columns = rows_of_table(table, ColumnChoice()).columns or ()
+    except InputError:
+        return None
+    return (
+        [name for name in columns if name not in used]
+        if [name for name in columns if name in used] == list(used)
+        else None
+    )
 
 
 def _losses(selection: Selection, losses: Any) -> tuple[Floats | None, Floats | None]:

@@ -144,6 +144,7 @@ class Facts:
     ledger: tuple[tuple[int, str, int], ...]
     recipe: dict[str, str]
     code: str | None
+    growth: str | None
     command: str | None
     left_out: tuple[tuple[str, str], ...]
 

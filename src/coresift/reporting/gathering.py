@@ -22,7 +22,7 @@ from coresift.reporting.facts import (
     Weights,
 )
 from coresift.reporting.mapping import Map, shades
-from coresift.reporting.reproducing import as_code, as_command
+from coresift.reporting.reproducing import as_code, as_command, as_growth
 from coresift.types import ORIGINS, Clustering, CoverSelection, Floats, Ints, Selection, WeightedSelection
 from coresift.version import __version__
 
@@ -71,6 +71,7 @@ def gather(
     left_out: Sequence[tuple[str, str]] = (),
     sources: tuple[str, str] = ("rows", "losses"),
     command_sources: tuple[str, str, str] = ("ROWS", "LOSSES", "picked.parquet"),
+    exclude_columns: Sequence[str] | None = (),
 ) -> Facts:
     """Put together what the page says; a pure function of its inputs."""
     estimated = (
@@ -106,7 +107,8 @@ def gather(
         ledger=selection.ledger.entries,
         recipe=selection.provenance.lines(),
         code=as_code(selection, *sources),
-        command=as_command(selection, *command_sources),
+        growth=as_growth(selection, *sources),
+        command=as_command(selection, *command_sources, exclude_columns),
         left_out=tuple(left_out),
     )
 

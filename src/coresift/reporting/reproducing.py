@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from keyword import iskeyword
 from typing import Any
 
-from coresift.types import Recipe, Selection, Strategy
+from coresift.types import Provenance, Recipe, Selection, Strategy
 
 PARTS = ("pilot", "score", "design")
 
@@ -20,6 +21,8 @@ def as_code(selection: Selection, rows: str = "rows", losses: str = "losses") ->
     provenance, recipe = selection.provenance, selection.recipe
     if provenance.job != "select" or recipe is None or not all(_is_named(part) for _, part in _parts(recipe)):
         return None
+    opening = _opening(provenance, rows)
+    rows = "rows" if opening else rows
     arguments = [rows, losses if selection.ledger.asked else "None"]
     lines = [", ".join([*arguments, f"budget={provenance.budget}", f"seed={selection.seed}"]) + ","]
     strata = ["strata=strata,"] if "strata" in provenance.frame else []
@@ -36,16 +39,40 @@ def as_code(selection: Selection, rows: str = "rows", losses: str = "losses") ->
         if name in provenance.frame
     ]
     body = "\n".join(f"    {line}" for line in lines)
-    return f"import coresift as cs\n\nselection = cs.select(\n{body}\n)\n"
+    return f"import coresift as cs\n\n{opening}selection = cs.select(\n{body}\n)\n"
+
+
+def as_growth(selection: Selection, rows: str = "rows", losses: str = "losses") -> str | None:
+    """Return Python code that doubles the selection; None if it cannot grow."""
+    provenance, recipe = selection.provenance, selection.recipe
+    budget = min(2 * provenance.budget, selection.population - 1)
+    if provenance.job != "select" or recipe is None or budget <= provenance.budget:
+        return None
+    if not (getattr(recipe.design, "distinct", False) and getattr(recipe.design, "fixed_size", False)):
+        return None
+    arguments = ["selection", *([losses] if selection.ledger.asked else []), f"budget={budget}"]
+    if not ("signals" in provenance.frame and provenance.content is None):  # rows made from signals have no digest
+        arguments.append(f"rows={rows}")
+    arguments += [f"{name}={name}" for name in ("exclude", "strata", "signals") if name in provenance.frame]
+    arguments += [] if provenance.clustering_seed == selection.seed else ["clusters=clustering"]
+    return f"selection = cs.grow({', '.join(arguments)})"
 
 
 def as_command(
-    selection: Selection, rows: str = "ROWS", losses: str = "LOSSES", out: str = "picked.parquet"
+    selection: Selection,
+    rows: str = "ROWS",
+    losses: str = "LOSSES",
+    out: str = "picked.parquet",
+    exclude_columns: Sequence[str] | None = (),
 ) -> str | None:
-    """Return the command that repeats the selection, if the command line can express it."""
+    """Return the command that repeats the selection, if the command line can express it.
+
+    `exclude_columns` are the columns of the rows' table to leave out; None if they are unknown.
+    """
     provenance, recipe = selection.provenance, selection.recipe
     if (
-        provenance.job != "select"
+        exclude_columns is None
+        or provenance.job != "select"
         or recipe is None
         or {"strata", "given", "exclude", "signals"} & set(provenance.frame)
     ):
@@ -54,12 +81,25 @@ def as_command(
     if provenance.clustering_seed != selection.seed or any(_has_array(part) for _, part in parts):
         return None
     words = ["coresift", "select", rows, "--budget", str(provenance.budget), "--seed", str(selection.seed)]
+    for column in exclude_columns:
+        words += ["--exclude-column", column]
+    words += ["--id-column", provenance.id_column] if provenance.id_column not in (None, "id") else []
+    words += ["--standardize"] if provenance.standardized else []
     words += ["--losses", losses] if selection.ledger.asked else []
     words += ["--clusters", str(recipe.clusters), "--z", f"{recipe.z:g}"]
     words += ["--normalize"] if recipe.normalize else []
     for kind, part in parts:
         words += [f"--{kind}", repr(part)]
     return shlex.join([*words, "--out", out])
+
+
+def _opening(provenance: Provenance, rows: str) -> str:
+    """Return the line that opens the rows as they were opened; empty if a plain matrix was used."""
+    options = [] if provenance.columns is None else [f"columns={list(provenance.columns)!r}"]
+    options += [f"id_column={provenance.id_column!r}"] if provenance.id_column not in (None, "id") else []
+    options += ["standardize=True"] if provenance.standardized else []
+    source = "table" if rows == "rows" else rows
+    return f"rows = cs.open_rows({source}, {', '.join(options)})\n" if options else ""
 
 
 def _parts(recipe: Recipe) -> list[tuple[str, Strategy]]:

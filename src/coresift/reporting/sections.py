@@ -218,11 +218,11 @@ def _next(facts: Facts) -> list[tuple[str, str]]:
             ("Choose again, important rows first", "cs.cover(rows, budget, importance=scores)"),
         ]
     advice = [("Estimate any other number over all rows", "cs.estimate(selection, values_of(selection.ids))")]
-    if facts.estimate is not None:
+    if facts.growth is not None:
         advice.append(
             (
-                "Narrow the interval: add rows and keep all answers. Four times the rows give about half the width",
-                f"cs.grow(selection, budget={2 * facts.selected}, losses=losses)",
+                "Narrow the intervals: add rows and keep all answers. Twice the rows give about 0.7 of the width",
+                facts.growth,
             )
         )
     advice.append(("Save the rows with their weights", 'cs.save(selection, "picked.csv", table=table)'))

@@ -65,7 +65,8 @@ def open_rows(
             folder that `embed` wrote, with its ids; or Rows. A file may be remote, given by any URI that pyarrow
             supports, such as "s3://bucket/rows".
         column: The column of lists of numbers that are the rows.
-        columns: The numeric columns that are the rows, in this order; true is 1, and false is 0.
+        columns: The numeric columns that are the rows, in this order; true is 1, and false is 0. Or one column of
+            lists.
         exclude_columns: Columns to leave out of the rows, such as a label.
         id_column: The column with the rows' ids; by default the column "id", if there is one.
         target: The numeric column with the labels of a regression, which is left out of the rows.

@@ -122,6 +122,10 @@ class Rows(ABC):
         """The shift that was subtracted from each column and the scale it was divided by; None if neither was done."""
         return None
 
+    def origin(self) -> dict[str, Any]:
+        """Return what a selection's provenance says about where its rows came from."""
+        return {"columns": self.columns, "id_column": self.id_name, "standardized": self.scaling is not None}
+
     @property
     def table(self) -> Table | None:
         """The table that the rows come from, with all of its columns; None if there is no table."""

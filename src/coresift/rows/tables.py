@@ -15,7 +15,7 @@ from coresift.rows.base import CHANGED, Block, Rows, to_single
 from coresift.tables.parts import Part
 from coresift.tables.table import Table, listed
 from coresift.tables.values import bare_type, features_in, first_null, is_boolean, is_number, is_text, item_type
-from coresift.types import Floats, Ints, Provenance, Singles
+from coresift.types import Floats, Ints, Singles
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,21 +159,11 @@ def rows_of_table(table: Table, choice: ColumnChoice) -> TableRows:
     return TableRows(table, layout)
 
 
-def as_selected(rows: Rows, provenance: Provenance) -> Rows:
-    """Return a table's rows with the columns that the selection used; other rows are returned unchanged."""
-    table, columns = rows.table, provenance.columns
-    if not isinstance(rows, TableRows) or table is None or columns is None or not set(columns) <= set(table.columns):
-        return rows
-    lists = is_number(item_type(table.type_of(columns[0])))
-    choice = ColumnChoice(column=columns[0]) if lists else ColumnChoice(columns=columns)
-    return rows if rows.columns == columns else rows_of_table(table, choice)
-
-
 def _layout(table: Table, choice: ColumnChoice) -> Layout:
     _check(table, choice)
     excluded = {table.id_name, choice.target, *choice.exclude, *table.index_columns}
     if choice.columns is not None:
-        return Layout(choice.columns, False, choice.target)
+        return Layout(choice.columns, _is_lists(table, choice.columns), choice.target)
     lists = [name for name in table.columns if is_number(item_type(table.type_of(name))) and name not in excluded]
     lists = lists if choice.column is None else [choice.column]
     if len(lists) > 1:
@@ -184,6 +174,11 @@ def _layout(table: Table, choice: ColumnChoice) -> Layout:
     if not numeric:
         _refuse_columns(table)
     return Layout(numeric, False, choice.target)
+
+
+def _is_lists(table: Table, columns: tuple[str, ...]) -> bool:
+    """Return whether these columns are one column of lists of numbers."""
+    return len(columns) == 1 and is_number(item_type(table.type_of(columns[0])))
 
 
 def _check(table: Table, choice: ColumnChoice) -> None:
@@ -200,7 +195,9 @@ def _check(table: Table, choice: ColumnChoice) -> None:
         allowed = "a column of numbers that is not the id"
         refuse("target", allowed, f"{choice.target!r} of type {table.type_of(choice.target)}")
     for name in choice.columns or ():
-        if not (is_number(table.type_of(name)) or is_boolean(table.type_of(name))):
+        if not (
+            _is_lists(table, choice.columns or ()) or is_number(table.type_of(name)) or is_boolean(table.type_of(name))
+        ):
             refuse("columns", "columns of numbers", f"{name!r} of type {table.type_of(name)}")
         if name in (table.id_name, choice.target, *choice.exclude):
             refuse("columns", "columns other than the id, the target and the excluded ones", repr(name))

@@ -63,6 +63,11 @@ class View(Rows):
         return self._raw.columns
 
     @property
+    def scaling(self) -> tuple[Floats, Floats] | None:
+        """The mean and the standard deviation of each column if it was standardized."""
+        return self._raw.scaling
+
+    @property
     def table(self) -> Table | None:
         """The table that the rows come from."""
         return self._raw.table

@@ -52,6 +52,7 @@ class Provenance(Value):
         columns: The columns of the rows' table that were used, if there was one. This and the attributes below do not
             affect equality.
         id_column: The column of that table with the ids.
+        standardized: Whether the rows were opened with `standardize=True`; None in older files.
         content: A digest of the selected rows' numbers, to detect a table in another order; None in older files, and if
             the rows have no numbers.
     """
@@ -64,6 +65,7 @@ class Provenance(Value):
     options: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] | None = field(default=None, compare=False)
     id_column: str | None = field(default=None, compare=False)
+    standardized: bool | None = field(default=None, compare=False)
     content: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
