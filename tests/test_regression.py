@@ -186,7 +186,7 @@ def test_the_squared_residuals_are_unbiased_in_simulation(score):
 def test_the_budget_counts_medoids_and_draws_and_only_they_are_asked():
     A, b = problem(7, 1000, 4)
     labels = Labels(b)
-    found = cs.regression.select(A, labels, 60, 3)
+    found = cs.regression.select(A, labels, 60, 3, pilot=cs.pilots.Centers(keep=True))
     picked = found.selection
     assert picked.ledger.entries == ((1, "labels", 60),)
     assert sorted(labels.asked) == found.asked.tolist() == picked.ids.tolist()
@@ -204,14 +204,21 @@ def test_the_budget_counts_medoids_and_draws_and_only_they_are_asked():
 def test_never_more_medoids_than_a_tenth_of_the_rows():
     A, b = problem(8, 100, 2)
     for budget, medoids in ((90, 9), (5, 1)):
-        picked = cs.regression.select(A, b, budget).selection
+        picked = cs.regression.select(A, b, budget, pilot=cs.pilots.Centers(keep=True)).selection
         assert picked.ledger.entries == ((1, "labels", budget),)
         assert np.count_nonzero(picked.phase == 1) == medoids
 
 
-def test_the_mixture_asks_nobody_first_and_fits_what_it_drew():
+def test_wide_rows_and_pilots_are_drawn_by_distance():
+    wide = np.random.default_rng(7).normal(size=(60, 2001)).astype(np.float32)
+    for options in ({"A": wide}, {"A": wide[:, :3], "pilot": cs.pilots.Centers(keep=True)}):
+        found = cs.regression.select(b=wide[:, 0], budget=30, **options)
+        assert found.selection.recipe.score == cs.scores.Distance(floor=0.3, power=2.0)
+
+
+def test_by_default_nobody_is_asked_first_and_the_fit_is_that_of_the_draw():
     A, b = problem(9, 1000, 4)
-    found = cs.regression.select(A, b, 60, score=cs.scores.LeverageMixture())
+    found = cs.regression.select(A, b, 60)
     assert found.selection.ledger.entries == ((1, "labels", 60),)
     assert found.x0 == found.fit()
     assert "LeverageMixture(leverage=0.7, floor=0.15, ridge=0.0)" in found.selection.provenance.lines()["score"]
@@ -266,7 +273,7 @@ def test_given_and_excluded_rows():
 
 def test_estimate_of_its_losses_estimates_the_squared_residuals_at_x0():
     A, b = problem(14, 2000, 3)
-    found = cs.regression.select(A, b, 300)
+    found = cs.regression.select(A, b, 300, pilot=cs.pilots.Centers(keep=True))  # x₀ is from the medoids alone
     truth = ((found.x0.predict(A) - b) ** 2).sum()
     total = cs.estimate(found.selection, found.selection.losses).total
     assert total.low <= truth <= total.high
@@ -461,7 +468,10 @@ def test_determination_is_r_squared_of_the_weighted_rows():
         ({"b": lambda ids: ids[:-1]}, "b must be one number for each of 10 rows; got shape (9,)."),
         ({"A": np.full((50, 2), np.nan)}, "rows must be finite numbers; row 0 has NaN at position 0."),
         ({"intercept": 1}, "intercept must be True or False; got 1."),
-        ({"clusters": 20}, "Centers(keep=True) asks 20 rows, which is more than the budget of 10 allows; "),
+        (
+            {"clusters": 20, "pilot": cs.pilots.Centers(keep=True)},
+            "Centers(keep=True) asks 20 rows, which is more than the budget of 10 allows; ",
+        ),
         ({"score": "Distance"}, "score must be one of coresift's scores, such as "),
         (
             {"score": cs.scores.Sensitivity(holder=[1.0, 2.0])},

@@ -39,7 +39,8 @@ class RegressionSelection(Value):
 
     Attributes:
         selection: The rows and weights. Its losses are the squared residuals at `x0`, so their `estimate` is an
-            estimate of ‖Ax₀ − b‖². Its ledger counts the labels that were asked.
+            estimate of ‖Ax₀ − b‖²; it is too small if x₀ was fitted to the same rows, as it is by default. Its ledger
+            counts the labels that were asked.
         features: The selected rows of A.
         asked: All rows whose label was asked, in the order of their numbers.
         labels: The labels of the rows in `asked`.
@@ -151,13 +152,13 @@ def select(
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
         options: The options of `cs.select`, with other defaults, and `intercept` (whether x₀, leverage scores and fits
-            have a constant term, by default True). `clusters` is the number of medoids or a `Clustering`
-            with z=1: by default a tenth of the budget (a third with `LeverageMixture`, a tenth of the rows if medoids
-            are not kept), and at most a tenth of the rows. `pilot` is `Centers(keep=True)`: medoids are always
-            selected, with weight 1, and the rest are drawn from the other rows; with `LeverageMixture` no label is
-            asked first, and x₀ is the fit on the drawn rows. `score` is `Distance(floor=0.3, power=2)`, since the loss
-            is a square; `LeverageMixture()` uses leverage scores as well; `Sensitivity(holder)` is the paper's
-            (⟨â,x₀⟩ − b̂)² + Λ‖a − â‖. `design` is `Pivotal()`.
+            have a constant term, by default True). `score` is `LeverageMixture()`: leverage scores, distances and a
+            uniform floor. It needs no labels first, and x₀ is the fit on the drawn rows. With over 2,000 columns, or
+            with a pilot, it is `Distance(floor=0.3, power=2)`, since the loss is a square. `Sensitivity(holder)` is the
+            paper's (⟨â,x₀⟩ − b̂)² + Λ‖a − â‖. `pilot` is none, or `Centers(keep=True)` for the last two: medoids are
+            always selected, with weight 1, and the rest are drawn from the other rows. `clusters` is the number of
+            medoids or a `Clustering` with z=1: by default a third of the budget (a tenth if medoids are labeled, a
+            tenth of the rows if they are not kept), and at most a tenth of the rows. `design` is `Pivotal()`.
 
     Returns:
         The selection, with its features and labels; `fit()` fits.
@@ -289,7 +290,7 @@ def _begin(
     recipe = merge_recipe(
         arguments.pop("recipe", None), {name: arguments.pop(name, None) for name in ("score", "pilot", "design")}
     )
-    score, pilot, design = regression_parts(recipe.score, recipe.pilot, recipe.design)
+    score, pilot, design = regression_parts(recipe.score, recipe.pilot, recipe.design, rows.d)
     if score.needs.probes:
         refuse("holder", "a number or one per cluster, since a regression does not estimate it", repr(score))
     if not asking and score.needs.answers:

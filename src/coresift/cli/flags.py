@@ -157,7 +157,7 @@ def gather_regression(
     opener: Opener,
     clusters: Annotated[
         str | None,
-        choosing(help="How many medoids (by default a tenth of the budget), or the file that cluster --z 1 wrote."),
+        choosing(help="How many medoids (by default a third of the budget), or the file that cluster --z 1 wrote."),
     ] = None,
     score: Annotated[
         str | None, choosing(help='The score of a row: Distance, LeverageMixture or "Sensitivity(holder=0.1)".')

@@ -11,13 +11,15 @@ from coresift.checks import named_options
 from coresift.designs import Independent, Pivotal, Systematic
 from coresift.pilots import Centers, Representatives
 from coresift.recipes.arguments import checked_part
-from coresift.scores import Distance, Mixture, Portfolio, Proxy, Sensitivity
+from coresift.scores import Distance, LeverageMixture, Mixture, Portfolio, Proxy, Sensitivity
 from coresift.types import Design, Pilot, Recipe, Score
 
 __all__ = ["Recipe", "by_distance", "by_proxy", "default", "mixture", "paper", "paper_training"]
 
 # A fixed number of distinct rows, spread along their order; pilots are drawn this way, and baselines by default.
 EVEN_DRAW: Design = Systematic()
+# Regressions with more columns than this are not drawn by leverage scores unless you ask for it.
+MOST_LEVERAGE_COLUMNS = 2_000
 
 
 def default() -> Recipe:
@@ -141,23 +143,29 @@ def rounds(*, asking: bool) -> Recipe:
     return Recipe(pilot=Centers(keep=False), score=Sensitivity(holder="free"), design=Independent())
 
 
-def regression(score: Any, pilot: Any, design: Any) -> tuple[Score, Pilot | None, Design]:
-    """Return the parts of a regression; by default, medoids are kept, and draws are by squared distance above a floor.
+def regression(score: Any, pilot: Any, design: Any, columns: int) -> tuple[Score, Pilot | None, Design]:
+    """Return the parts of a regression; by default, draws are by leverage scores, distances and a uniform floor.
+
+    Leverage scores take time cubic in the number of columns. Beyond 2,000 columns, or with a pilot, the default is to
+    draw by squared distance above a floor, and to keep the medoids unless the pilot says otherwise.
 
     Args:
         score: The score, or None for the default.
         pilot: The pilot, or None for the default. A score that uses leverage instead of a pilot gets none.
         design: The design, or None for the default.
+        columns: How many columns the rows have.
 
     Returns:
         The score, the pilot (or None) and the design.
 
     Examples:
-        >>> regression(None, None, None)[1:]
-        (Centers(keep=True), Pivotal())
+        >>> regression(None, None, None, columns=20)
+        (LeverageMixture(leverage=0.7, floor=0.15, ridge=0.0), None, Pivotal())
     """
-    score = checked_part("score", score, Score) or Distance(floor=0.3, power=2.0)
     pilot = checked_part("pilot", pilot, Pilot)
+    by_leverage = pilot is None and columns <= MOST_LEVERAGE_COLUMNS
+    default = LeverageMixture() if by_leverage else Distance(floor=0.3, power=2.0)
+    score = checked_part("score", score, Score) or default
     if pilot is None and score.needs.leverage is None:
         pilot = Centers(keep=True)
     return score, pilot, checked_part("design", design, Design) or Pivotal()
