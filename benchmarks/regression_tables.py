@@ -100,7 +100,7 @@ def to_markdown(facts: list[dict[str, Any]]) -> str:
         "# Regressions on chosen rows of eleven tables",
         "",
         f"Excess risk relative to uniform rows, {SEEDS} seeds: the mean squared difference between the predictions of",
-        "a fit on few rows and those of the fit on all rows. `LeverageMixture`'s shares were chosen on other data; that",
+        "a fit on few rows and those of the fit on all rows. `LeverageMixture` has shares chosen on other data; that",
         "it is the default was decided by this table and by `regression.md`.",
         "`python -m benchmarks.regression_tables` says how.",
         "",
