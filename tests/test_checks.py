@@ -1,6 +1,7 @@
 """The sentences: each check lets through what is allowed, and says what is wrong, what is allowed and what came."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from coresift.checks import (
@@ -159,4 +160,9 @@ def test_real_vectors():
     assert sentence(real_vector, "values", [1], 2) == "values must be 2 numbers, one per row; got shape (1,)."
     assert sentence(real_vector, "values", [[1, 2]], 2) == "values must be 2 numbers, one per row; got shape (1, 2)."
     assert sentence(real_vector, "values", [1, np.nan], 2) == "values must be finite numbers; got nan at position 1."
-    assert sentence(real_vector, "values", "ab", 2) == "values must be 2 numbers; got str."
+    assert sentence(real_vector, "values", "ab", 2) == "values must be 2 numbers; got text, such as 'ab'."
+    for texts in (["1", "2"], np.array(["1", "2"]), pd.Series(["1", "2"]), np.array([1, "2"], object)):
+        assert "got text, such as" in sentence(real_vector, "values", texts, 2)
+    assert real_vector("values", np.array([1, True], object), 2).tolist() == [1, 1]
+    several = sentence(real_vector, "values", [np.nan, 1, np.nan], 3, cure="fill them in")
+    assert several == "values must be finite numbers; got nan at position 0 (unusable in 2 of 3); fill them in."

@@ -116,3 +116,53 @@ def test_the_command_has_the_columns_and_the_scaling(picked, tmp_path):
     assert facts_of(loaded).command is None  # without the table, nobody knows which columns it has
     array = cs.select(cs.open_rows(FRAME[USED].to_numpy(), standardize=True), WIND, 30)
     assert re.search(r"--seed 0 --standardize --losses", facts_of(array).command)
+
+
+def test_values_in_another_order_are_refused(picked):
+    wind = FRAME["wind"].iloc[picked.ids]
+    in_order = cs.estimate(picked, wind)
+    mixed = wind.sample(frac=1, random_state=0)
+    for argument, call in {
+        "values": lambda: cs.estimate(picked, mixed),
+        "groups": lambda: cs.estimate(picked, wind, groups=mixed > 20),
+        "losses": lambda: facts_of(picked, losses=mixed),
+    }.items():
+        with pytest.raises(cs.InputError, match=rf"{argument} must be in the order of selection.ids; its index has"):
+            call()
+    assert cs.estimate(picked, mixed.loc[picked.ids]) == in_order
+    assert cs.estimate(picked, wind.set_axis(FRAME["name"].iloc[picked.ids])) == in_order
+    assert cs.estimate(picked, mixed.to_numpy()) != in_order
+
+
+def test_values_by_id_in_another_order_are_refused():
+    named = FRAME.rename(columns={"name": "id"})
+    picked = cs.select(named, budget=30)
+    wind = named.set_index("id")["wind"].loc[list(picked.names)]
+    cs.estimate(picked, wind)
+    with pytest.raises(cs.InputError, match=r"use values.loc\[list\(selection.names\)\]"):
+        cs.estimate(picked, wind[::-1])
+
+
+def test_a_frame_of_values_is_several_columns(picked):
+    part = FRAME[["wind", "pressure"]].iloc[picked.ids]
+    found = cs.estimate(picked, part)
+    assert found == {"wind": cs.estimate(picked, part["wind"]), "pressure": cs.estimate(picked, part["pressure"])}
+    with pytest.raises(cs.InputError, match=r"got shape \(30, 2\); give several columns as a frame or a dict\.$"):
+        cs.estimate(picked, part.to_numpy())
+
+
+def test_unusable_values_and_groups_say_what_to_give(picked):
+    part = FRAME.iloc[picked.ids]
+    with pytest.raises(cs.InputError, match=r"values must be 30 numbers; got text, such as 'storm \d+'\.$"):
+        cs.estimate(picked, part["name"])
+    with pytest.raises(cs.InputError, match=r"got text, such as '\d"):
+        cs.estimate(picked, part["wind"].astype(str))
+    with pytest.raises(
+        cs.InputError, match=r"got the text 'year'; give the labels .*: selection.take\(table\)\['year'\]"
+    ):
+        cs.estimate(picked, part["wind"], groups="year")
+    holes = part["wind"].where(part["wind"] > 20)
+    with pytest.raises(cs.InputError, match=r"\(unusable in \d+ of 30\); values.fillna\(0\) with groups=values.notna"):
+        cs.estimate(picked, holes)
+    known = cs.estimate(picked, holes.fillna(0), groups=holes.notna())[True]
+    assert known.mean.value > 20

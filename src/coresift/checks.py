@@ -192,10 +192,25 @@ def loss_vector(
     return losses
 
 
-def real_vector(argument: str, values: Any, count: int) -> NDArray[np.float64]:
-    """Return `count` finite real numbers."""
+def _first_text(values: Any) -> str | None:
+    """Return the first text among values, which numpy would convert if it looks like a number; None if there is none.
+
+    >>> _first_text(["1", "2"]), _first_text([1, 2]), _first_text("ab")
+    ('1', None, 'ab')
+    """
+    if isinstance(values, str):
+        return values
+    if getattr(getattr(values, "dtype", None), "kind", "O") not in "OSUT" or not np.size(values):
+        return None
+    return next((str(value) for value in np.asarray(values, object).flat if isinstance(value, str)), None)
+
+
+def real_vector(argument: str, values: Any, count: int, *, cure: str = "") -> NDArray[np.float64]:
+    """Return `count` finite real numbers; `cure` says what to do about missing ones."""
     if unusable(values):
         refuse(argument, f"{count} real numbers", unusable(values))
+    if (text := _first_text(values)) is not None:
+        refuse(argument, f"{count} numbers", f"text, such as {text!r}")
     try:
         vector = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -204,5 +219,7 @@ def real_vector(argument: str, values: Any, count: int) -> NDArray[np.float64]:
         refuse(argument, f"{count} numbers, one per row", f"shape {vector.shape}")
     bad = np.flatnonzero(~np.isfinite(vector))
     if bad.size:
-        refuse(argument, "finite numbers", f"{vector[bad[0]]} at position {bad[0]}")
+        several = f" (unusable in {bad.size} of {count})" if bad.size > 1 else ""
+        cure = f"; {cure}" if cure and np.isnan(vector[bad]).any() else ""
+        refuse(argument, "finite numbers", f"{vector[bad[0]]} at position {bad[0]}{several}{cure}")
     return vector

@@ -22,7 +22,7 @@ from coresift.recipes.arguments import Options, check_options, merge_recipe, set
 from coresift.rows import Rows, RowsLike, open_rows
 from coresift.rows.numbering import numbers_of
 from coresift.selection import Draft, finish, prepare
-from coresift.types import Floats, Ints, Ledger, Request, Singles, Value, WeightedSelection, freeze
+from coresift.types import Floats, Ints, Ledger, Request, Singles, Value, WeightedSelection, check_labels, freeze
 
 __all__ = ["Fit", "RegressionOptions", "RegressionSelection", "select"]
 
@@ -109,6 +109,7 @@ class RegressionSelection(Value):
 
     def _labels(self, labels: Any) -> Floats:
         if labels is not None:
+            check_labels("labels", labels, self.selection.ids, self.selection.names)
             return real_vector("labels", labels, len(self.selection))
         if not self.asked.size:
             raise InputError("A fit needs labels, and none were asked; give those of selection.ids as labels.")

@@ -8,8 +8,9 @@ from typing import Any, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coresift.checks import InputError, named_options, real_vector, refuse, share
+from coresift.checks import InputError, named_options, refuse, share
 from coresift.estimation.hajek import Hajek, is_clearly_better
+from coresift.estimation.inputs import columns_of, group_labels, value_vector
 from coresift.estimation.intervals import interval, moments, unit_of, without_moments
 from coresift.estimation.learned import LearnedDifference
 from coresift.estimation.limits import Values, has_few_events, least_inclusion, mean_limits
@@ -76,7 +77,8 @@ def estimate(
 
     Args:
         selection: What `select` or another method that draws rows returned.
-        values: One real number for each of `selection.ids`, in that order, or a mapping of names to such vectors.
+        values: One real number for each of `selection.ids`, in that order, or several columns of them: a frame, or a
+            mapping of names to vectors. A pandas column whose index has the selected rows in another order is refused.
         groups: One label per selected row; None and NaN are one group. A group's mean is a ratio of two estimated
             totals, since the number of rows in the group is unknown.
         confidence: The coverage probability of the intervals.
@@ -88,7 +90,7 @@ def estimate(
             rates, and nonnegative values have no upper limit.
 
     Returns:
-        An `Estimate`; for a mapping, a dict of them by name; with groups, a dict by group.
+        An `Estimate`; for several columns, a dict of them by name; with groups, a dict by group.
 
     Examples:
         >>> import numpy as np, coresift as cs
@@ -102,14 +104,10 @@ def estimate(
     default = method is None
     checked_method = check_method(selection, method, whole=groups is None)
     share("confidence", confidence)
-    if isinstance(values, Mapping):
+    if (columns := columns_of(values)) is not None:
         options: dict[str, Any] = {"groups": groups, "confidence": confidence, "method": method, "ends": ends}
-        return {name: estimate(selection, vector, **options) for name, vector in values.items()}
-    if len(selection) < selection.n == np.size(values) and np.ndim(values) == 1:
-        got = f"{selection.n}, one for every row; give values[selection.ids]"
-        refuse("values", f"{len(selection)} numbers, one per selected row", got)
-    vector = real_vector("values", values, len(selection))
-    checked_values = Values.of(vector, ends)
+        return {name: estimate(selection, vector, **options) for name, vector in columns.items()}
+    checked_values = Values.of(value_vector(selection, values), ends)
     if groups is None:
         if default and _far_from_zero(selection, checked_values, checked_method):
             checked_method = Hajek()
@@ -118,21 +116,10 @@ def estimate(
         raise InputError(
             f"{type(checked_method).__name__} cannot estimate groups: the groups of unselected rows are unknown."
         )
-    labels = np.asarray(groups, dtype=object)
-    if labels.shape != vector.shape:
-        raise InputError(
-            f"groups must be one label for each of {len(selection)} selected rows; got shape {labels.shape}."
-        )
-    labels = _without_nan(labels)
-    try:
-        group_labels = sorted(
-            set(labels.tolist()), key=lambda label: (type(label).__name__, label is not None and label)
-        )
-    except TypeError:
-        refuse("groups", "labels that can be sorted, such as text or numbers", repr(labels[0]))
+    labels, distinct = group_labels(selection, groups)
     return {
         label: _group(selection, checked_method, checked_values, _equal(labels, label), confidence)
-        for label in group_labels
+        for label in distinct
     }
 
 
@@ -168,13 +155,6 @@ def scaled(interval: Interval, factor: float) -> Interval:
     return Interval(
         interval.value * factor, interval.low * factor, interval.high * factor, interval.standard_error * factor
     )
-
-
-def _without_nan(labels: NDArray[Any]) -> NDArray[Any]:
-    """Return the labels with NaN replaced by None: both mean a missing label, and NaN does not equal itself."""
-    cleaned = labels.copy()
-    cleaned[[isinstance(label, (float, np.floating)) and bool(np.isnan(label)) for label in labels]] = None
-    return cleaned
 
 
 def _equal(labels: NDArray[Any], label: Any) -> Bools:

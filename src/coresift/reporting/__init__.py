@@ -34,7 +34,7 @@ from coresift.rows.tables import ColumnChoice, rows_of_table
 from coresift.tables.npy import map_npy
 from coresift.tables.places import hide_secrets
 from coresift.tables.writing import check_target, write_bytes
-from coresift.types import Clustering, CoverSelection, Floats, Ints, Selection, WeightedSelection
+from coresift.types import Clustering, CoverSelection, Floats, Ints, Selection, WeightedSelection, check_labels
 
 __all__ = ["Facts", "facts_of", "report"]
 
@@ -268,6 +268,7 @@ def _losses(selection: Selection, losses: Any) -> tuple[Floats | None, Floats | 
             return None, None
         values = answers.numbers("loss")(selection.ids, selection.names)
         return real_vector("losses", values, len(selection)), None
+    check_labels("losses", losses, selection.ids, selection.names)
     values = np.asarray(losses)
     if values.shape == (selection.n,):
         every = real_vector("losses", values, selection.n)

@@ -13,6 +13,7 @@ from coresift.types.flow import (
     Request,
     Scores,
 )
+from coresift.types.places import check_labels, column_values
 from coresift.types.provenance import Ledger, Provenance
 from coresift.types.selections import CoverSelection, LearningSelection, Selection, WeightedSelection
 from coresift.types.signals import SignalTable
@@ -72,7 +73,9 @@ __all__ = [
     "Value",
     "WeightedSelection",
     "check_content",
+    "check_labels",
     "check_order",
+    "column_values",
     "content_of",
     "digest",
     "freeze",

@@ -62,6 +62,25 @@ def column_of(table: Any, name: str) -> list[Any] | None:
     return list(column.to_pylist() if hasattr(column, "to_pylist") else column)
 
 
+def column_values(table: Any) -> dict[str, Any] | None:
+    """Return the columns of a frame or an Arrow table by name; None for an array, a list or a single column."""
+    names = names_in(table)
+    return {str(name): table[name] for name in names} if names else None
+
+
+def check_labels(argument: str, values: Any, ids: Ints, names: Sequence[Any] | None) -> None:
+    """Refuse a pandas column whose index has the selected rows' numbers or ids, but in another order."""
+    index = values.index.tolist() if hasattr(values, "iloc") else None
+    for expected, how in ((ids.tolist(), "selection.ids"), (names, "list(selection.names)")):
+        if index is None or expected is None or len(index) != len(expected) or index == list(expected):
+            continue
+        if set(index) == set(expected):
+            raise InputError(
+                f"{argument} must be in the order of selection.ids; its index has these rows in another order; "
+                f"use {argument}.loc[{how}], or {argument}.to_numpy() if they are in order."
+            )
+
+
 def find_places(ids: Sequence[Any], rows: Ints, column: Sequence[Any]) -> Ints:
     """Return the positions of ids in a column; ids are compared as strings, so 7, "7" and 7.0 are the same.
 
