@@ -166,3 +166,31 @@ def test_unusable_values_and_groups_say_what_to_give(picked):
         cs.estimate(picked, holes)
     known = cs.estimate(picked, holes.fillna(0), groups=holes.notna())[True]
     assert known.mean.value > 20
+
+
+@pytest.mark.parametrize("numeric", [False, True])
+def test_the_model_of_a_run_reads_a_frame_as_the_run_did(rows, numeric):
+    labels = FRAME["lat"] + 3.0 if numeric else np.where(FRAME["lat"] > 20, "north", "south")
+    run = cs.active_learning(rows, 30, rounds=1, audit=None, numeric=numeric, labels=np.asarray(labels))
+    run.complete()
+    expected = run.model.predict(rows)
+    assert np.array_equal(run.model.predict(rows.take(np.arange(N))), expected)
+    for source in (FRAME, FRAME[[*USED[::-1], "name"]], cs.open_rows(FRAME, columns=USED)):
+        np.testing.assert_array_equal(run.model.predict(source), expected)
+    with pytest.warns(cs.CoresiftWarning, match="X looks like numbers that are not standardized"):
+        run.model.predict(FRAME[USED].to_numpy())
+    with pytest.raises(cs.InputError, match=r"X must be a matrix with 3 columns; got shape \(4, 2\)"):
+        run.model.predict(np.zeros((4, 2)))
+    with pytest.raises(cs.InputError, match="'lat'"):
+        run.model.predict(FRAME[["year", "pressure"]])
+    fitted = "RidgeHead(fit to 3 features)" if numeric else "LogisticHead(fit to 3 features and 2 classes)"
+    assert repr(run.model) == fitted
+
+
+def test_a_fit_standardizes_opened_rows_that_are_not(rows):
+    fit = cs.regression.select(rows, WIND, 40).fit()
+    expected = fit.predict(rows)
+    np.testing.assert_allclose(fit.predict(cs.open_rows(FRAME, columns=USED)), expected, rtol=1e-5)
+    np.testing.assert_allclose(fit.predict(FRAME), expected, rtol=1e-5)
+    with pytest.warns(cs.CoresiftWarning, match="A looks like numbers that are not standardized"):
+        fit.predict(FRAME[USED].to_numpy())

@@ -8,6 +8,7 @@ import pytest
 
 import coresift as cs
 from coresift.checks import AnswerError, InputError
+from coresift.heads import LogisticHead
 
 RNG = np.random.default_rng(4)
 FRAME = pd.DataFrame({"age": RNG.normal(size=40), "height": RNG.normal(size=40), "loss": RNG.random(40)})
@@ -184,5 +185,6 @@ def test_a_model_predicts_opened_rows():
     run = cs.active_learning(rows, 10, rounds=1, labels=np.where(FRAME["age"] > 0, "old", "young"))
     run.complete()
     np.testing.assert_array_equal(run.model.predict(rows), run.model.predict(rows.take(np.arange(40))))
-    with pytest.raises(InputError, match="X must be a matrix of numbers, or the result of open_rows; got DataFrame"):
-        run.model.predict(FRAME.assign(text="a"))
+    np.testing.assert_array_equal(run.model.predict(FRAME.assign(text="a")), run.model.predict(rows))
+    with pytest.raises(InputError, match="a matrix of numbers, or the result of open_rows; got a table with other"):
+        LogisticHead().fit(FRAME.assign(text="a"), ["a"] * len(FRAME))

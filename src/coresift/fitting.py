@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +10,8 @@ import numpy as np
 from coresift.checks import refuse
 from coresift.engine import SINGLE_THREADED
 from coresift.leverage import orthonormal
-from coresift.rows import Rows, RowsLike, open_rows
-from coresift.tables.opening import is_tabular
+from coresift.rows import RowsLike
+from coresift.rows.features import Features
 from coresift.types import Floats, Value, freeze
 
 
@@ -46,29 +45,17 @@ class Fit(Value):
 
         Args:
             A: Anything that `open_rows` takes. If the fit used columns of a table and A is a table, columns are matched
-                by name, in any order, and standardized as they were for the fit. Arrays and opened rows are used
-                unchanged.
+                by name, in any order. Tables and opened rows are standardized if the rows were for the fit. Arrays are
+                used unchanged.
 
         Returns:
             One number per row.
         """
-        rows = self._matrix(A)
+        rows = Features(self.columns, self.scaling).read("A", A)
         if rows.ndim != 2 or rows.shape[1] != self.coefficients.size:
             refuse("A", f"a matrix with {self.coefficients.size} columns", f"shape {rows.shape}")
         predicted: Floats = rows @ self.coefficients + self.intercept
         return predicted
-
-    def _matrix(self, A: Any) -> Floats:
-        if not isinstance(A, Rows | str | os.PathLike) and not is_tabular(A):
-            return np.asarray(A, dtype=np.float64)
-        if isinstance(A, Rows):
-            return A.take(np.arange(A.n)).astype(np.float64)
-        rows = open_rows(A, columns=self.columns)
-        numbers = rows.take(np.arange(rows.n)).astype(np.float64)
-        if self.scaling is None:
-            return numbers
-        mean, divisor = self.scaling
-        return np.asarray((numbers - mean) / divisor)
 
 
 def least_squares(features: Any, labels: Floats, weights: Any, ridge: float, intercept: bool) -> Fit:

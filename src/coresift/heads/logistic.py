@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from coresift.checks import positive, refuse
 from coresift.engine import SINGLE_THREADED
 from coresift.heads.descent import minimize
-from coresift.heads.scaling import Scale, as_matrix
+from coresift.heads.scaling import Scale, as_matrix, described
+from coresift.rows import RowsLike
+from coresift.rows.features import Features
 from coresift.types import Floats, Ints, Singles
 
 # L2 penalties to try, strongest first, for rows whose mean squared length is 1.
@@ -38,18 +40,24 @@ class LogisticHead:
     """
 
     classes_: NDArray[Any]
+    features: Features | None = None  # how tables are read, if the rows that it was fit to come from one
 
     def __init__(self, *, penalty: float | None = None, temperature: float | None = None) -> None:
         self.penalty = None if penalty is None else positive("penalty", penalty)
         self.temperature = None if temperature is None else positive("temperature", temperature)
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> LogisticHead:
+    def __repr__(self) -> str:
+        classes = len(getattr(self, "classes_", ()))
+        scale = getattr(self, "_scale", None)
+        return described("LogisticHead", scale, classes, penalty=self.penalty, temperature=self.temperature)
+
+    def fit(self, X: RowsLike, y: ArrayLike) -> LogisticHead:
         """Learn from labeled rows; classes may be of any type that sorts."""
         rows = as_matrix(X)
         self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
         if codes.shape != (len(rows),) or not codes.size:
             refuse("y", f"one class for each of the {len(rows)} rows, and at least one row", f"shape {np.shape(y)}")
-        self._scale, classes = Scale.of(rows), len(self.classes_)
+        self._scale, self.features, classes = Scale.of(rows), None, len(self.classes_)
         self.penalty_, self.temperature_ = self.penalty or PENALTIES[0], self.temperature or 1.0
         if classes == 1:
             self._weights = np.zeros((rows.shape[1] + 1, 1), np.float32)
@@ -61,16 +69,16 @@ class LogisticHead:
             self._weights = basis.to_features(_fit(basis, codes, classes, self.penalty_, FIT_STEPS, start))
         return self
 
-    def decision_function(self, X: ArrayLike) -> Floats:
+    def decision_function(self, X: RowsLike) -> Floats:
         """Return a score per row and class, before division by the temperature."""
-        rows = self._scale(as_matrix(X))
+        rows = self._scale(as_matrix(X, self.features))
         return np.asarray(rows @ self._weights[:-1] + self._weights[-1], np.float64)
 
-    def predict_proba(self, X: ArrayLike) -> Floats:
+    def predict_proba(self, X: RowsLike) -> Floats:
         """Return a probability per row and class, in the order of `classes_`."""
         return softmax(self.decision_function(X) / self.temperature_)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: RowsLike) -> NDArray[Any]:
         """Return the likeliest class of each row."""
         likeliest: NDArray[Any] = self.classes_[self.decision_function(X).argmax(axis=1)]
         return likeliest

@@ -11,6 +11,7 @@ import numpy as np
 
 from coresift.assembly import assemble_chosen
 from coresift.audits import Audit
+from coresift.heads import LogisticHead, RidgeHead
 from coresift.learning.plan import Plan
 from coresift.learning.questions import LabelQuestion
 from coresift.learning.steps import Course, Task
@@ -18,6 +19,7 @@ from coresift.notebook import counted
 from coresift.oracle import Oracle
 from coresift.oracle.requests import Job
 from coresift.oracle.run import Run
+from coresift.rows.features import Features
 from coresift.types import Frame, Ints, LearningSelection, Provenance, Selection
 
 
@@ -79,14 +81,21 @@ class LearningRun(Run[LearningSelection]):
 
     @property
     def model(self) -> Any:
-        """The head, trained on all labels so far; None without labels, or if you supplied `probabilities`."""
+        """The head, trained on all labels so far; None without labels, or if you supplied `probabilities`.
+
+        The built-in heads read a table's columns by name and standardize them if `rows` were opened with
+        `standardize=True`. A head of your own gets numbers, so give it those of `rows`.
+        """
         with self._lock:
             labels = self.labels
             if self._fit[0] != labels:
                 ids = np.array(list(labels), np.int64)
                 values = np.empty(ids.size, object)
                 values[:] = list(labels.values())
-                self._fit = (labels, self._task.model.fit(self.rows, ids, values))
+                model = self._task.model.fit(self.rows, ids, values)
+                if isinstance(model, LogisticHead | RidgeHead):
+                    model.features = Features.of(self.rows)
+                self._fit = (labels, model)
             return self._fit[1]
 
     @property
