@@ -17,10 +17,12 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from command_line import Outcome, refused, succeeded
+from typer.main import get_group
 
 import coresift as cs
 from coresift.answers import AnswerFile
 from coresift.checks import InputError
+from coresift.cli import app
 from coresift.cli.parsing import parse_part
 from coresift.registry import known
 
@@ -122,6 +124,23 @@ def test_the_examples_work_as_they_stand_and_tell_json_or_nothing(run, data, ver
     told = json.loads(estimated(run(*words, "--json")))
     assert TOLD[verb] <= set(told)
     assert estimated(run(*words, "--quiet")) == ""
+
+
+def commands(group, words=()):
+    """Yield the words of every command, and the command."""
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        if hasattr(command, "list_commands"):
+            yield from commands(command, (*words, name))
+        else:
+            yield " ".join((*words, name)), command
+
+
+def test_every_command_has_quiet_and_json():
+    every = dict(commands(get_group(app)))
+    assert {"active-learning report", "evaluate report", "demo", "start select"} <= set(every)
+    for words, command in every.items():
+        assert {"--quiet", "--json"} <= {flag for option in command.params for flag in option.opts}, words
 
 
 def test_help_lists_the_verbs_and_version_is_the_packages(run):

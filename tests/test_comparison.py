@@ -33,6 +33,8 @@ from coresift.comparison import running
 from coresift.comparison.methods import KNOWN, methods_of, options_of, parse
 from coresift.comparison.plotting import spread_out
 from coresift.comparison.summary import Mean, Trial, differences, summarize, verdicts
+from coresift.reporting.calls import as_call
+from coresift.reporting.markup import text as page_text
 
 N = 400
 ROWS = np.random.default_rng(0).normal(size=(N, 4)).astype(np.float32)
@@ -670,6 +672,40 @@ def test_without_matplotlib_the_command_that_installs_it_is_named(tmp_path, monk
     with pytest.warns(cs.CoresiftWarning, match=r"pip install 'coresift\[plots\]'"):
         compare(["uniform", "distance"], out=tmp_path / "b", plot=None)
     assert (tmp_path / "b" / "comparison.md").exists()
+
+
+CALLS = (
+    *("coresift", "coresift(clusters=5, design=Poisson)", "paper", "paper(holder=0.1, clusters=3, z=1.0)"),
+    *("paper(balance=2.0, keep=True)", "mixture(loss=0.5, clusters=6)", "distance(floor=0.3, z=1.0)"),
+    *("proxy(cheap='cheap.npy')", "uniform", "k-center", "cover(normalize=True)", "rivals:unweighted"),
+)
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_the_call_of_a_method_selects_the_same_rows(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("cheap.npy", LOSSES)
+    (method,) = methods_of([text])
+    expected = method.runner()(cs.open_rows(ROWS), LOSSES, 40, 0, cs.engines.Local(1))
+    names = {"rows": ROWS, "losses": LOSSES, "seed": 0}
+    exec(as_call(text, 40), names)
+    np.testing.assert_array_equal(names["selection"].ids, expected.ids)
+
+
+def test_a_method_without_a_name_has_no_call():
+    assert as_call("<object at 0x7f>", 40) is None
+    assert as_call("my.module:import", 40) is None
+    assert as_call("__main__:mine", 40) == "selection = mine(rows, losses, 40, seed)\n"
+
+
+def test_the_page_shows_the_call_of_the_best_method(tmp_path):
+    comparison = compare(["coresift", "distance(floor=0.4)", "uniform"])
+    page = cs.report(comparison, tmp_path / "page.html").read_text()
+    best = comparison.verdicts[-1].best
+    assert f"Use {best}, the best method at 40" in page
+    assert page_text(as_call(best, 40)) in page
+    alone = replace(comparison, verdicts=())
+    assert "the best method at" not in cs.report(alone, tmp_path / "alone.html").read_text()
 
 
 @given(st.lists(st.floats(-1, 2), min_size=1, max_size=12), st.floats(0.001, 0.3))

@@ -70,7 +70,8 @@ def test_in_steps(command, tmp_path):
     assert said["note"].endswith("do not stop because of it")
     command("tell", "run.state", "labels.csv")
     assert "200 answers give ±" in command("plan", "run.state", "--cost", 0.5)
-    command("report", "run.state", "--out", "page.html")
+    assert command("report", "run.state", "--out", "page.html", "--quiet") == ""
+    assert command("report", "run.state", "--out", "page.html", "--json")["wrote"] == ["page.html"]
     page = (tmp_path / "page.html").read_text()
     assert "Stage by stage" in page
     assert "Width against answers" in page

@@ -75,6 +75,8 @@ def test_three_rounds_by_file(command, tmp_path):
     assert selection == cs.active_learning("rows.npy", 30, rounds=3, labels=labels).complete()
     assert "There is nothing left to answer" in command("ask", "run.state", "--out", "more.csv")
     assert "Wrote page.html" in command("report", "run.state", "--out", "page.html")
+    assert command("report", "run.state", "--out", "page.html", "--quiet") == ""
+    assert command("report", "run.state", "--out", "page.html", "--json")["wrote"] == ["page.html"]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])

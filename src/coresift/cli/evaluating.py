@@ -15,7 +15,7 @@ from coresift.cli.app import verb as verb_on
 from coresift.cli.files import check_out
 from coresift.cli.flags import Confidence, Seed
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments, with_flags
-from coresift.cli.showing import as_json_text, show_facts, show_warning, speaking, tell
+from coresift.cli.showing import as_json_text, show_facts, show_page, show_warning, speaking, tell
 from coresift.evaluation import Evaluation, EvaluationRun, Figure
 from coresift.recipes.known import columns_of
 from coresift.reporting.facts import plain
@@ -227,7 +227,8 @@ def plan(
 verb_on("plan", verbs)(speaking(plan))
 
 
-@verbs.command("report")
+@verb_on("report", verbs)
+@speaking
 def report(
     state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")],
     out: Annotated[Path, typer.Option(help="Where to write the web page: .html.")] = Path("evaluation.html"),
@@ -237,7 +238,8 @@ def report(
     Example: coresift evaluate report run.state --out evaluation.html
     """
     with _reopened(state) as opened:
-        print(f"Wrote {cs.report(opened, out)}")
+        page = cs.report(opened, out)
+    show_page(page)
 
 
 def _reopened(state: Path) -> EvaluationRun:

@@ -9,11 +9,12 @@ import numpy as np
 import typer
 
 import coresift as cs
-from coresift.cli.app import app
+from coresift.cli.app import app, verb
 from coresift.cli.files import check_out, open_source
 from coresift.cli.flags import Column, ExcludeColumn, IdColumn, RowsPath, Seed, Standardize
 from coresift.cli.labeling import progress_of, remarks_on
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments
+from coresift.cli.showing import show_page, speaking
 from coresift.learning import AUDIT, ROUNDS, LearningRun
 from coresift.rows.taking import FEATURES, take
 from coresift.types import Ints, LearningSelection
@@ -162,7 +163,8 @@ add_start(verbs, JOB, start, command="start")
 add_verbs(verbs)
 
 
-@verbs.command("report")
+@verb("report", verbs)
+@speaking
 def report(
     state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")],
     out: Annotated[Path, typer.Option(help="Where to write the web page: .html.")] = Path("run.html"),
@@ -173,4 +175,5 @@ def report(
     """
     _, arguments = kept_arguments(state, NAME)
     with _open(arguments, state) as run:
-        print(f"Wrote {cs.report(run, out)}")
+        page = cs.report(run, out)
+    show_page(page)

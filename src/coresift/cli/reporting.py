@@ -14,7 +14,7 @@ from coresift.cli.files import has_column, load_selection
 from coresift.cli.flags import Column, IdColumn, SelectionPath, Threads
 from coresift.cli.origins import find_origin, work_folder
 from coresift.cli.parsing import load_clusters
-from coresift.cli.showing import show_facts, speaking, tell
+from coresift.cli.showing import show_page, speaking
 
 
 @verb()
@@ -79,9 +79,7 @@ def report(
         facts=facts,
         engine=cs.engines.Local(threads),
     )
-    tell(wrote=[str(path) for path in (written, facts) if path is not None], bytes=written.stat().st_size)
-    size = f"{written.stat().st_size / 1e6:,.2f} MB, one file that works offline"
-    show_facts(f"Wrote {written}" + ("" if facts is None else f" and {facts}"), [("size", size), *sources.lines])
+    show_page(written, facts, sources.lines)
 
 
 @dataclass(frozen=True)

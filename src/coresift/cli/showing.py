@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -149,6 +150,14 @@ def show_facts(title: str, lines: list[tuple[str, str]]) -> None:
     show(title)
     if lines:
         _print(table)
+
+
+def show_page(page: Path, facts: Path | None = None, lines: Iterable[tuple[str, str]] = ()) -> None:
+    """Print where a web page was written, and how large it is; `facts` is the file with its numbers."""
+    size = page.stat().st_size
+    tell(wrote=[str(path) for path in (page, facts) if path is not None], bytes=size)
+    title = f"Wrote {page}" + ("" if facts is None else f" and {facts}")
+    show_facts(title, [("size", f"{size / 1e6:,.2f} MB, one file that works offline"), *lines])
 
 
 def show_table(titles: Iterable[str], lines: Iterable[Sequence[str]]) -> None:

@@ -9,6 +9,7 @@ from coresift.comparison import Comparison, Line, Mean
 from coresift.comparison.pages import answers, columns, failures, shown
 from coresift.notebook import counted
 from coresift.reporting.axes import Axis
+from coresift.reporting.calls import as_call
 from coresift.reporting.document import simple_page
 from coresift.reporting.layout import (
     KeyFigure,
@@ -166,10 +167,17 @@ def _how_sure(comparison: Comparison) -> list[str]:
 
 
 def _next(comparison: Comparison) -> list[tuple[str, str]]:
-    return [
-        (
-            "Add seeds, budgets or methods; the folder keeps the finished runs",
-            f'cs.compare_methods(rows, losses, methods, budgets, seeds={4 * len(comparison.seeds)}, out="comparison")',
-        ),
-        ("Use the best method", "selection = cs.select(rows, losses=losses, budget=budget)"),
-    ]
+    more = (
+        "Add seeds, budgets or methods; the folder keeps the finished runs",
+        f'cs.compare_methods(rows, losses, methods, budgets, seeds={4 * len(comparison.seeds)}, out="comparison")',
+    )
+    return [more, *_use_best(comparison)]
+
+
+def _use_best(comparison: Comparison) -> list[tuple[str, str]]:
+    """Return how to select by the method that is best at the largest budget."""
+    if not comparison.verdicts:
+        return []
+    best, budget = comparison.verdicts[-1].best, comparison.verdicts[-1].budget
+    call = as_call(next(run.text for run in comparison.runs if run.method == best), budget)
+    return [] if call is None else [(f"Use {best}, the best method at {budget:,}", call)]

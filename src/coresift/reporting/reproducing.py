@@ -32,7 +32,7 @@ def as_code(selection: Selection, rows: str = "rows", losses: str = "losses") ->
     else:
         inside = " ".join([f"z={recipe.z}, seed={provenance.clustering_seed},", *normalize, *strata]).rstrip(",")
         lines.append(f"clusters=cs.cluster({rows}, {recipe.clusters}, {inside}),")
-    lines += [f"{kind}={_code(kind, part)}," for kind, part in _parts(recipe)]
+    lines += [f"{kind}={part_as_code(kind, part)}," for kind, part in _parts(recipe)]
     lines += [
         f"{name}={name},  # {_one_line(provenance.lines()[name])}"
         for name in ("given", "exclude", "signals")
@@ -119,7 +119,7 @@ def _has_array(part: Strategy) -> bool:
     return any(isinstance(value, dict) and "digest" in value for value in part.record()["options"].values())
 
 
-def _code(kind: str, part: Strategy) -> str:
+def part_as_code(kind: str, part: Strategy) -> str:
     """Return a part as code; an array among its options becomes a name to fill in."""
     record = part.record()
     options = ", ".join(f"{name}={_literal(kind, value)}" for name, value in record["options"].items())
