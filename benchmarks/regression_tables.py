@@ -1,6 +1,6 @@
 """Does a regression on chosen rows come nearer to the fit on all rows? Eleven tables besides the gas sensor data.
 
-    pip install 'coresift[benchmarks]'
+    pip install '.[benchmarks]'
     python -m benchmarks.regression_tables          three CPU minutes
 
 Ordinary least squares with an intercept, on standardized numeric columns, from uniform rows, from rows drawn by

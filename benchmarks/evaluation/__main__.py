@@ -1,6 +1,6 @@
 """Compare evaluations: ours, uniform rows, ppi-python, active inference, glide and FAQ, on populations of known truth.
 
-pip install 'coresift[benchmarks]'
+pip install '.[benchmarks]'
 python -m benchmarks.evaluation                 run what is missing (1,000 seeds), then write the report
 python -m benchmarks.evaluation --seeds 100     fewer seeds
 python -m benchmarks.evaluation --report        only write the report from the runs that are kept

@@ -33,6 +33,15 @@ class ScaleWarning(CoresiftWarning):
     """Columns are on very different scales, so one column dominates all distances."""
 
 
+def install_hint(extra: str) -> str:
+    """Return how to install an optional part of coresift, as a part of an error message.
+
+    >>> install_hint("plots")
+    'run pip install ".[plots]" in a clone of coresift'
+    """
+    return f'run pip install ".[{extra}]" in a clone of coresift'
+
+
 def warn(message: str, category: type[CoresiftWarning] = CoresiftWarning) -> None:
     """Issue a warning that points to the user's own line, however deep inside coresift this is called."""
     level, frame = 1, sys._getframe()

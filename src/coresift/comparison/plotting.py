@@ -9,6 +9,7 @@ import numpy as np
 
 from coresift.checks import CoresiftError
 from coresift.comparison.summary import Line
+from coresift.errors import install_hint
 from coresift.tables.writing import check_target
 from coresift.types import Floats
 
@@ -30,7 +31,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise CoresiftError("A plot needs matplotlib: pip install 'coresift[plots]'.") from None
+        raise CoresiftError(f"A plot needs matplotlib: {install_hint('plots')}.") from None
 
 
 def draw(comparison: Comparison, path: Path) -> Path:

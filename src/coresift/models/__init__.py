@@ -1,6 +1,7 @@
 """Embeddings, losses and gradients of torch models, and training on a selection.
 
-This needs the extra: pip install 'coresift[models]'. `import coresift` does not load it; `coresift.models` does.
+These need the extra `models`: run `pip install ".[models]"` in a clone of coresift. `import coresift` does not import
+torch; the first use of `coresift.models` does.
 """
 
 from coresift.models.extra import MissingExtraError, need

@@ -49,8 +49,8 @@ IN_FLIGHT = 2
 class Ray(Strategy):
     """The workers of a Ray cluster read and process the row blocks; the result has the same bytes as with threads.
 
-    Files must have the same paths on all nodes; an array in memory is sent once. Install it with
-    `pip install "coresift[ray]"`.
+    Files must have the same paths on all nodes; an array in memory is sent once. Ray is an extra: run
+    `pip install ".[ray]"` in a clone of coresift.
 
     Args:
         address: The address of the cluster, such as "10.0.0.1:6379". By default, the cluster that this process is

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from coresift.checks import CoresiftError, InputError, refuse
+from coresift.errors import install_hint
 from coresift.tables.parts import first_line
 from coresift.version import __version__
 
@@ -28,7 +29,7 @@ def connect(address: str | None) -> Any:
     try:
         import ray
     except ImportError:
-        raise InputError('engine Ray needs the package ray; install it with: pip install "coresift[ray]".') from None
+        raise InputError(f"engine Ray needs the package ray: {install_hint('ray')}.") from None
     if not ray.is_initialized():
         _initialize(ray, address)
     elif address not in (None, "auto", ray.get_runtime_context().gcs_address, _connected.get("address")):
