@@ -288,6 +288,33 @@ def test_a_forgotten_run_gives_its_file_back(tmp_path):
         assert run.status().answered == 1
 
 
+def test_a_run_that_failed_or_finished_gives_its_file_back(tmp_path):
+    """In a notebook the first run still exists when its cell is run again."""
+
+    def fails(ids):
+        raise ConnectionError("the line is down")
+
+    options = {"fingerprint": FINGERPRINT, "state": tmp_path / "state"}
+    failed = Run(job, N, **options)
+    failed.tell(failed.ask()[:1], [0.5])
+    with pytest.raises(AnswerError, match="the same call continues"):
+        failed.complete(Oracle(fails, retries=0))
+    finished = Run(job, N, **options)
+    assert finished.status().answered == 1
+    result = finished.complete(lambda ids: ids / 10 + 0.5)
+    again = Run(job, N, **options)
+    assert again.finished
+    assert again.result == finished.result == result
+    again.close()
+    # The first run goes on with the answers that came in the meantime.
+    assert failed.complete(lambda ids: ids * 0.0) == result
+    told = Run(job, N, **options)
+    assert not told.ask().size
+    Run(job, N, **options).close()
+    assert told.answers == finished.answers
+    told.close()
+
+
 # The price
 
 

@@ -76,7 +76,7 @@ class LearningRun(Run[LearningSelection]):
     def labels(self) -> dict[int, Any]:
         """The current label of each row that has one, including given labels, in row order."""
         with self._lock:
-            all_labels = dict(self._task.given) | self._book.open().values
+            all_labels = dict(self._task.given) | self._book.read().values
             return {row: all_labels[row] for row in sorted(all_labels) if all_labels[row] is not None}
 
     @property
@@ -172,7 +172,7 @@ class LearningRun(Run[LearningSelection]):
 
         A later correction belongs to a later batch, also when a resumed run replays its rounds.
         """
-        answers = self._book.open()
+        answers = self._book.read()
         original: dict[int, Any] = {}
         for count, row, before in answers.corrections:
             if count >= asked.size:

@@ -37,6 +37,7 @@ class Book:
         self._fingerprint = fingerprint
         self.fingerprint: dict[str, str] = {}
         self._answers: Answers | None = None
+        self._released = False
         self._stack = ExitStack()
         if not callable(fingerprint):
             self.open()
@@ -46,16 +47,26 @@ class Book:
         """The number of answers."""
         return 0 if self._answers is None else len(self._answers.values)
 
+    def read(self) -> Answers:
+        """Return the answers to read them; a file that was released stays released."""
+        return self.open() if self._answers is None else self._answers
+
     def open(self) -> Answers:
-        """Open the answers, unless they are open, and return them."""
-        if self._answers is None:
+        """Open the answers, unless they are open, and return them to add to them."""
+        if self._answers is None or self._released:
             self.fingerprint = dict((self._fingerprint() if callable(self._fingerprint) else self._fingerprint) or {})
-            self._answers = self._open_answers()
+            self._answers, self._released = self._open_answers(), False
         return self._answers
+
+    def release(self) -> None:
+        """Let other runs use the state file; the answers so far can still be read."""
+        if self._answers is not None and self._answers.journal is not None:
+            self._released = True
+            self._stack.close()
 
     def close(self) -> None:
         """Close the state file."""
-        self._answers = None
+        self._answers, self._released = None, False
         self._stack.close()
 
     def _open_answers(self) -> Answers:

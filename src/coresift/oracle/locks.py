@@ -27,7 +27,8 @@ def lock(file: FileIO, path: Path) -> None:
         _lock(file)
     except (BlockingIOError, PermissionError):
         raise InputError(
-            f"The state file {path} is in use by another run; wait until it ends, or use another file."
+            f"The state file {path} is in use by another run; wait until it ends, close() it if it is in this process, "
+            "or use another file."
         ) from None
     except OSError as error:
         message = (

@@ -21,6 +21,7 @@ from coresift.oracle.questions import LOSS, Question
 from coresift.oracle.requests import Job
 from coresift.oracle.sources import Names
 from coresift.oracle.stepping import Driver
+from coresift.oracle.store import Answers
 from coresift.progress import Progress
 from coresift.rows.numbering import ids_in
 from coresift.types import Ints, Ledger
@@ -56,7 +57,8 @@ class Run(Generic[R]):
     """A job that stops at each question and continues when it is answered, in this process or a later one.
 
     Only the answers are stored. A run that is opened again replays its job with the answers so far, up to the first
-    row that has none. The state file is locked until `close`, or the end of the `with` block.
+    row that has none. The state file is locked while the run waits for answers: until it finishes, until `complete`
+    returns or fails, until `close`, or until the end of the `with` block.
 
     Args:
         job: A function without arguments that starts the job and returns a generator of requests. The job must depend
@@ -112,7 +114,7 @@ class Run(Generic[R]):
         self._progress, self._oracle = progress or Progress(), as_oracle(oracle, question)
         self._lock = threading.RLock()
         self._book = Book(self._n, question, fingerprint, self._oracle, state, name, arguments)
-        self._driver = Driver(job, self._book.open, self._n, self._n if limit is None else limit)
+        self._driver = Driver(job, self._book.read, self._n, self._n if limit is None else limit)
         self._stopped: tuple[R] | tuple[()] = ()  # the partial result of a run that max_cost stopped
         weakref.finalize(self, self._book.close)  # for a run that is never closed
 
@@ -137,6 +139,7 @@ class Run(Generic[R]):
         """
         with self._lock:
             pending = self._driver.pending()
+            self._release_finished()
             return self._names_of(pending) if as_ids else pending
 
     def tell(self, ids: Any, answers: Any, *, correct: bool = False, as_ids: bool = False) -> None:
@@ -156,6 +159,7 @@ class Run(Generic[R]):
             AnswerError: An answer is unusable.
         """
         with self._lock:
+            self._reopen()
             pending = set(self._driver.pending().tolist())
             as_ids = as_ids or ids_in(ids) is not None
             rows = self._rows_of(ids) if as_ids else self._numbers(ids)
@@ -166,6 +170,7 @@ class Run(Generic[R]):
             if changed:
                 self._correct()
             self._advance()
+            self._release_finished()
 
     def complete(self, source: LossesLike | None = None) -> R:
         """Let a source answer all remaining questions, and return the result.
@@ -180,25 +185,31 @@ class Run(Generic[R]):
             MaxCostError: The oracle's `max_cost` is reached, and the job has no partial result.
         """
         with self._lock:
-            if not self._driver.pending().size:
-                return self.result
-            oracle = self._oracle if source is None else as_oracle(source, self._question)
-            if source is not None and oracle is not None:
-                oracle.verify(self._n, self._question, names=self._names, skip=self._never)
-            if oracle is None:
-                raise InputError(f"complete needs {self._question.allowed}, or an Oracle; got nothing.")
-            answers = self._book.open()
-            with oracle.fetcher(
-                self._n, self._book.fingerprint, self._names, self._question, answers, self._progress
-            ) as fetcher:
-                self._oracle = oracle
-                try:
-                    while (ids := self._driver.pending()).size:
-                        fetcher.fetch(ids)
-                except MaxCostError as error:
-                    self._stopped = (self._driver.stop(error),)
-                    return self._stopped[0]
+            try:
+                return self._complete(source)
+            finally:
+                self._book.release()
+
+    def _complete(self, source: LossesLike | None) -> R:
+        if not self._driver.pending().size:
             return self.result
+        oracle = self._oracle if source is None else as_oracle(source, self._question)
+        if source is not None and oracle is not None:
+            oracle.verify(self._n, self._question, names=self._names, skip=self._never)
+        if oracle is None:
+            raise InputError(f"complete needs {self._question.allowed}, or an Oracle; got nothing.")
+        answers = self._reopen()
+        with oracle.fetcher(
+            self._n, self._book.fingerprint, self._names, self._question, answers, self._progress
+        ) as fetcher:
+            self._oracle = oracle
+            try:
+                while (ids := self._driver.pending()).size:
+                    fetcher.fetch(ids)
+            except MaxCostError as error:
+                self._stopped = (self._driver.stop(error),)
+                return self._stopped[0]
+        return self.result
 
     @property
     def result(self) -> R:
@@ -236,7 +247,7 @@ class Run(Generic[R]):
     def answers(self) -> dict[int, Any]:
         """The answer of each row that has one, in the order in which they came."""
         with self._lock:
-            return dict(self._book.open().values)
+            return dict(self._book.read().values)
 
     def names(self, ids: Ints) -> list[Any] | None:
         """Return the table's ids of these rows, or None if it has none."""
@@ -274,6 +285,22 @@ class Run(Generic[R]):
 
     def __repr__(self) -> str:
         return f"Run({self._book.count} answers{', finished' if self._driver.returned else ''})"
+
+    def _reopen(self) -> Answers:
+        """Open the answers to add to them; if another run replaced answers in the meantime, the job runs again."""
+        before = self._book.read()
+        answers = self._book.open()
+        if answers is not before and any(
+            row not in answers.values or not self._question.same(answers.values[row], answer)
+            for row, answer in before.values.items()
+        ):
+            self._correct()
+        return answers
+
+    def _release_finished(self) -> None:
+        """Let other runs use the state file as soon as there is nothing left to ask."""
+        if self._driver.returned:
+            self._book.release()
 
     def _advance(self) -> None:
         """Let the job continue with the new answers."""
@@ -318,7 +345,7 @@ class Run(Generic[R]):
         """Return the answers that are new and those that replace others; refuse all of them if one is not allowed."""
         fresh: dict[int, Any] = {}
         changed: dict[int, Any] = {}
-        known = self._book.open().values
+        known = self._book.read().values
         if not correct:
             self._refuse_replacements(known, dict(zip(rows, answers, strict=True)))
         for row, answer in zip(rows, answers, strict=True):
