@@ -659,7 +659,7 @@ def test_lines_that_are_removed_doubled_or_shuffled_are_refused_by_number(tmp_pa
 def test_a_journal_in_use_is_refused_and_free_again_afterwards(tmp_path):
     path = tmp_path / "journal"
     with opened(Model(), journal=path) as session:
-        with pytest.raises(InputError, match=r"journal is in use by another run; wait until it ends, or use an"):
+        with pytest.raises(InputError, match=r"journal is in use by another run; wait until it ends, close"):
             ask(Model(), journal=path)
         session.ask(ROWS, round=1, reason="pilot")
     model = Model()
