@@ -118,6 +118,18 @@ def test_within_asks_in_three_stages_and_reaches_the_width():
     assert found.asked < N
 
 
+@pytest.mark.parametrize("seed", [10, 36, 40, 50])
+def test_stopping_uses_the_half_width_that_is_reported(seed):
+    """Few answers are wrong, so that the exact interval is much wider than a normal one."""
+    rng = np.random.default_rng(5)
+    risk = rng.beta(0.3, 6, 1_797)
+    wrong = (rng.random(risk.size) < risk).astype(float)
+    found = cs.evaluate(values=wrong, signals=risk, within=0.03, metric="rate", seed=seed).complete()
+    assert found.half_width <= 0.035
+    wide = [remark for remark in found.remarks if "wider than ± 0.03; ± 0.03 takes about" in remark]
+    assert bool(wide) == (found.half_width > 0.03)
+
+
 def test_a_budget_too_small_says_what_it_buys():
     found = cs.evaluate(values=WRONG, n=N, within=0.01, budget=300).complete()
     assert found.asked == 300

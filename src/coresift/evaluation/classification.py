@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import InputError
-from coresift.evaluation.densities import RIGHT_OR_WRONG, Belief
+from coresift.evaluation.calibration import Calibration
+from coresift.evaluation.densities import MISSES, RIGHT_OR_WRONG, Belief
+from coresift.evaluation.errors import Count, combined
 from coresift.evaluation.intervals import kish
-from coresift.evaluation.metrics import Context, Labels, Linearized, Mean, Smooth, all_pairs
+from coresift.evaluation.metrics import Context, Labels, Linearized, Mean, Smooth, Target, all_pairs
 from coresift.evaluation.questions import CLASS, numbers, question_of_numbers
 from coresift.oracle.questions import Question
 from coresift.types import Bools, Floats, Ints
@@ -20,6 +24,7 @@ from coresift.types import Bools, Floats, Ints
 CLASSES = 12
 # With fewer effective positives than this, an interval of precision, recall or F1 is only approximate.
 FEW_POSITIVES = 30.0
+Limits: TypeAlias = Callable[[float], tuple[float, float]]
 POSITIVE = ("1", "yes", "true", "positive", "pos")
 
 
@@ -212,28 +217,10 @@ class Precision(Positives):
 
 
 @dataclass(frozen=True)
-class Recall(Positives):
-    """The share of positives that are predicted: TP/P."""
+class ErrorCounts(Positives):
+    """Base of metrics that fall with the number of missed positives and of wrong predictions of the positive class."""
 
-    label: ClassVar[str] = "recall"
-
-    def of(self, totals: Floats, context: Context) -> list[Linearized]:
-        """Return TP/P."""
-        positives = max(float(totals[-1]), 1e-9)
-        linearized = []
-        for place, name in enumerate(context.models):
-            value = float(totals[place]) / positives
-            gradient = np.zeros(totals.size)
-            gradient[place], gradient[-1] = 1 / positives, -value / positives
-            linearized.append((name, value, gradient))
-        return linearized
-
-
-@dataclass(frozen=True)
-class F1(Positives):
-    """2TP/(PP + P) with known PP; its influence is (2tp − F1·(pp + p))/(PP + P) (Sawade, Landwehr, Scheffer 2010)."""
-
-    label: ClassVar[str] = "F1"
+    belief: ClassVar[Belief] = MISSES
 
     def columns(self, answers: Labels, ids: Ints, context: Context) -> Floats:
         """Return the true positives of each model, the positives, and the predicted positives of each model."""
@@ -251,6 +238,61 @@ class F1(Positives):
         worst, best = (np.concatenate([part, columns[:, models + 1 :]], axis=1) for part in both)
         return worst, best
 
+    @abstractmethod
+    def at(self, predicted: int, wrong: float, missed: float) -> float:
+        """Return the metric, from the number of predicted positives and of errors."""
+
+    def targets(self, columns: Floats, context: Context, calibration: Calibration) -> list[Target]:
+        """Estimate each number; if few errors were seen, its limits are those of the counts of errors."""
+        found, models = super().targets(columns, context, calibration), len(context.models)
+        for place, claimed in enumerate(self.predicted(context)):
+            limits = self._limits(columns[:, [place, models, models + 1 + place]], claimed, calibration, found[place])
+            found[place] = replace(found[place], limits=limits)
+        return found
+
+    def _limits(self, columns: Floats, claimed: Bools, calibration: Calibration, target: Target) -> Limits | None:
+        sample, predicted = calibration.sample, int(np.count_nonzero(claimed))
+        hit, positive, claim = columns.T
+        right, every = (calibration.fit(column, target.fit.penalty) for column in (hit, positive))
+        miss, false = (calibration.fit(column, target.fit.penalty) for column in (positive - hit, claim - hit))
+        yes = claim == 1
+        others = sample.population - predicted
+        wrong = Count.of(sample, predicted - right.total, false.moments, yes & (hit == 0), yes, predicted)
+        missed = Count.of(sample, every.total - right.total, miss.moments, ~yes & (positive == 1), ~yes, others)
+        if not (wrong.rare or missed.rare):
+            return None
+        return lambda sure: combined(lambda more, lost: self.at(predicted, more, lost), wrong, missed, sure)
+
+
+@dataclass(frozen=True)
+class Recall(ErrorCounts):
+    """The share of positives that are predicted: TP/P."""
+
+    label: ClassVar[str] = "recall"
+
+    def of(self, totals: Floats, context: Context) -> list[Linearized]:
+        """Return TP/P."""
+        positives = max(float(totals[-1]), 1e-9)
+        linearized = []
+        for place, name in enumerate(context.models):
+            value = float(totals[place]) / positives
+            gradient = np.zeros(2 * len(context.models) + 1)
+            gradient[place], gradient[len(context.models)] = 1 / positives, -value / positives
+            linearized.append((name, value, gradient))
+        return linearized
+
+    def at(self, predicted: int, wrong: float, missed: float) -> float:
+        """Return TP/(TP + FN)."""
+        hits = max(predicted - wrong, 0.0)
+        return hits / max(hits + max(missed, 0.0), 1e-9)
+
+
+@dataclass(frozen=True)
+class F1(ErrorCounts):
+    """2TP/(PP + P) with known PP; its influence is (2tp − F1·(pp + p))/(PP + P) (Sawade, Landwehr, Scheffer 2010)."""
+
+    label: ClassVar[str] = "F1"
+
     def of(self, totals: Floats, context: Context) -> list[Linearized]:
         """Return 2TP/(PP + P)."""
         linearized, models = [], len(context.models)
@@ -261,6 +303,11 @@ class F1(Positives):
             gradient[place], gradient[models], gradient[models + 1 + place] = 2 / below, -value / below, -value / below
             linearized.append((name, value, gradient))
         return linearized
+
+    def at(self, predicted: int, wrong: float, missed: float) -> float:
+        """Return 2TP/(PP + TP + FN)."""
+        hits = max(predicted - wrong, 0.0)
+        return 2 * hits / max(predicted + hits + max(missed, 0.0), 1e-9)
 
 
 def right(answers: Labels, ids: Ints, context: Context) -> Floats:

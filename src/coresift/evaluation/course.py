@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coresift.evaluation.densities import RIGHT_OR_WRONG, Density, Expectation, first_density, next_density
-from coresift.evaluation.estimating import Reading, Setup, evaluation_of, read, read_group
+from coresift.evaluation.estimating import Reading, Setup, critical_value, evaluation_of, figure, read, read_group
 from coresift.evaluation.intervals import forecast_half_width
 from coresift.evaluation.metrics import Target
-from coresift.evaluation.result import Evaluation
+from coresift.evaluation.result import Evaluation, missed_groups, missed_width
 from coresift.evaluation.sampling import Sample, draw_phase
-from coresift.evaluation.stages import NEARLY_ALL, SECOND, Forecast, Wish, first_stage
+from coresift.evaluation.stages import LAST_AIM, NEARLY_ALL, SECOND, Forecast, Wish, first_stage
 from coresift.inclusion import deal
 from coresift.oracle.asking import MaxCostError
 from coresift.streams import Stream, generator
 from coresift.types import Bools, Floats, Ints, Request
 
 Steps = Generator[Request, Any, Evaluation]
+# The half-width by large-sample theory, from the variance and the number of answers.
+Reached: TypeAlias = Callable[[float, int], float]
 
 
 class Course:
@@ -107,7 +111,8 @@ class Course:
 
     def need(self, reading: Reading, density: Density, within: float) -> int:
         """Return the total number of answers that reaches a half-width."""
-        return max(self._need(reading, target, density.here, within) for target in reading.targets)
+        forecasts = self.forecasts(self.setup, reading, density.here)
+        return max(own.answers_for(within, reached) for own, reached in forecasts)
 
     def group_needs(self, reading: Reading, density: Density, within: Floats) -> Ints:
         """Return the total number of answers that each group needs for its half-width."""
@@ -115,17 +120,24 @@ class Course:
         for group in range(needs.size):
             own = reading.sample.strata == group
             if own.any():
-                _, inside = read_group(self.setup, reading, group)
-                needs[group] = self._need(inside, inside.targets[0], density.here[own], within[group])
+                setup, inside = read_group(self.setup, reading, group)
+                first = Reading(inside.sample, inside.columns, inside.noise, inside.targets[:1])
+                forecast, reached = self.forecasts(setup, first, density.here[own])[0]
+                needs[group] = forecast.answers_for(within[group], reached)
         return needs
 
-    def _need(self, reading: Reading, target: Target, here: Floats, within: float) -> int:
-        sample, confidence = reading.sample, self.setup.confidence
-        squares = self._expect(reading, target).residuals ** 2
-        forecast = Forecast(sample, target.fit.moments.variance, here, squares)
-        return forecast.answers_for(
-            within, lambda variance, total: forecast_half_width(target, sample, variance, total, confidence)
-        )
+    def forecasts(self, setup: Setup, reading: Reading, here: Floats) -> list[tuple[Forecast, Reached]]:
+        """Return, for each number, the forecast of its variance, and its half-width from a variance."""
+        # More answers do not make rows like these more alike, so only the draw's own error is forecast.
+        setup, sample = replace(setup, superpopulation=False), reading.sample
+        critical = critical_value(setup, reading.targets)
+        forecasts: list[tuple[Forecast, Reached]] = []
+        for target in reading.targets:
+            squares = self._expect(reading, target).residuals ** 2
+            now = figure(setup, reading, target, len(sample), critical if target.difference else None).half_width
+            own = Forecast(sample, target.fit.moments.variance, here, squares, now)
+            forecasts.append((own, partial(forecast_half_width, target, sample, confidence=setup.confidence)))
+        return forecasts
 
     def evaluation(self, remarks: tuple[str, ...] = ()) -> Evaluation:
         """Return the evaluation from the answers so far."""
@@ -147,38 +159,45 @@ class Course:
             reading = self.reading()
             density = self.density(reading)
             counts = self._more(wish, reading, density, part)
-            if not counts.any() or self.stopped:
+            if self.stopped:
                 return
-            yield from self.ask(counts, density.sizes, reason)
+            # If the pilot has more than this part of the need already, only the rest is asked.
+            if counts.any():
+                yield from self.ask(counts, density.sizes, reason)
 
     def _more(self, wish: Wish, reading: Reading, density: Density, part: float) -> Ints:
         """Return how many more rows of each group to ask now."""
         asked = np.bincount(self.sample.strata, minlength=self.sample.sizes.size)
-        if wish.group_within.size:
-            needs = self.group_needs(reading, density, wish.group_within)
-            more = _stage(needs, asked, self.sample.sizes, part)
-        else:
-            assert wish.within is not None
-            need = np.array([self.need(reading, density, wish.within)])
-            total = _stage(need, np.array([len(self.sample)]), np.array([len(self.setup.population)]), part)
-            more = self.counts(int(total[0]), density.sizes)
+        sizes = self.sample.sizes
+        if not wish.group_within.size:
+            asked, sizes = np.array([len(self.sample)]), np.array([len(self.setup.population)])
+        needs = self._needs(wish, reading, density, 1.0)
+        if part == 1 and np.any(needs > asked):
+            needs = np.where(needs > asked, self._needs(wish, reading, density, LAST_AIM), needs)
+        more = _stage(needs, asked, sizes, part)
+        more = more if wish.group_within.size else self.counts(int(more[0]), density.sizes)
         room = None if wish.budget is None else max(wish.budget - len(self.sample), 0)
         if room is not None and more.sum() > room:
             more = np.floor(more * (room / more.sum())).astype(np.int64)
         return more
 
+    def _needs(self, wish: Wish, reading: Reading, density: Density, aim: float) -> Ints:
+        """Return the total need, of each group if groups have their own half-widths, for `aim` times the half-width."""
+        if wish.group_within.size:
+            return self.group_needs(reading, density, aim * wish.group_within)
+        assert wish.within is not None
+        return np.array([self.need(reading, density, aim * wish.within)])
+
     def _remarks(self, wish: Wish) -> tuple[str, ...]:
         population = len(self.setup.population)
-        if wish.within is None:
+        if wish.within is None and not wish.group_within.size:
             return ()
-        result = self.evaluation()
         if len(self.sample) == population and population > 0:
-            return (f"± {wish.within:g} takes nearly all of the {population:,} rows, so all of them were asked.",)
-        if result.half_width <= 1.1 * wish.within or wish.budget is None or len(self.sample) < 0.98 * wish.budget:
-            return ()
-        needed = result.answers_for(wish.within)
-        reached = f"A budget of {wish.budget:,} answers gives ± {result.half_width:.2g}"
-        return (f"{reached}; ± {wish.within:g} would take about {needed:,}.",)
+            wanted = "The half-width" if wish.within is None else f"± {wish.within:g}"
+            return (f"{wanted} takes nearly all of the {population:,} rows, so all of them were asked.",)
+        result = self.evaluation()
+        missed = [] if wish.within is None else [missed_width(result, wish.within, wish.budget)]
+        return tuple(filter(None, [*missed, missed_groups(result.groups, wish.group_within)]))
 
 
 def _stage(needs: Ints, asked: Ints, sizes: Ints, part: float) -> Ints:

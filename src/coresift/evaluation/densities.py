@@ -59,6 +59,8 @@ RIGHT_OR_WRONG = Belief(0.8, 0.05, (0.2, 0.6, 0.2), first_per_root=5.0, probabil
 NUMBERS = Belief(0.15, 0.1, (0.5, 0.45, 0.05), first_per_root=5.0)
 # Answers that count in several ways, such as true and missed positives; it takes many to see the rare ones.
 COUNTS = Belief(0.3, 0.1, (0.4, 0.4, 0.2))
+# The same for recall and F1: a positive that the model misses confidently is where signals do not expect it.
+MISSES = Belief(0.3, 0.25, (0.4, 0.4, 0.2))
 
 
 @dataclass(frozen=True, eq=False)

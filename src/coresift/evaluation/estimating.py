@@ -78,7 +78,7 @@ def evaluation_of(setup: Setup, sample: Sample, answers: NDArray[Any], remarks: 
     """Return the evaluation from these answers."""
     reading = read(setup, sample, answers)
     compared = [target for target in reading.targets if target.difference]
-    critical = max_t(compared, setup.confidence) if len(compared) > 1 else None
+    critical = critical_value(setup, reading.targets)
     figures = {
         target.name: figure(setup, reading, target, len(sample), critical if target.difference else None)
         for target in reading.targets
@@ -101,6 +101,12 @@ def evaluation_of(setup: Setup, sample: Sample, answers: NDArray[Any], remarks: 
         verdicts=tuple(verdicts),
         remarks=(*remarks, *own, *_simultaneous(compared, setup), *group_remarks),
     )
+
+
+def critical_value(setup: Setup, targets: list[Target]) -> float | None:
+    """Return how many standard errors the intervals of several differences extend; None if there are not several."""
+    compared = [target for target in targets if target.difference]
+    return max_t(compared, setup.confidence) if len(compared) > 1 else None
 
 
 def figure(setup: Setup, reading: Reading, target: Target, asked: int, critical: float | None = None) -> Figure:

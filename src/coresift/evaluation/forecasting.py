@@ -10,9 +10,6 @@ import numpy as np
 
 from coresift.checks import InputError, positive, share
 from coresift.evaluation.course import Course
-from coresift.evaluation.densities import Expectation
-from coresift.evaluation.intervals import forecast_half_width
-from coresift.evaluation.stages import Forecast
 from coresift.inclusion import fixed_size_inclusion
 from coresift.notebook import card
 from coresift.types import Floats
@@ -120,20 +117,8 @@ def _answers_for(width_at: Any, within: float, low: int, high: int) -> int:
 
 def _from_answers(course: Course) -> Any:
     reading = course.reading()
-    density = course.density(reading)
-    sample, confidence = reading.sample, course.setup.confidence
-    known = course.setup.population.known
-    forecasts = []
-    for target in reading.targets:
-        squares = Expectation.of(sample, target.linear, known).residuals ** 2
-        forecasts.append((target, Forecast(sample, target.fit.moments.variance, density.here, squares)))
-
-    def width_at(total: int) -> float:
-        return max(
-            forecast_half_width(target, sample, own.variance_at(total), total, confidence) for target, own in forecasts
-        )
-
-    return width_at
+    forecasts = course.forecasts(course.setup, reading, course.density(reading).here)
+    return lambda total: max(own.width_at(total, reached) for own, reached in forecasts)
 
 
 def _from_signals(course: Course, expected: float | None) -> tuple[Any, str]:

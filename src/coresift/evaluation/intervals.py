@@ -50,6 +50,8 @@ def interval_of(
     sure = 0.5 + confidence / 2 if critical is None else float(ndtr(critical))
     if target.event and not sample.complete and is_rare(target.linear, sample.weights):
         return _rare(target, sample, variance, 2 * sure - 1)
+    if target.limits is not None and not sample.complete:
+        return _by_limits(target, target.limits(sure), variance, stdtrit(math.inf, sure) * math.sqrt(extra), ends)
     if not 0 < error < math.inf:
         return Interval(target.value, target.value - error, target.value + error, error)
     # The variance is itself an estimate; its degrees of freedom are three times its effective number of terms.
@@ -61,6 +63,15 @@ def interval_of(
         low, high = target.read(low), target.read(high)
     value = min(max(target.value, ends[0]), ends[1])
     return Interval(value, max(low, ends[0]), min(high, ends[1]), error)
+
+
+def _by_limits(
+    target: Target, limits: tuple[float, float], variance: float, extra: float, ends: tuple[float, float]
+) -> Interval:
+    """Return the interval with these limits, and with `extra` more on both sides."""
+    value = min(max(target.value, ends[0]), ends[1])
+    low, high = (value - math.hypot(value - limits[0], extra), value + math.hypot(limits[1] - value, extra))
+    return Interval(value, max(low, ends[0]), min(high, ends[1]), math.sqrt(variance))
 
 
 def max_t(targets: list[Target], confidence: float) -> float:

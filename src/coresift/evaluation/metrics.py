@@ -71,6 +71,8 @@ class Target(Value):
         difference: Whether it compares two models.
         gradient: The derivative of z by each column; empty if z is not a sum of columns.
         read: Converts an end of the linear interval to the scale of the value, if that is not linear.
+        limits: If there are too few events for a normal interval: the lower and the upper limit, each of which holds
+            with the given probability.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Target(Value):
     difference: bool = False
     gradient: Floats = field(default_factory=lambda: np.zeros(0))
     read: Callable[[float], float] | None = field(default=None, compare=False)
+    limits: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
 
 
 class Metric(ABC):

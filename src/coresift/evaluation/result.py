@@ -8,7 +8,10 @@ from typing import Any
 
 from coresift.checks import positive
 from coresift.notebook import card, counted
-from coresift.types import Interval
+from coresift.types import Floats, Interval
+
+# How many groups a remark names.
+MOST_NAMED = 6
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,6 +131,30 @@ def figure_of(interval: Interval, confidence: float, rows: int, asked: int, spre
     worth = spread / (variance + spread / n) if spread > 0 and math.isfinite(variance) else float(asked)
     parts = interval.value, interval.low, interval.high, interval.standard_error
     return Figure(*parts, confidence, rows, asked, worth)
+
+
+def missed_width(result: Evaluation, within: float, budget: int | None) -> str:
+    """Return a sentence if an interval is wider than wanted; otherwise nothing."""
+    name, worst = max(result.figures.items(), key=lambda item: item[1].half_width)
+    if worst.half_width <= within:
+        return ""
+    needed = f"± {within:g} takes about {worst.answers_for(within):,} answers in total"
+    of = f" of {name}" if name and len(result.figures) > 1 else ""
+    if budget is not None and result.asked >= 0.98 * budget:
+        return f"A budget of {budget:,} answers gives ± {worst.half_width:.3g}{of}; {needed}."
+    return f"The interval{of} is ± {worst.half_width:.3g}, wider than ± {within:g}; {needed}."
+
+
+def missed_groups(groups: dict[Any, Figure], within: Floats) -> str:
+    """Return a sentence if the interval of a group is wider than wanted; otherwise nothing."""
+    wide = [
+        f"{name} ± {part.half_width:.3g} (± {wanted:g} takes about {part.answers_for(wanted):,} answers)"
+        for (name, part), wanted in zip(groups.items(), within.tolist(), strict=False)
+        if math.isfinite(part.half_width) and part.half_width > wanted
+    ]
+    more = f", and {len(wide) - MOST_NAMED} more" if len(wide) > MOST_NAMED else ""
+    listed = "; ".join(wide[:MOST_NAMED])
+    return f"The interval is wider than wanted in {counted(len(wide), 'group')}: {listed}{more}." if wide else ""
 
 
 def verdict(name: str, figure: Figure, *, points: bool) -> str:

@@ -21,6 +21,8 @@ PILOT = 200
 # If every group has its own half-width, the pilot has this many answers per group on average.
 GROUP_PILOT = 40
 SECOND = 0.7
+# The last stage aims at a slightly smaller half-width, since the need is an estimate.
+LAST_AIM = 0.97
 # The size of the first part of a fixed budget.
 FIRST = 0.3
 # If more than this part of all rows is needed, all rows are asked.
@@ -36,12 +38,14 @@ class Forecast:
         variance: The variance of the estimate from them.
         sizes: The sizes that the asked rows would have in the next draw.
         squares: Their squared residuals.
+        half_width: The half-width of the interval from them, as it would be reported.
     """
 
     sample: Sample
     variance: float
     sizes: Floats
     squares: Floats
+    half_width: float = 0.0
 
     def variance_at(self, total: int) -> float:
         """Return the predicted variance of the estimate from `total` answers."""
@@ -60,20 +64,30 @@ class Forecast:
         last = float(shares(counts, np.array([population]))[-1, 0])
         return (1 - last) ** 2 * self.variance + last**2 * new
 
-    def answers_for(self, half_width: float, reached: Callable[[float, int], float]) -> int:
-        """Return the total number of answers that reaches a half-width, at most all rows.
+    def width_at(self, total: int, reached: Callable[[float, int], float]) -> float:
+        """Return the predicted half-width from `total` answers.
 
         Args:
-            half_width: The half-width to reach.
-            reached: The half-width of an estimate, from its variance and the number of answers.
+            total: The number of answers.
+            reached: The half-width by large-sample theory, from the variance and the number of answers. As far as the
+                interval so far is wider, the difference shrinks with the number of answers: it comes from events that
+                are too few, or were not seen at all.
         """
+        asked, population = len(self.sample), self.sample.population
+        if total >= population:
+            return 0.0
+        more = max(self.half_width - reached(self.variance, asked), 0.0)
+        rest = (population - total) / max(population - asked, 1)
+        return reached(self.variance_at(total), total) + more * asked / max(total, 1) * rest
+
+    def answers_for(self, half_width: float, reached: Callable[[float, int], float]) -> int:
+        """Return the total number of answers that reaches a half-width, at most all rows."""
         low, high = len(self.sample), self.sample.population
-        if reached(self.variance, low) <= half_width:
+        if self.width_at(low, reached) <= half_width:
             return low
         while high - low > 1:
             middle = (low + high) // 2
-            enough = reached(self.variance_at(middle), middle) <= half_width
-            low, high = (low, middle) if enough else (middle, high)
+            low, high = (low, middle) if self.width_at(middle, reached) <= half_width else (middle, high)
         return high
 
 
