@@ -247,7 +247,7 @@ def test_bad_answers_are_refused():
     x = np.random.default_rng(0).normal(size=(40, 2))
     run = steps(x, 10, rounds=3)
     next(run)
-    with pytest.raises(cs.InputError, match="labels must be one answer for each of 2 rows, None for those nobody can"):
+    with pytest.raises(cs.InputError, match="labels must be one answer for each of 2 rows, None if nobody can tell"):
         run.send(["a"])
     run = steps(x, 10, rounds=3, probabilities=[])
     run.send(None)

@@ -146,7 +146,7 @@ def certify(
         holder: Λ, one number or one per cluster, if it is not the one that the selection was made with.
         epsilon: The error for which the conditional part computes the number of draws.
         delta: The failure probability for which the conditional part computes the number of draws.
-        method: The estimator, as in `estimate`.
+        method: The estimator, as in `estimate`; the default is always an unbiased one.
         confidence: The confidence level of the interval.
 
     Returns:
