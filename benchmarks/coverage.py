@@ -2,6 +2,9 @@
 
     python -m benchmarks.coverage                  both, about half an hour on two cores
     python -m benchmarks.coverage apricot          one of them (the other's figures stay)
+    python -m benchmarks.coverage scale --again    forget its figures first
+
+Each case is stored once it is done, so a run goes on where the last one stopped.
 
 *apricot* maximizes the same sum, Σ max κ with the same Gaussian kernel, on 20,000 × 64 made-up rows; the time that it
 takes to compute the kernel counts. *scale* chooses from made-up rows of 384 numbers in a file, and clusters the same
@@ -18,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +36,8 @@ from coresift.progress import Progress
 from coresift.rows import open_rows
 
 RESULTS = Path(__file__).resolve().parent / "results"
-# Rows and budgets: growing together, and the budget alone.
-SCALES = ((100_000, 1_000), (300_000, 3_000), (1_000_000, 10_000), (1_000_000, 1_000), (1_000_000, 3_000))
+# Rows and budgets, the largest first: growing together, and the budget alone.
+SCALES = ((1_000_000, 10_000), (100_000, 1_000), (300_000, 3_000), (1_000_000, 1_000), (1_000_000, 3_000))
 DIMENSION = 384
 Facts = dict[str, Any]
 
@@ -42,6 +45,7 @@ Facts = dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", help=", ".join(SECTIONS))
+    parser.add_argument("--again", action="store_true", help="measure again what has been measured")
     parser.add_argument("--run", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
@@ -53,41 +57,44 @@ def main() -> None:
     path = RESULTS / "coverage.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
     for name in arguments.sections or SECTIONS:
-        kept[name] = SECTIONS[name]()
-        path.write_text(json.dumps(kept, indent=1) + "\n")
-    (RESULTS / "coverage.md").write_text(report(kept))
-    if "scale" in kept:
+        known = [] if arguments.again else kept.get(name, [])
+        for fact in SECTIONS[name](known):
+            print(json.dumps(fact, indent=1), flush=True)
+            known = [*known, fact]
+            kept[name] = known
+            path.write_text(json.dumps(kept, indent=1) + "\n")
+            (RESULTS / "coverage.md").write_text(report(kept))
+    if kept.get("scale"):
         plot(kept["scale"], RESULTS / "coverage.svg")
 
 
-def apricot(n: int = 20_000, d: int = 64, budget: int = 1_000) -> list[Facts]:
-    """Compare with apricot on clusters and on noise."""
+def apricot(known: list[Facts], n: int = 20_000, d: int = 64, budget: int = 1_000) -> Iterator[Facts]:
+    """Compare with apricot on clusters and on noise, where that is not known yet."""
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((n, d), np.float32)
     middles = rng.standard_normal((50, d), np.float32)
     clusters = middles[rng.integers(50, size=n)] + 0.7 * rng.standard_normal((n, d), np.float32)
-    found = []
     for name, rows in (("50 clusters", clusters), ("isotropic noise", noise)):
+        if any(fact["rows"] == name for fact in known):
+            continue
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "rows.npy"
             np.save(source, rows)
             runs = {method: in_a_process(method, source, n, budget) for method in ("exact", "groups", "apricot")}
-        found.append({"rows": name, "n": n, "d": d, "budget": budget, **runs})
-        print(json.dumps(found[-1], indent=1), flush=True)
-    return found
+        yield {"rows": name, "n": n, "d": d, "budget": budget, **runs}
 
 
-def scale() -> list[Facts]:
-    """Compare with clustering as rows and budgets grow."""
-    found = []
+def scale(known: list[Facts]) -> Iterator[Facts]:
+    """Compare with clustering as rows and budgets grow, where that is not known yet."""
+    done = {(fact["n"], fact["budget"]) for fact in known}
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "rows.npy"
         write_rows(source, max(n for n, _ in SCALES), DIMENSION)
         for n, budget in SCALES:
+            if (n, budget) in done:
+                continue
             runs = {method: in_a_process(method, source, n, budget) for method in ("cover", "cluster")}
-            found.append({"n": n, "d": DIMENSION, "budget": budget, **runs})
-            print(json.dumps(found[-1], indent=1), flush=True)
-    return found
+            yield {"n": n, "d": DIMENSION, "budget": budget, **runs}
 
 
 def in_a_process(method: str, source: Path, n: int, budget: int) -> Facts:
@@ -182,7 +189,7 @@ def plot(facts: list[Facts], path: Path) -> None:
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     most = max(fact["n"] for fact in facts)
-    growing = [fact for fact in facts if fact["budget"] * 100 == fact["n"]]
+    growing = sorted((fact for fact in facts if fact["budget"] * 100 == fact["n"]), key=lambda fact: fact["n"])
     largest = sorted((fact for fact in facts if fact["n"] == most), key=lambda fact: fact["budget"])
     for axis, some, name, label in (
         (axes[0], growing, "n", "rows (a hundredth is chosen)"),
