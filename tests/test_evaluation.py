@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coresift as cs
+from coresift.checks import AnswerError, InputError
 from coresift.evaluation.calibration import Calibration
 from coresift.evaluation.sampling import Sample, draw_phase, shares
 from coresift.evaluation.sequences import confidence_sequence
@@ -128,6 +129,38 @@ def test_stopping_uses_the_half_width_that_is_reported(seed):
     assert found.half_width <= 0.035
     wide = [remark for remark in found.remarks if "wider than ± 0.03; ± 0.03 takes about" in remark]
     assert bool(wide) == (found.half_width > 0.03)
+
+
+def test_a_finished_run_goes_on_to_a_smaller_half_width(tmp_path):
+    options = {"values": WRONG, "signals": RISK, "metric": "rate", "state": tmp_path / "run.state"}
+    first = cs.evaluate(within=0.04, **options).complete()
+    run = cs.evaluate(within=[0.04, 0.025], **options)
+    more = run.complete()
+    assert more.stages[: len(first.stages)] == first.stages
+    assert more.half_width <= 0.0275 < first.half_width
+    assert more.remarks[-1].startswith("This run went on after an earlier result")
+    with pytest.raises(InputError, match="from the largest to the smallest"):
+        cs.evaluate(within=[0.02, 0.03], **options)
+    with pytest.raises(InputError, match=r"within must be below 1; for 3 percentage points use 0.03; got 3"):
+        cs.evaluate(values=WRONG, n=N, within=3, metric="rate")
+
+
+def test_answers_that_are_all_none_are_one_sentence():
+    with pytest.raises(AnswerError, match="because all 30 answers so far are None"):
+        cs.evaluate(n=N, budget=100).complete(lambda ids: [None] * len(ids))
+
+
+def test_predictions_that_are_probabilities_and_labels_of_no_class():
+    guess = np.where(WRONG == 1, "cat", "dog")
+    with pytest.raises(InputError, match="predictions must be the predicted classes; probabilities go into signals"):
+        cs.evaluate(predictions=RISK, budget=50)
+    with pytest.raises(InputError, match="got probabilities"):
+        cs.evaluate(predictions=np.stack([RISK, 1 - RISK], axis=1), budget=50)
+    found = cs.evaluate(predictions=guess, budget=50).complete(lambda ids: np.char.upper(guess[ids]))
+    assert "50 of 50 labels count as wrong, because no row is predicted as 'DOG' (but as 'dog')" in found.remarks[0]
+    empty = cs.evaluate(predictions=guess, budget=50).complete(lambda ids: ["", *guess[ids[1:]]])
+    assert empty.value == 1
+    assert empty.missing.rows == 2
 
 
 def test_a_budget_too_small_says_what_it_buys():

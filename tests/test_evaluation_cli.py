@@ -63,7 +63,7 @@ def test_in_steps(command, tmp_path):
         asked = list(csv.DictReader(file))
     assert set(asked[0]) == {"row", "id", "guess", "rival", "doubt", "text"}
     assert len(asked) == 60
-    assert "60 (pilot" in command("status", "run.state")
+    assert "60 (first stage" in command("status", "run.state")
     command("tell", "run.state", "labels.csv")
     said = command("status", "run.state", "--json")
     assert said["interim"]["asked"] == 60
@@ -103,6 +103,28 @@ def test_signals_of_a_csv_file_are_numbers(command, tmp_path):
         with evaluating._reopened(tmp_path / f"{table}.state") as opened:
             asked.append(opened.ask().tolist())
     assert asked[0] == asked[1]
+
+
+def test_a_finished_evaluation_goes_on(command, tmp_path):
+    command("start", "rows.csv", "--predictions", "guess", "--budget", 60)
+    command("tell", "run.state", "labels.csv")
+    assert "not finished" in command("extend", "run.state", "--budget", 90, "--state", "more.state", status=2)
+    command("tell", "run.state", "labels.csv")
+    # Once finished, the run's answers make up the first 60 of the new run.
+    assert "has no --within" in command("extend", "run.state", "--within", 0.1, "--state", "more.state", status=2)
+    said = command("extend", "run.state", "--budget", 90, "--state", "more.state", "--json")
+    assert (said["answered"], said["pending"]) == (60, 30)
+    command("tell", "more.state", "labels.csv")
+    assert json.loads((tmp_path / "evaluation.json").read_text())["stages"] == [18, 42, 30]
+
+
+def test_the_plan_of_a_run_uses_its_complete_stages(command):
+    command("start", "rows.csv", "--predictions", "guess", "--within", 0.03)
+    before = command("plan", "run.state", "--json")
+    command("tell", "run.state", "labels.csv")
+    after = command("plan", "run.state", "--json")
+    assert after["basis"] == "200 answers"
+    assert after["answers"] != before["answers"]
 
 
 def test_refusals(command):

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import coresift as cs
+from coresift.checks import InputError
 from coresift.cli.app import app
 from coresift.cli.app import verb as verb_on
 from coresift.cli.files import check_out
@@ -186,7 +187,9 @@ def _shown(figure: Figure) -> str:
     return f"{figure.value:.4g}, from {figure.low:.4g} to {figure.high:.4g} ({100 * figure.confidence:g}%)"
 
 
-JOB = StepJob(NAME, _open, _write, lambda arguments: Path(arguments["out"]), columns=_beside)
+# A run that goes on has several half-widths or budgets.
+KEPT = {"within": float | list[float] | None, "budget": int | list[int] | None}
+JOB = StepJob(NAME, _open, _write, lambda arguments: Path(arguments["out"]), columns=_beside, kept=KEPT)
 add_start(verbs, JOB, gather, command="start")
 add_verbs(verbs)
 
@@ -225,6 +228,38 @@ def plan(
 
 
 verb_on("plan", verbs)(speaking(plan))
+
+
+@verb_on("extend", verbs)
+@speaking
+def extend(
+    state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file of a finished evaluation.")],
+    to: Annotated[Path, typer.Option("--state", help="The state file of the run that goes on.")],
+    within: Annotated[float | None, typer.Option(help="The half-width to reach now.")] = None,
+    budget: Annotated[int | None, typer.Option(help="The number of answers to reach now.")] = None,
+) -> None:
+    """Go on with a finished evaluation, to a smaller half-width or a larger budget; its answers are kept.
+
+    Example: coresift evaluate extend run.state --within 0.015 --state more.state
+    """
+    arguments = dict(kept_arguments(state, NAME)[1])
+    if (within is None) == (budget is None):
+        raise InputError("evaluate extend needs --within or --budget, and not both.")
+    name, wish = ("within", within) if budget is None else ("budget", budget)
+    if arguments[name] is None or to.exists():
+        cause = f"{to} exists already" if to.exists() else f"the evaluation in {state} has no --{name}"
+        raise InputError(f"The evaluation cannot go on, because {cause}.")
+    with _open(arguments, state) as before:
+        if not before.finished:
+            raise InputError(f"The evaluation in {state} is not finished; hand in its answers first.")
+        answers = before.answers
+    arguments[name] = [*(arguments[name] if isinstance(arguments[name], list) else [arguments[name]]), wish]
+    with _open(arguments, to) as run:
+        while known := [row for row in run.ask().tolist() if row in answers]:
+            run.tell(known, [answers[row] for row in known])
+        pending = run.ask().size
+    tell(answered=len(answers), pending=pending, state=str(to))
+    show_facts(f"Wrote {to} with {len(answers):,} answers", [("answers to come now", f"{pending:,}")])
 
 
 @verb_on("report", verbs)

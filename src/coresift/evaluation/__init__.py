@@ -15,6 +15,7 @@ from coresift.evaluation.arguments import (
     check_sources,
     context_of,
     count_predictions,
+    listed_wishes,
     names_of,
     wish_of,
 )
@@ -64,8 +65,8 @@ def evaluate(
     signals: SignalsLike | None = None,
     n: int | None = None,
     ids: Sequence[Any] | None = None,
-    within: float | None = None,
-    budget: int | None = None,
+    within: float | Sequence[float] | None = None,
+    budget: int | Sequence[int] | None = None,
     metric: str | Metric | None = None,
     confidence: float = 0.95,
     groups: ClassesLike | None = None,
@@ -98,8 +99,9 @@ def evaluate(
             confidence (`cs.signals.from_probabilities`), a length, a class.
         n: The number of rows, if no other argument says it.
         ids: One id per row, for handing in answers; by default the ids of the rows' table.
-        within: The half-width that the interval should have; answers are then asked in three stages.
-        budget: How many answers to ask; with `within`, the most answers to ask.
+        within: The half-width that the interval should have; answers are then asked in three stages. To go on with a
+            finished run, list what it had and what you want now: `within=[0.03, 0.02]`, with the same state file.
+        budget: How many answers to ask; with `within`, the most answers to ask. To go on: `budget=[500, 1000]`.
         metric: For values "mean", "total", "rate" (from 0 to 1), "ratio" (a pair of numbers per row), "median" or
             "p95"; for labels "accuracy", "precision", "recall" or "f1" (with more than two classes
             `cs.evaluation.F1(positive=...)`); for several models also "difference". The default is the mean, or with
@@ -146,13 +148,16 @@ def evaluate(
     seed = whole("seed", seed, least=0)
     population = population_of(chosen, context, source, known, groups, units, seed, engine, shown)
     setup = Setup(chosen, context, population, share("confidence", confidence), target == TARGETS[1])
-    wish = wish_of(within, budget, group_within, population)
+    shares = chosen.ends == (0.0, 1.0) or bool(chosen.labels and context.codes)
+    wish = wish_of(within, budget, group_within, population, shares)
     question = chosen.question(context)
     oracle = as_oracle(answers, question)
     names = names_of(ids, count) if ids is not None else None if source is None else source.names
     if oracle is not None:
         oracle.verify(count, question, names=names, skip=population.others)
-    settings = repr((chosen, budget, within, str(group_within), context.models, confidence, target, repeats, anytime))
+    # A run that goes on has the state file of its first wish.
+    first = tuple(next(iter(listed_wishes(value)), None) for value in (budget, within))
+    settings = repr((chosen, *first, str(group_within), context.models, confidence, target, repeats, anytime))
     return EvaluationRun(
         Task(setup, wish, seed, bool(anytime)),
         question,

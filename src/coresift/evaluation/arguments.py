@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, positive, refuse, whole
 from coresift.errors import warn
@@ -22,6 +22,8 @@ from coresift.types import Floats
 AnswersLike: TypeAlias = LossesLike | Mapping[str, ArrayLike]
 # A model's prediction for every row; for several models, one array each.
 PredictionsLike: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
+# Predictions from 0 to 1 with more distinct values than this are probabilities.
+MOST_SHARES = 50
 TARGETS = ("these rows", "rows like these")
 
 
@@ -36,10 +38,31 @@ def context_of(n: int, predictions: Any, models: Sequence[str] | None, repeats: 
     named = dict(predictions) if isinstance(predictions, Mapping) else {"": predictions}
     arrays = [np.asarray(values) for values in named.values()]
     for name, values in zip(named, arrays, strict=True):
+        if looks_like_probabilities(values):
+            shown = "probabilities" if values.ndim == 2 else f"numbers such as {values.ravel()[0]:.3g}"
+            refuse(
+                f"predictions{f' of {name}' if name else ''}",
+                "the predicted classes; probabilities go into signals, by cs.signals.from_probabilities",
+                shown,
+            )
         if values.shape != (n,):
             refuse(f"predictions{f' of {name}' if name else ''}", f"one for each of {n} rows", f"shape {values.shape}")
     codes, classes = encode(arrays)
     return Context(n, tuple(str(name) for name in named), codes, classes)
+
+
+def looks_like_probabilities(values: NDArray[Any]) -> bool:
+    """Return whether these are probabilities, and not the names or numbers of classes.
+
+    Examples:
+        >>> looks_like_probabilities(np.linspace(0, 1, 60)), looks_like_probabilities(np.array([0.5, 1.0] * 30))
+        (True, False)
+    """
+    if values.dtype.kind != "f" or not values.size or values.min() < 0 or values.max() > 1:
+        return False
+    if values.ndim == 2:
+        return bool(np.allclose(values.sum(axis=1), 1, atol=1e-3))
+    return np.unique(values).size > MOST_SHARES
 
 
 def count_predictions(predictions: Any) -> int | None:
@@ -98,17 +121,43 @@ def names_of(ids: Sequence[Any], n: int) -> Names:
     return lambda rows: [listed[row] for row in rows.tolist()]
 
 
-def wish_of(within: Any, budget: Any, group_within: Any, population: Population) -> Wish:
-    """Return the half-width and budget that the user wants."""
+def wish_of(within: Any, budget: Any, group_within: Any, population: Population, shares: bool) -> Wish:
+    """Return the half-width and budget that the user wants; if the number is a share, half-widths are below 1."""
     if within is None and budget is None and group_within is None:
         raise InputError("evaluate needs within, the half-width to reach, or budget, the number of answers.")
-    if within is None and group_within is None and whole("budget", budget) > population.n:
-        warn(f"budget is {budget:,}, and there are only {population.n:,} rows to ask: all of them are asked.")
-    return Wish(
-        None if budget is None else whole("budget", budget),
-        None if within is None else positive("within", within),
-        _group_widths(group_within, population.groups),
-    )
+    widths, budgets = listed_wishes(within), listed_wishes(budget)
+    if len(widths) > 1 and sorted(widths, reverse=True) != widths:
+        refuse("within", "one half-width, or several from the largest to the smallest", str(widths))
+    if len(budgets) > 1 and (sorted(budgets) != budgets or len(widths) > 1):
+        refuse(
+            "budget", "one number, or several from the smallest to the largest if within is one number", str(budgets)
+        )
+    groups = _group_widths(group_within, population.groups)
+    for value in (*widths, *groups.tolist()) if shares else ():
+        if isinstance(value, (int, float)) and value >= 1:
+            argument = "within" if value in widths else "group_within"
+            refuse(argument, f"below 1; for {value:g} percentage points use {value / 100:g}", f"{value:g}")
+    if within is None and group_within is None and whole("budget", budgets[-1]) > population.n:
+        warn(f"budget is {budgets[-1]:,}, and there are only {population.n:,} rows to ask: all of them are asked.")
+    wish = Wish(None, None, groups)
+    for place in range(max(len(widths), len(budgets), 1)):
+        width = widths[min(place, len(widths) - 1)] if widths else None
+        most = budgets[min(place, len(budgets) - 1)] if budgets else None
+        earlier = (*wish.earlier, wish) if place else ()
+        wish = Wish(
+            None if most is None else whole("budget", most),
+            None if width is None else positive("within", width),
+            groups,
+            earlier,
+        )
+    return wish
+
+
+def listed_wishes(value: Any) -> list[Any]:
+    """Return a wish as a list: several numbers if a run goes on after the first."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) and value else [value]
 
 
 def _group_widths(group_within: Any, names: tuple[Any, ...]) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
@@ -24,6 +25,8 @@ from coresift.types import Bools, Floats, Ints
 CLASSES = 12
 # With fewer effective positives than this, an interval of precision, recall or F1 is only approximate.
 FEW_POSITIVES = 30.0
+# How many classes a remark names.
+MOST_NAMED = 3
 Limits: TypeAlias = Callable[[float], tuple[float, float]]
 POSITIVE = ("1", "yes", "true", "positive", "pos")
 
@@ -41,6 +44,10 @@ class Classification(Smooth):
     def pairs(self, context: Context) -> list[tuple[int, int]]:
         """Compare all models."""
         return all_pairs(len(context.models))
+
+    def answer_remarks(self, answers: Labels, context: Context) -> tuple[str, ...]:
+        """Say which labels are of no predicted class; they may be misspelled."""
+        return never_predicted(answers, context) if context.codes else ()
 
 
 @dataclass(frozen=True)
@@ -134,14 +141,15 @@ class Positives(Classification):
         if self.positive is not None:
             name = key_of(self.positive)
             if name not in names:
-                raise InputError(f"positive must be one of the predicted classes; got {self.positive!r}.")
+                raise InputError(
+                    f"positive must be one of the predicted classes, {_listed(names)}; got {self.positive!r}."
+                )
             return names.index(name)
         candidates = [place for place, name in enumerate(names) if name.lower() in POSITIVE]
         if len(candidates) != 1 or len(names) > 2:
-            listed = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
             raise InputError(
                 f"{self.label} needs to know the positive class, as in "
-                f"metric=cs.evaluation.{type(self).__name__}(positive=...); the predicted classes are {listed}."
+                f"metric=cs.evaluation.{type(self).__name__}(positive=...); the predicted classes are {_listed(names)}."
             )
         return candidates[0]
 
@@ -320,7 +328,30 @@ def right(answers: Labels, ids: Ints, context: Context) -> Floats:
 def coded(answers: Labels, context: Context) -> Floats:
     """Return labels as numbers of the predicted classes, −1 for another class, NaN for no label."""
     known = {name: float(code) for code, name in enumerate(context.classes)}
+    known.setdefault("", np.nan)  # an empty text is no label
     return np.array([np.nan if answer is None else known.get(key_of(answer), -1.0) for answer in answers])
+
+
+def never_predicted(answers: Labels, context: Context) -> tuple[str, ...]:
+    """Return a sentence about labels of classes that no model predicts, if there are any.
+
+    Examples:
+        >>> never_predicted(np.array(["CAT", "dog", None], object), Context(3, classes=("cat", "dog")))
+        ("1 of 2 labels counts as wrong, because no row is predicted as 'CAT' (but as 'cat').",)
+    """
+    labels = [key_of(answer) for answer in answers if answer is not None and key_of(answer)]
+    counts = Counter(label for label in labels if label not in context.classes)
+    if not counts:
+        return ()
+    alike = {name.lower(): name for name in context.classes}
+    listed = ", ".join(
+        f"{name!r}" + (f" (but as {alike[name.lower()]!r})" if name.lower() in alike else "")
+        for name, _ in counts.most_common(MOST_NAMED)
+    )
+    wrong = sum(counts.values())
+    more = ", …" if len(counts) > MOST_NAMED else ""
+    verb = "counts" if wrong == 1 else "count"
+    return (f"{wrong:,} of {len(labels):,} labels {verb} as wrong, because no row is predicted as {listed}{more}.",)
 
 
 def encode(predictions: list[NDArray[Any]]) -> tuple[tuple[Ints, ...], tuple[str, ...]]:
@@ -343,6 +374,10 @@ def encode(predictions: list[NDArray[Any]]) -> tuple[tuple[Ints, ...], tuple[str
         for names, place in zip(names_of_each, places, strict=True)
     )
     return codes, tuple(classes)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
 
 
 def key_of(label: Any) -> str:

@@ -23,6 +23,10 @@ from coresift.streams import Stream, generator
 from coresift.types import Bools, Floats, Ints, Request
 
 Steps = Generator[Request, Any, Evaluation]
+CONTINUED = (
+    "This run went on after an earlier result; if you went on because of that result, the interval may hold a little "
+    "less often than it says."
+)
 # The half-width by large-sample theory, from the variance and the number of answers.
 Reached: TypeAlias = Callable[[float, int], float]
 
@@ -41,12 +45,14 @@ class Course:
         """Ask in stages, and return the evaluation."""
         population, belief = self.setup.population, self.setup.metric.belief
         sizes = first_density(population.sizes, belief)
-        first = first_stage(len(population), len(population.groups), wish, belief.first_per_root)
-        yield from self.ask(self.counts(first, sizes), sizes, "pilot")
-        if not self.stopped and wish.within is None and not wish.group_within.size:
-            yield from self._spend(wish)
-        elif not self.stopped:
-            yield from self._reach(wish)
+        wishes = (*wish.earlier, wish)
+        first = first_stage(len(population), len(population.groups), wishes[0], belief.first_per_root)
+        yield from self.ask(self.counts(first, sizes), sizes, "first stage")
+        for each in wishes:
+            if not self.stopped and each.within is None and not each.group_within.size:
+                yield from self._spend(each)
+            elif not self.stopped:
+                yield from self._reach(each)
         result = self.evaluation(self._remarks(wish))
         return result
 
@@ -189,15 +195,15 @@ class Course:
         return np.array([self.need(reading, density, aim * wish.within)])
 
     def _remarks(self, wish: Wish) -> tuple[str, ...]:
-        population = len(self.setup.population)
+        population, continued = len(self.setup.population), CONTINUED if wish.earlier else ""
         if wish.within is None and not wish.group_within.size:
-            return ()
+            return (continued,) if continued else ()
         if len(self.sample) == population and population > 0:
             wanted = "The half-width" if wish.within is None else f"± {wish.within:g}"
             return (f"{wanted} takes nearly all of the {population:,} rows, so all of them were asked.",)
         result = self.evaluation()
-        missed = [] if wish.within is None else [missed_width(result, wish.within, wish.budget)]
-        return tuple(filter(None, [*missed, missed_groups(result.groups, wish.group_within)]))
+        missed = "" if wish.within is None else missed_width(result, wish.within, wish.budget)
+        return tuple(filter(None, [missed, missed_groups(result.groups, wish.group_within), continued]))
 
 
 def _stage(needs: Ints, asked: Ints, sizes: Ints, part: float) -> Ints:

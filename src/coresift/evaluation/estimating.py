@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coresift.checks import AnswerError
 from coresift.evaluation.calibration import Calibration
 from coresift.evaluation.intervals import interval_of, max_t
 from coresift.evaluation.metrics import Context, Metric, Target
@@ -56,6 +57,8 @@ def read(setup: Setup, sample: Sample, answers: NDArray[Any]) -> Reading:
     metric, population = setup.metric, setup.population
     columns = metric.columns(answers, population.rows[sample.ids], setup.context)
     answered: Bools = ~np.isnan(columns.sum(axis=1))
+    if not answered.any():
+        raise AnswerError(f"There is no estimate, because all {len(sample):,} answers so far are None.")
     respondents = sample.answered(answered)
     calibration = Calibration(respondents, population.known[respondents.ids], population.totals)
     noise = metric.noise(answers[answered], setup.context)
@@ -90,6 +93,7 @@ def evaluation_of(setup: Setup, sample: Sample, answers: NDArray[Any], remarks: 
         for target in compared
     ]
     own = setup.metric.remarks(reading.columns, reading.sample.weights, setup.context)
+    own = (*own, *setup.metric.answer_remarks(answers, setup.context))
     return Evaluation(
         **vars(main),
         metric=setup.metric.label,

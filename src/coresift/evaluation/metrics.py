@@ -135,6 +135,10 @@ class Metric(ABC):
         """Return what to know about the estimate, in full sentences."""
         return ()
 
+    def answer_remarks(self, answers: Labels, context: Context) -> tuple[str, ...]:
+        """Return what to know about the answers, in full sentences."""
+        return ()
+
 
 class Smooth(Metric):
     """A metric that is a smooth function of totals."""

@@ -103,6 +103,7 @@ class EvaluationRun(Run[Evaluation]):
             wish = self._task.wish
             if wish.group_within.size:
                 raise InputError("plan forecasts answers for within or a budget, not for a half-width per group.")
+            self._driver.pending()  # a run that was opened again replays its stages first
             return forecast(self._course, wish.within, wish.budget, expected, cost)
 
     def stages(self) -> tuple[Evaluation, ...]:

@@ -93,11 +93,15 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class Wish(Value):
-    """What the user wants: a half-width overall or in each group, and a largest number of answers."""
+    """What the user wants: a half-width overall or in each group, and a largest number of answers.
+
+    `earlier` has the wishes that the run fulfilled before.
+    """
 
     budget: int | None
     within: float | None
     group_within: Floats = field(default_factory=lambda: np.zeros(0))
+    earlier: tuple[Wish, ...] = ()
 
 
 def first_stage(population: int, groups: int, wish: Wish, per_root: float = math.inf) -> int:
