@@ -174,7 +174,11 @@ def test_columns_can_be_chosen_and_left_out():
     ("options", "says"),
     [
         ({"columns": ["nothing"]}, "columns must be one of the columns 'id', 'a', 't'; got 'nothing'."),
-        ({"columns": ["t"]}, "columns must be columns of numbers; got 't' of type string."),
+        (
+            {"columns": ["t"]},
+            "columns must be columns of numbers; got 't' of type string; turn "
+            "categories into numbers, for example with pandas.get_dummies.",
+        ),
         ({"columns": ["id"]}, "columns must be columns other than the id, the target and the excluded ones; got 'id'."),
         ({"columns": "a"}, "columns must be a list of names; got 'a'."),
         ({"columns": []}, "columns must be at least one name, and none twice; got []."),

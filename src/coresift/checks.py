@@ -19,6 +19,7 @@ __all__ = [
     "CoresiftError",
     "CoresiftWarning",
     "InputError",
+    "did_you_mean",
     "loss_vector",
     "named_options",
     "positive",
@@ -99,6 +100,16 @@ def unknown_option(function: str, name: str, known: Sequence[str]) -> NoReturn:
     close = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {close[0]}?" if close else f"it takes {', '.join(known)}."
     raise InputError(f"{function} has no option {name}; {hint}")
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Return the most similar name as a question in parentheses; empty if none is similar.
+
+    >>> did_you_mean("yeer", ["year", "lat"])
+    " (did you mean 'year'?)"
+    """
+    close = difflib.get_close_matches(name, known, 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def whole(argument: str, value: Any, *, least: int = 1) -> int:

@@ -73,7 +73,7 @@ def cover(
     weights = None if importance is None else np.asarray(importance)
     task = begin("cover", rows, budget, seed, given, exclude, engine, progress, importance=weights, normalize=normalize)
     task = replace(task, rng=generator(task.seed, Stream.COVER))
-    task.rows.warn_of_scales()
+    task.rows.warn_of_columns()
     ids = task.counted
     weights = None if weights is None else _check_importance(weights, task)[ids]
     view = task.view(ids, normalize=normalize)

@@ -125,7 +125,7 @@ def opened(rows: Any, signals: Any) -> tuple[Rows | None, SignalTable | None]:
     """Open rows and signals."""
     source = None if rows is None else open_rows(rows)
     if source is not None:
-        source.warn_of_scales()
+        source.warn_of_columns()
     return source, read_signals(signals, source)
 
 

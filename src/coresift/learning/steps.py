@@ -72,7 +72,7 @@ class Task:
         model = Model(head, probabilities, numeric, classes)
         seed = whole("seed", seed, least=0)
         warn_of_budget(budget, available)
-        opened.warn_of_scales()
+        opened.warn_of_columns()
         return cls(opened, plan, model, given, excluded, seed, engine or Local(), choose(progress), schedule)
 
     @property

@@ -130,7 +130,7 @@ def settle(
         _check_clustering(clustering, rows, settings, frame)
         settings = replace(settings, clusters=clustering.k, z=clustering.z, normalize=clustering.normalized)
         frame = replace(frame, strata=clustering.classes())
-    rows.warn_of_scales()
+    rows.warn_of_columns()
     if design_part.distinct and budget >= frame.population:
         warn_of_budget(budget, frame.population)
         score_part, pilot_part = Distance(floor=1.0), None  # every row is selected, so there is nothing to learn

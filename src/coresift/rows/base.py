@@ -12,18 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, refuse
-from coresift.errors import ScaleWarning, warn
+from coresift.notebook import card, counted
 from coresift.tables.table import Table
-from coresift.types import MOST_COLUMNS, Floats, Ints, Singles, content_of, digest, looked_at
+from coresift.types import MOST_COLUMNS, MOST_IN_REPR, Floats, Ints, Singles, brief_list, content_of, digest, looked_at
 
 Block: TypeAlias = tuple[int, Callable[[], Singles]]
 Stretch: TypeAlias = "Callable[[Rows], Iterator[Singles]]"
 
 # Two rows of this length are at most 2e18 apart, so squared distances stay well below the maximum of float32 (3.4e38).
 LONGEST = 1e18
-
-# If standard deviations differ by more than this, the smaller column hardly affects distances, and the user is warned.
-UNEVEN = 100.0
 
 SAMPLED, PLACES = 1024, 16  # rows whose standard deviations are compared, and in how many places of the table
 
@@ -118,6 +115,16 @@ class Rows(ABC):
         return None
 
     @property
+    def unused(self) -> tuple[str, ...]:
+        """The columns of the table that are neither used nor the id, the target, or excluded by name."""
+        return ()
+
+    @property
+    def unused_booleans(self) -> tuple[str, ...]:
+        """The boolean columns among them that would be used if they were numbers."""
+        return ()
+
+    @property
     def scaling(self) -> tuple[Floats, Floats] | None:
         """The shift that was subtracted from each column and the scale it was divided by; None if neither was done."""
         return None
@@ -177,29 +184,15 @@ class Rows(ABC):
         >>> open_rows({"cents": [1, 900, 500], "share": [0.2, 0.1, 0.2]}).scale_hint()[:60]
         "The values of column 'cents' vary 7,801 times as much as tho"
         """
-        names = self.features
-        if names is None or self.d < 2:
-            return None
-        with np.errstate(all="ignore"):  # unusable numbers are refused elsewhere
-            deviations = self._sample().std(axis=0, dtype=np.float64)
-        varying = np.flatnonzero(deviations > 0)
-        if varying.size < 2:
-            return None
-        least, most = varying[deviations[varying].argmin()], varying[deviations[varying].argmax()]
-        ratio = deviations[most] / deviations[least]
-        if ratio <= UNEVEN or not np.isfinite(ratio):
-            return None
-        return (
-            f"The values of column {names[most]!r} vary {ratio:,.0f} times as much as those of "
-            f"{names[least]!r}, so it dominates all distances; "
-            "open the rows with standardize=True to put all columns on one scale."
-        )
+        from coresift.rows.hints import scale_hint
 
-    def warn_of_scales(self) -> None:
-        """Issue the hint as a warning, if there is one."""
-        hint = self.scale_hint()
-        if hint is not None:
-            warn(hint, ScaleWarning)
+        return scale_hint(self)
+
+    def warn_of_columns(self) -> None:
+        """Warn of columns that are probably not what the user wants, such as one that dominates all distances."""
+        from coresift.rows.hints import warn_of_columns
+
+        warn_of_columns(self)
 
     def number(self, row: int) -> int:
         """Return the row's number as the user knows it: in the original rows if these are a view."""
@@ -269,12 +262,12 @@ class Rows(ABC):
         """Compute the fingerprint from the checksums of all blocks, in row order."""
         self._fingerprint = digest(np.array([self.n, self.d], np.int64), np.array(checksums, np.uint32))
 
-    def _sample(self) -> Singles:
+    def sample_ids(self) -> Ints:
+        """Return the numbers of up to 1,024 rows: runs in a few places, since a file may be read in large groups."""
         if self.n <= SAMPLED:
-            return self.take(np.arange(self.n))
-        # Runs of rows in a few places, because a file may have to be read in large groups of rows.
+            return np.arange(self.n)
         starts = np.linspace(0, self.n - SAMPLED // PLACES, PLACES).astype(np.int64)
-        return self.take((starts[:, np.newaxis] + np.arange(SAMPLED // PLACES)).ravel())
+        return (starts[:, np.newaxis] + np.arange(SAMPLED // PLACES)).ravel()
 
     def _numbers(self, ids: ArrayLike) -> Ints:
         numbers = np.asarray(ids)
@@ -288,7 +281,19 @@ class Rows(ABC):
         return numbers.astype(np.int64)
 
     def __repr__(self) -> str:
-        return f"Rows(n={self.n}, d={self.d})"
+        columns = "" if self.columns is None else f", columns {brief_list(self.columns, MOST_IN_REPR)}"
+        unused = f"; not used: {brief_list(self.unused, MOST_IN_REPR)}" if self.unused else ""
+        scaled = ", standardized" if self.scaling is not None else ""
+        return f"Rows(n={self.n}, d={self.d}{columns}{scaled}{unused})"
+
+    def _repr_html_(self) -> str:
+        lines = [("numbers per row", f"{self.d:,}")]
+        lines += [] if self.columns is None else [("columns used", brief_list(self.columns))]
+        lines += [] if not self.unused else [("columns not used", brief_list(self.unused))]
+        lines += [] if self.id_name is None else [("ids", self.id_name)]
+        lines += [] if self.target_name is None else [("target", self.target_name)]
+        lines += [("standardized", "yes")] if self.scaling is not None else []
+        return card(counted(self.n, "row"), lines)
 
 
 def block_length(d: int) -> int:

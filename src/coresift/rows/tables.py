@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coresift.checks import InputError, refuse
+from coresift.checks import InputError, did_you_mean, refuse
 from coresift.rows.base import CHANGED, Block, Rows, to_single
 from coresift.tables.parts import Part
 from coresift.tables.table import Table, listed
-from coresift.tables.values import bare_type, features_in, first_null, is_boolean, is_number, is_text, item_type
+from coresift.tables.values import (
+    bare_type,
+    features_in,
+    first_null,
+    is_boolean,
+    is_number,
+    is_text,
+    is_time,
+    item_type,
+    type_name,
+)
 from coresift.types import Floats, Ints, Singles
 
 if TYPE_CHECKING:
@@ -44,9 +54,9 @@ class ColumnChoice:
 class TableRows(Rows):
     """Rows of a table, which are read in the caller's thread and converted in the block's function."""
 
-    def __init__(self, table: Table, layout: Layout) -> None:
+    def __init__(self, table: Table, layout: Layout, choice: ColumnChoice) -> None:
         super().__init__(table.n, _width(table.parts, layout), table.id_name, layout.target)
-        self._table, self._layout = table, layout
+        self._table, self._layout, self._choice = table, layout, choice
 
     def blocks(self) -> Iterator[Block]:
         """Yield blocks as they are read; they may cross the boundaries of files, row groups and batches."""
@@ -104,6 +114,19 @@ class TableRows(Rows):
         """The columns of the table that are the rows: d numeric ones, or one of lists."""
         return self._layout.columns
 
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The columns of the table that are neither used nor the id, the target, or excluded by name."""
+        known = {*self._layout.columns, *_excluded(self._table, self._choice)}
+        return tuple(name for name in self._table.columns if name not in known)
+
+    @property
+    def unused_booleans(self) -> tuple[str, ...]:
+        """The boolean columns among them that would be used if they were numbers."""
+        if self._choice.columns is not None or self._layout.listed:
+            return ()
+        return tuple(name for name in self.unused if is_boolean(self._table.type_of(name)))
+
     def names(self, ids: ArrayLike) -> list[Any] | None:
         """Return the values of the id column for these rows: integers or strings; other types become strings."""
         return self._table.names(self._numbers(ids))
@@ -115,7 +138,8 @@ class TableRows(Rows):
     def labels(self, column: str, argument: str = "strata") -> NDArray[Any]:
         """Return the values of a column, one per row; equal values share one object."""
         if column not in self._table.columns:
-            refuse(argument, f"one label per row, or one of the columns {self._table.listed()}", repr(column))
+            got = f"{column!r}{did_you_mean(column, self._table.columns)}"
+            refuse(argument, f"one label per row, or one of the columns {self._table.listed()}", got)
         return self._table.labels(column, argument)
 
     def targets(self, ids: ArrayLike) -> Floats:
@@ -140,8 +164,10 @@ class Layout:
         nulls = [(first_null(column), name) for column, name in zip(columns, self.columns, strict=True)]
         position, name = min(nulls)
         if position < batch.num_rows:
-            where = f"a null in row {numbers[position]}, column {name!r}; fill it in, or leave the column out"
-            refuse("rows", "numbers without nulls", where)
+            where = f"a null in row {numbers[position]}, column {name!r}"
+            others = [other for first, other in nulls if first < batch.num_rows and other != name]
+            cure = f", and others in {listed(others)}; fill them in, or leave these columns out" if others else ""
+            refuse("rows", "numbers without nulls", where + (cure or "; fill it in, or leave the column out"))
         result = np.empty((batch.num_rows, d), np.float32)
         for position, column in enumerate(columns):
             result[:, position] = to_single(features_in(column))
@@ -156,12 +182,12 @@ def rows_of_table(table: Table, choice: ColumnChoice) -> TableRows:
         if other != layout:
             allowed = f"files with the same columns ({listed(layout.columns)})"
             refuse("rows", allowed, f"{part.name} with {listed(other.columns)}")
-    return TableRows(table, layout)
+    return TableRows(table, layout, choice)
 
 
 def _layout(table: Table, choice: ColumnChoice) -> Layout:
     _check(table, choice)
-    excluded = {table.id_name, choice.target, *choice.exclude, *table.index_columns}
+    excluded = _excluded(table, choice)
     if choice.columns is not None:
         return Layout(choice.columns, _is_lists(table, choice.columns), choice.target)
     lists = [name for name in table.columns if is_number(item_type(table.type_of(name))) and name not in excluded]
@@ -174,6 +200,10 @@ def _layout(table: Table, choice: ColumnChoice) -> Layout:
     if not numeric:
         _refuse_columns(table)
     return Layout(numeric, False, choice.target)
+
+
+def _excluded(table: Table, choice: ColumnChoice) -> set[str | None]:
+    return {table.id_name, choice.target, *choice.exclude, *table.index_columns}
 
 
 def _is_lists(table: Table, columns: tuple[str, ...]) -> bool:
@@ -190,25 +220,37 @@ def _check(table: Table, choice: ColumnChoice) -> None:
     if choice.column is not None and choice.columns is not None:
         refuse("columns", "left out if column names a column of lists", repr(choice.columns))
     if choice.column is not None and not is_number(item_type(table.type_of(choice.column))):
-        refuse("column", "a column of lists of numbers", f"{choice.column!r} of type {table.type_of(choice.column)}")
+        got = f"{choice.column!r} of type {type_name(table.type_of(choice.column))}"
+        refuse("column", "a column of lists of numbers", got)
     if choice.target is not None and (choice.target == table.id_name or not is_number(table.type_of(choice.target))):
         allowed = "a column of numbers that is not the id"
-        refuse("target", allowed, f"{choice.target!r} of type {table.type_of(choice.target)}")
+        refuse("target", allowed, f"{choice.target!r} of type {type_name(table.type_of(choice.target))}")
     for name in choice.columns or ():
         if not (
             _is_lists(table, choice.columns or ()) or is_number(table.type_of(name)) or is_boolean(table.type_of(name))
         ):
-            refuse("columns", "columns of numbers", f"{name!r} of type {table.type_of(name)}")
+            kind = table.type_of(name)
+            refuse("columns", "columns of numbers", f"{name!r} of type {type_name(kind)}{_cure(kind)}")
         if name in (table.id_name, choice.target, *choice.exclude):
             refuse("columns", "columns other than the id, the target and the excluded ones", repr(name))
 
 
 def _refuse_columns(table: Table) -> None:
-    came = ", ".join(f"{field.name!r} ({field.type})" for field in table.schema) or "none"
+    came = ", ".join(f"{field.name!r} ({type_name(field.type)})" for field in table.schema) or "none"
     allowed = "a table with a column of embeddings (lists of numbers) or columns of numbers"
     texts = any(is_text(field.type) for field in table.schema)
-    hint = "; to embed a column of texts, see coresift embed --help" if texts else ""
-    refuse("rows", allowed, f"columns {came}{hint}")
+    hint = (
+        "; to embed a column of texts, use cs.models.embed or coresift embed; "
+        "to turn categories into numbers, use pandas.get_dummies"
+    )
+    refuse("rows", allowed, f"columns {came}{hint if texts else ''}")
+
+
+def _cure(kind: pa.DataType) -> str:
+    """Return how to turn a column that is not numeric into numbers."""
+    if is_text(kind):
+        return "; turn categories into numbers, for example with pandas.get_dummies"
+    return "; turn times into numbers, such as the year" if is_time(kind) else ""
 
 
 def _width(parts: Sequence[Part], layout: Layout) -> int:

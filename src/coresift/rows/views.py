@@ -63,6 +63,11 @@ class View(Rows):
         return self._raw.columns
 
     @property
+    def unused(self) -> tuple[str, ...]:
+        """The columns of the table that are neither used nor the id, the target, or excluded by name."""
+        return self._raw.unused
+
+    @property
     def scaling(self) -> tuple[Floats, Floats] | None:
         """The mean and the standard deviation of each column if it was standardized."""
         return self._raw.scaling

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coresift.checks import InputError, refuse
+from coresift.checks import InputError, did_you_mean, refuse
 from coresift.tables.parts import Part, bounds_of, by_part, reading
-from coresift.tables.values import is_nested, is_text, names_of, numbers_in, text_of, text_of_names
+from coresift.tables.values import is_nested, is_text, names_of, numbers_in, text_of, text_of_names, type_name
 from coresift.types import Floats, Ints
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Table:
             self.require("id_column", id_column)
             if is_nested(self.type_of(id_column)):
                 allowed = "a column of whole numbers or texts"
-                refuse("id_column", allowed, f"{id_column!r} of type {self.type_of(id_column)}")
+                refuse("id_column", allowed, f"{id_column!r} of type {type_name(self.type_of(id_column))}")
         has_ids = "id" in self.columns and not is_nested(self.type_of("id"))
         self.id_name = id_column or ("id" if has_ids else None)
 
@@ -72,13 +72,13 @@ class Table:
     def require(self, argument: str, column: str) -> None:
         """Refuse a column that the table does not have."""
         if column not in self.columns:
-            refuse(argument, f"one of the columns {self.listed()}", repr(column))
+            refuse(argument, f"one of the columns {self.listed()}", f"{column!r}{did_you_mean(column, self.columns)}")
 
     def require_texts(self, argument: str, column: str) -> None:
         """Refuse a column that the table does not have or that is not of strings."""
         self.require(argument, column)
         if not is_text(self.type_of(column)):
-            refuse(argument, "a column of texts", f"{column!r} of type {self.type_of(column)}")
+            refuse(argument, "a column of texts", f"{column!r} of type {type_name(self.type_of(column))}")
 
     def batches(self, columns: Sequence[str], size: int = AT_ONCE) -> Iterator[pa.RecordBatch]:
         """Yield columns in row order, about `size` rows at a time if the source supports it."""
@@ -180,7 +180,7 @@ class Table:
         self.require(argument, column)
         if is_nested(self.type_of(column)):
             allowed = "a column of texts or whole numbers"
-            refuse(argument, allowed, f"{column!r} of type {self.type_of(column)}")
+            refuse(argument, allowed, f"{column!r} of type {type_name(self.type_of(column))}")
         values = self.whole(column)
         if hasattr(values.type, "storage_type"):
             values = text_of(values)

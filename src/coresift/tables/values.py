@@ -41,6 +41,32 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(kinds.is_string(kind) or kinds.is_large_string(kind)) or str(kind) == "string_view"
 
 
+def is_time(kind: pa.DataType) -> bool:
+    """Return whether the values are dates or times."""
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_temporal(kind))
+
+
+def type_name(kind: pa.DataType) -> str:
+    """Return the type of a column in plain words.
+
+    >>> import pyarrow as pa
+    >>> type_name(pa.dictionary(pa.int8(), pa.large_string())), type_name(pa.timestamp("us")), type_name(pa.int8())
+    ('category', 'date or time', 'int8')
+    """
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(kind):
+        return "category"
+    if is_time(kind):
+        return "date or time"
+    if is_text(kind):
+        return "string"
+    items = item_type(kind)
+    return str(kind) if items is None else f"list of {type_name(items)}"
+
+
 def is_nested(kind: pa.DataType) -> bool:
     """Return whether the values are lists, structs, maps or unions."""
     import pyarrow.types as kinds

@@ -14,7 +14,7 @@ from coresift.types.flow import (
     Scores,
 )
 from coresift.types.places import check_labels, column_values
-from coresift.types.provenance import Ledger, Provenance
+from coresift.types.provenance import MOST_IN_REPR, Ledger, Provenance, brief_list
 from coresift.types.selections import CoverSelection, LearningSelection, Selection, WeightedSelection
 from coresift.types.signals import SignalTable
 from coresift.types.strategies import (
@@ -38,6 +38,7 @@ from coresift.types.values import Bools, Floats, Ints, Singles, Value, digest, f
 __all__ = [
     "ESTIMATES",
     "MOST_COLUMNS",
+    "MOST_IN_REPR",
     "ORIGINS",
     "REGISTERED",
     "UNKNOWN",
@@ -72,6 +73,7 @@ __all__ = [
     "Uniforms",
     "Value",
     "WeightedSelection",
+    "brief_list",
     "check_content",
     "check_labels",
     "check_order",
