@@ -8,6 +8,7 @@ import pytest
 
 import coresift as cs
 from coresift.bounds import difference_error, paper_error
+from coresift.notebook import interval_texts
 
 PAPER = {"pilot": cs.pilots.Centers(), "design": cs.designs.Independent()}
 
@@ -295,7 +296,8 @@ def test_both_parts_are_told_apart_in_words(tmp_path):
     assert first.startswith("Statistical, finite-sample: ")
     assert second.startswith("Conditional: if every loss is within Λ·distance^2 of its center's")
     total, bound = certificate.statistical.estimate.total, certificate.conditional.two_sided
-    assert f"{total.value:,.6g}, 95% interval {total.low:,.6g} to {total.high:,.6g}" in first
+    value, low, high = interval_texts(total.value, total.low, total.high)
+    assert f"{value}, 95% interval {low} to {high}" in first
     assert f"largest weight {picked.weights.max():,.6g}" in first
     assert f"Φ^Λ = {at.cost:,.6g}" in second
     assert f"from {bound.low:,.6g} to {bound.high:,.6g}" in second

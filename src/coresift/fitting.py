@@ -10,12 +10,15 @@ import numpy as np
 from coresift.checks import refuse
 from coresift.engine import SINGLE_THREADED
 from coresift.leverage import orthonormal
+from coresift.notebook import card, counted
 from coresift.rows import RowsLike
 from coresift.rows.features import Features
 from coresift.types import Floats, Value, freeze
 
+MOST_SHOWN = 20  # coefficients on a card
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Fit(Value):
     """A linear prediction ⟨a, x⟩ + c.
 
@@ -39,6 +42,24 @@ class Fit(Value):
 
     def __post_init__(self) -> None:
         freeze(self, coefficients=np.float64)
+
+    def __repr__(self) -> str:
+        return (
+            f"Fit({counted(self.coefficients.size, 'coefficient')} of rank {self.rank}, intercept={self.intercept:.6g})"
+        )
+
+    def _repr_html_(self) -> str:
+        names = self.columns or tuple(f"coefficient {number}" for number in range(self.coefficients.size))
+        lines = [("intercept", f"{self.intercept:,.6g}")]
+        pairs = zip(names[:MOST_SHOWN], self.coefficients[:MOST_SHOWN], strict=True)
+        lines += [(name, f"{coefficient:,.6g}") for name, coefficient in pairs]
+        more = len(names) - MOST_SHOWN
+        remarks = [f"{more:,} more coefficients are not shown."] if more > 0 else []
+        if self.scaling is not None:
+            remarks.append(
+                "Each coefficient is per standard deviation of its column; divide by scaling[1] for its units."
+            )
+        return card(f"Linear fit of rank {self.rank}", lines, remarks)
 
     def predict(self, A: RowsLike) -> Floats:
         """Return the prediction for every row of A.

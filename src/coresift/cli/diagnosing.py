@@ -27,7 +27,6 @@ from coresift.cli.showing import show_facts, show_table, speaking, tell
 from coresift.diagnosis import PERCENTILES, Diagnosis
 from coresift.recipes.arguments import Options
 from coresift.reporting.facts import plain
-from coresift.types import Interval
 
 DiagnosisBudget = Annotated[
     int | None, typer.Option(help="How many rows you would select (by default ten per cluster).")
@@ -79,7 +78,7 @@ def diagnose(
         diagnosis = cs.diagnose(opened, losses, budget, seed, engine=computing, **extra, **options)
     tell(**facts_of(diagnosis))
     used = used_columns(opened)
-    show_facts(title_of(diagnosis), [*lines_of(diagnosis, holder), *used])
+    show_facts(title_of(diagnosis), [*diagnosis.lines(holder), *used])
     show_table(("percentile", *map(str, PERCENTILES)), percentiles_of(diagnosis))
 
 
@@ -100,23 +99,6 @@ def facts_of(diagnosis: Diagnosis) -> dict[str, Any]:
 def title_of(diagnosis: Diagnosis) -> str:
     """Return the verdict and its reason."""
     return f"{diagnosis.verdict[:1].upper()}{diagnosis.verdict[1:]}. {diagnosis.reason}"
-
-
-def lines_of(diagnosis: Diagnosis, holder: float | None) -> list[tuple[str, str]]:
-    """Return the figures behind a verdict as pairs of a name and a value."""
-
-    def shown(interval: Interval, form: str) -> str:
-        return f"{interval.value:{form}}, 95% interval {interval.low:{form}} to {interval.high:{form}}"
-
-    facts = [("error relative to a uniform sample's", shown(diagnosis.ratio, ".2f"))]
-    if diagnosis.proxy_ratio is not None:
-        facts.append(("error with the proxy", shown(diagnosis.proxy_ratio, ".2f")))
-    facts.append(("variance explained by clusters", shown(diagnosis.explained, ".0%")))
-    facts.append(("loss closer to its center's than to a random row's", f"{diagnosis.gaps.nearer:.0%} of the time"))
-    if diagnosis.violations is not None:
-        facts.append((f"rows that violate Λ = {holder:g}", shown(diagnosis.violations, ".1%")))
-    counts = ", ".join(f"{count:,} {reason}" for _, reason, count in diagnosis.ledger.entries)
-    return [*facts, ("losses asked", f"{diagnosis.ledger.asked:,}: {counts}")]
 
 
 def percentiles_of(diagnosis: Diagnosis) -> list[tuple[str, ...]]:

@@ -19,6 +19,7 @@ from coresift.cli.flags import (
 )
 from coresift.cli.parsing import load_clusters, parse_estimator
 from coresift.cli.showing import show, show_table, show_warning, speaking, tell
+from coresift.notebook import interval_texts
 from coresift.reporting.facts import plain
 
 ALL_ROWS = "needs the numbers of all selected rows, not only of those that were asked first."
@@ -111,4 +112,5 @@ def _by_label(estimate: Any) -> dict[str, cs.types.Estimate]:
 
 
 def _cells(interval: cs.types.Interval) -> tuple[str, str]:
-    return f"{interval.value:,.6g}", f"{interval.low:,.6g} to {interval.high:,.6g}"
+    value, low, high = interval_texts(interval.value, interval.low, interval.high)
+    return value, f"{low} to {high}"

@@ -30,7 +30,6 @@ from coresift.cli.diagnosing import (
     Powers,
     Probes,
     facts_of,
-    lines_of,
     probing,
 )
 from coresift.cli.files import check_out, describe, open_source, table_of, used_columns
@@ -282,7 +281,7 @@ def write_diagnosis(result: diagnosing.Diagnosis, arguments: Arguments) -> list[
     tell(**facts)
     write_bytes(as_json_text(facts).encode("utf-8", "backslashreplace") + b"\n", _out(arguments))
     verdict = ("verdict", f"{result.verdict}. {result.reason}")
-    return [verdict, *lines_of(result, arguments["holder"]), *used_columns(_open_rows(arguments))]
+    return [verdict, *result.lines(arguments["holder"]), *used_columns(_open_rows(arguments))]
 
 
 add_start(starts, StepJob("select", open_select, write_select, _out, rows=_open_rows), start_select)

@@ -21,6 +21,7 @@ from coresift.diagnosis.facts import (
 from coresift.diagnosis.gain import Asked, proxied_ratio, selected_ratio
 from coresift.diagnosis.probing import FEWEST, ProbeRows, draw_probes
 from coresift.engine import Engine
+from coresift.notebook import card
 from coresift.oracle import LossesLike, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.progress import Progress, choose
@@ -89,6 +90,26 @@ class Diagnosis(Value):
 
     def __repr__(self) -> str:
         return f"Diagnosis({self.verdict}: {self.reason} {self.ledger.asked} losses asked)"
+
+    def lines(self, holder: float | None = None) -> list[tuple[str, str]]:
+        """Return the figures behind the verdict as pairs of a name and a value; `holder` is the Λ that was given."""
+
+        def shown(interval: Interval, form: str) -> str:
+            return f"{interval.value:{form}}, 95% interval {interval.low:{form}} to {interval.high:{form}}"
+
+        facts = [("error relative to a uniform sample's", shown(self.ratio, ".2f"))]
+        if self.proxy_ratio is not None:
+            facts.append(("error with the proxy", shown(self.proxy_ratio, ".2f")))
+        facts.append(("variance explained by clusters", shown(self.explained, ".0%")))
+        facts.append(("loss closer to its center's than to a random row's", f"{self.gaps.nearer:.0%} of the time"))
+        if self.violations is not None:
+            violated = "Λ" if holder is None else f"Λ = {holder:g}"
+            facts.append((f"rows that violate {violated}", shown(self.violations, ".1%")))
+        counts = ", ".join(f"{count:,} {reason}" for _, reason, count in self.ledger.entries)
+        return [*facts, ("losses asked", f"{self.ledger.asked:,}: {counts}")]
+
+    def _repr_html_(self) -> str:
+        return card(f"{self.verdict[:1].upper()}{self.verdict[1:]}", self.lines(), [self.reason])
 
 
 @named_options

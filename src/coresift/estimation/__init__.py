@@ -258,7 +258,7 @@ def _variance(selection: WeightedSelection) -> str:
     """Describe where the variance comes from."""
     notes = [strategy.variance_note for strategy in selection.phases if strategy is not None and strategy.variance_note]
     if notes:
-        return " + ".join(notes) + ", corrected for skewness"
+        return " + ".join(dict.fromkeys(notes)) + ", corrected for skewness"
     return "no variance is known" if without_moments(selection) else "all rows are certain"
 
 

@@ -13,6 +13,7 @@ from coresift.checks import InputError, loss_vector, named_options, positive, re
 from coresift.estimation import check_method, estimate, scaled
 from coresift.estimation.intervals import bernstein, uncertain
 from coresift.estimation.methods import Method, check_clustering
+from coresift.notebook import card, interval_texts
 from coresift.types import Clustering, Estimate, Floats, Interval, Value, WeightedSelection, freeze
 
 ONE_SIDE = 1 / math.e  # the largest probability that the paper's bound fails on one side
@@ -105,7 +106,7 @@ class Conditional(Value):
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificate(Value):
     """How far off a selection's total can be: one part needs only the draws, the other makes an assumption."""
 
@@ -119,6 +120,22 @@ class Certificate(Value):
 
     def __str__(self) -> str:
         return "\n\n".join(str(part) for part in (self.statistical, self.conditional) if part is not None)
+
+    def __repr__(self) -> str:
+        total, parts = self.statistical.estimate.total, "" if self.conditional is None else ", and a conditional part"
+        return f"Certificate(total={total}, {self.statistical.kind}{parts})"
+
+    def _repr_html_(self) -> str:
+        part = self.statistical
+        level = f"{100 * part.estimate.confidence:.6g}%"
+        lines = [
+            ("total loss", _format_interval(part.estimate.total, level)),
+            ("mean loss", _format_interval(part.estimate.mean, level)),
+            (part.kind, part.why),
+            ("based on", f"{part.rows:,} of {part.population:,} rows"),
+        ]
+        conditional = [] if self.conditional is None else str(self.conditional).splitlines()
+        return card("Certificate", lines, [*self.warnings, *conditional])
 
 
 @named_options
@@ -317,7 +334,8 @@ def _independent(selection: WeightedSelection) -> bool:
 
 
 def _format_interval(interval: Interval, level: str) -> str:
-    return f"{interval.value:,.6g}, {level} interval {interval.low:,.6g} to {interval.high:,.6g}"
+    value, low, high = interval_texts(interval.value, interval.low, interval.high)
+    return f"{value}, {level} interval {low} to {high}"
 
 
 def _format_bound(bound: Bound, theorem: str) -> str:

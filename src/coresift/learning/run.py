@@ -15,7 +15,7 @@ from coresift.heads import LogisticHead, RidgeHead
 from coresift.learning.plan import Plan
 from coresift.learning.questions import LabelQuestion
 from coresift.learning.steps import Course, Task
-from coresift.notebook import counted
+from coresift.notebook import card, counted
 from coresift.oracle import Oracle
 from coresift.oracle.requests import Job
 from coresift.oracle.run import Run
@@ -117,6 +117,13 @@ class LearningRun(Run[LearningSelection]):
             "finished" if status.finished else f"round {status.round}: {counted(status.pending, 'label')} to come"
         )
         return f"LearningRun({status.answered} of {self.budget} answers, {progress})"
+
+    def _repr_html_(self) -> str:
+        status, audits = self.status(), self.audits
+        step = "finished" if status.finished else f"{status.round}, {counted(status.pending, 'label')} to come"
+        lines = [("answers", f"{status.answered:,} of {self.budget:,}"), ("round", step)]
+        lines += [("last audit", str(audits[-1]))] if audits else []
+        return card(f"Active learning on {self.rows.n:,} rows", [*lines, ("seed", str(self.seed))])
 
     @property
     def seed(self) -> int:

@@ -49,8 +49,9 @@ class Plan:
     price: float | None = None
 
     def __repr__(self) -> str:
+        price = "" if self.price is None else f" for {self.price:,.2f}"
         return (
-            f"Plan({self.budget} of {self.rows} rows, {self.losses_asked} losses asked, {self.passes} passes, "
+            f"Plan({self.budget} of {self.rows} rows, {self.losses_asked} losses asked{price}, {self.passes} passes, "
             f"about {spoken(self.seconds)}, {self.memory / 1e6:,.0f} MB)"
         )
 

@@ -19,6 +19,7 @@ from coresift.engine import Engine
 from coresift.evaluation import EvaluationRun
 from coresift.learning import LearningRun
 from coresift.progress import Progress, choose
+from coresift.regression import RegressionSelection
 from coresift.reporting.comparing import report_comparison
 from coresift.reporting.evaluating import report_evaluation
 from coresift.reporting.facts import Facts, plain
@@ -47,7 +48,7 @@ SUFFIXES = (".html", ".htm")
 
 @named_options
 def report(
-    selection: Selection | LearningRun | EvaluationRun | Comparison,
+    selection: Selection | RegressionSelection | LearningRun | EvaluationRun | Comparison,
     path: str | os.PathLike[str],
     *,
     rows: RowsLike | None = None,
@@ -104,6 +105,7 @@ def report(
         True
     """
     path = Path(path)
+    selection = selection.selection if isinstance(selection, RegressionSelection) else selection
     check_target(path, SUFFIXES, "a report")
     if facts is not None:
         check_target(Path(facts), (".json",), "a file of facts")

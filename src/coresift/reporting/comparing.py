@@ -48,7 +48,7 @@ def _sections(comparison: Comparison, title: str) -> Iterator[str]:
     heads, cells = columns(comparison)
     by_method = [[f"{line[1]}, {line[0]}", *line[2:]] for line in cells]
     yield section("numbers", "All numbers", table(["Method, budget", *heads[2:]], by_method))
-    yield section("sure", "How sure is this", listing(_how_sure(comparison)))
+    yield section("sure", "How sure is this?", listing(_how_sure(comparison)))
     yield steps(_next(comparison))
     settings = [
         ("methods", ", ".join(comparison.methods)),
@@ -78,7 +78,7 @@ def _head(comparison: Comparison, title: str) -> str:
         ("curves", "Error against budget" if not comparison.scored else "Score against budget"),
         ("differences", f"Against {comparison.reference}"[:60]),
         ("numbers", "All numbers"),
-        ("sure", "How sure is this"),
+        ("sure", "How sure is this?"),
         ("next", "What to do next"),
         ("making", "How it was made"),
     ]

@@ -66,7 +66,7 @@ def _sections(facts: EvaluationFacts) -> Iterator[str]:
         yield _groups(last)
         yield _models(last)
         yield _stages(facts)
-        yield section("sure", "How sure is this", listing(_how_sure(facts)))
+        yield section("sure", "How sure is this?", listing(_how_sure(facts)))
     yield steps(_next(facts))
     yield "</main>"
     yield end()
@@ -103,7 +103,7 @@ def _head(facts: EvaluationFacts) -> str:
         ("groups", "Groups", bool(last.groups)),
         ("models", "Models", any(last.figures)),
         ("stages", "Stage by stage", True),
-        ("sure", "How sure is this", True),
+        ("sure", "How sure is this?", True),
         ("next", "What to do next", True),
     ]
     remarks = "".join(paragraph(remark, "warning") for remark in last.remarks)

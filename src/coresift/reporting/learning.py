@@ -177,7 +177,7 @@ def _sections(facts: LearningFacts) -> Iterator[str]:
     yield _curve(facts)
     yield _map(facts)
     yield _balance(facts)
-    yield section("sure", "How sure is this", _how_sure(facts))
+    yield section("sure", "How sure is this?", _how_sure(facts))
     yield steps(_next(facts))
     recipe = "".join(f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts.settings)
     yield section("making", "How it was made", f"<dl class='recipe'>{recipe}</dl>")
@@ -205,13 +205,13 @@ def _head(facts: LearningFacts) -> str:
         between = f"{_level(facts, last.low)} to {_level(facts, last.high)}"
         figures.insert(0, (_name(facts), _level(facts, last.value), between))
     else:
-        lead += " The model was not measured."
+        lead += " No audit measured the model."
     links = [
         ("curve", "Learning curve"),
         ("map", "Map by round"),
         ("balance", "Labels" if facts.numbers else "Classes"),
     ]
-    links += [("sure", "How sure is this"), ("next", "What to do next"), ("making", "How it was made")]
+    links += [("sure", "How sure is this?"), ("next", "What to do next"), ("making", "How it was made")]
     return head(facts.title, lead, figures, links)
 
 

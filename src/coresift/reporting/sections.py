@@ -24,7 +24,7 @@ def sections(facts: Facts) -> Iterable[str]:
     yield details.losses(facts)
     yield details.clusters(facts)
     yield details.classes(facts)
-    yield section("sure", "How sure is this", listing(_how_sure(facts)))
+    yield section("sure", "How sure is this?", listing(_how_sure(facts)))
     yield steps(_next(facts))
     yield _making(facts)
     yield _left_out(facts)
@@ -41,7 +41,7 @@ def _head(facts: Facts) -> str:
         ("losses", "Losses", facts.loss_by_distance or facts.smoothness),
         ("clusters", "Clusters", facts.clusters and not cover),
         ("classes", "Classes", facts.coverage),
-        ("sure", "How sure is this", True),
+        ("sure", "How sure is this?", True),
         ("next", "What to do next", True),
         ("making", "How it was made", True),
     ]
@@ -105,7 +105,7 @@ def _figures(facts: Facts) -> list[KeyFigure]:
         most = max(facts.clusters.size)
         figures.append(("Largest representative", f"{most:,.0f}", "rows that one row stands for"))
     if facts.coverage is not None:
-        uniform = f"a uniform sample {facts.coverage.uniform_covers:,.1f}"
+        uniform = f"a uniform sample covers about {facts.coverage.uniform_covers:,.1f}"
         figures.append(("Classes covered", f"{facts.coverage.covered:,} of {len(facts.coverage.names):,}", uniform))
     return figures
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coresift.notebook import card
+from coresift.notebook import card, interval_texts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Interval:
     """A number with its standard error and confidence interval."""
 
@@ -16,8 +16,9 @@ class Interval:
     high: float
     standard_error: float
 
-    def __str__(self) -> str:
-        return f"{self.value:,.6g} [{self.low:,.6g}, {self.high:,.6g}]"
+    def __repr__(self) -> str:
+        value, low, high = interval_texts(self.value, self.low, self.high)
+        return f"{value} [{low}, {high}]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,12 +34,13 @@ class Estimate:
     warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        warnings = f", {len(self.warnings)} warning{'s' if len(self.warnings) > 1 else ''}" if self.warnings else ""
+        warnings = f"; warning: {' '.join(self.warnings)}" if self.warnings else ""
         return f"Estimate(total={self.total}, mean={self.mean}, {100 * self.confidence:g}% intervals{warnings})"
 
     def _repr_html_(self) -> str:
         def text(interval: Interval) -> str:
-            return f"{interval.value:,.6g}, from {interval.low:,.6g} to {interval.high:,.6g}"
+            value, low, high = interval_texts(interval.value, interval.low, interval.high)
+            return f"{value}, from {low} to {high}"
 
         lines = [("total", text(self.total)), ("mean", text(self.mean))]
         lines.append(("based on", f"{self.effective_size:,.0f} rows of equal weight; {self.method}"))

@@ -19,6 +19,7 @@ from coresift.types.values import Floats, Ints, Singles, Value, freeze
 
 # The most phases of a selection before it grows: a pilot and a draw.
 MOST_PHASES = 2
+NO_WEIGHTS = "none; this method does not define any"
 # The columns of rows that were not drawn from clusters.
 CHOSEN = {"origin": ("origin", "string"), "order": ("order", "int64")}
 
@@ -169,12 +170,17 @@ class Selection(Value):
         return card(f"{len(self):,} of {self.population:,} rows", self._lines())
 
     def _lines(self) -> list[tuple[str, str]]:
-        asked = [("losses asked to choose them", f"{self.ledger.asked:,}")] if self.ledger.asked else []
-        return [*asked, ("weights", "none: this method defines none"), *self._ending()]
+        asked = [("losses asked", f"{self.ledger.asked:,}")] if self.ledger.asked else []
+        return [*asked, ("weights", NO_WEIGHTS), *self._ending()]
 
     def _ending(self) -> list[tuple[str, str]]:
-        used = self.provenance.used()
-        return [*([] if used is None else [("columns used", used)]), ("seed", str(self.seed))]
+        provenance, used = self.provenance, self.provenance.used()
+        lines = [] if used is None else [("columns used", used)]
+        lines += [("standardized", "yes")] if provenance.standardized else []
+        lines += (
+            [("strata", f"{provenance.frame['strata']['classes']:,} classes")] if "strata" in provenance.frame else []
+        )
+        return [*lines, ("seed", str(self.seed))]
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -256,7 +262,7 @@ class LearningSelection(Selection):
         return [
             ("labels", f"{count:,}"),
             ("rounds", f"{int(self.rounds.max(initial=0))}"),
-            ("weights", "none: this method defines none"),
+            ("weights", NO_WEIGHTS),
             *self._ending(),
         ]
 
@@ -360,8 +366,9 @@ class WeightedSelection(Selection):
         return float(self.weights.sum() ** 2 / (self.weights**2).sum()) if self.weights.size else 0.0
 
     def _lines(self) -> list[tuple[str, str]]:
-        lines = [("losses asked to choose them", f"{self.ledger.asked:,}")]
+        lines = [("losses asked", f"{self.ledger.asked:,}")]
         if len(self):
-            lines.append(("weights", f"{self.weights.min():,.3g} to {self.weights.max():,.3g}"))
+            least, most = f"{self.weights.min():,.3g}", f"{self.weights.max():,.3g}"
+            lines.append(("weights", f"{least} each" if least == most else f"{least} to {most}"))
             lines.append(("effective sample size", f"{self.effective_size:,.0f} rows of equal weight"))
         return [*lines, *self._ending()]
