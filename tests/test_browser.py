@@ -191,7 +191,7 @@ def test_everything_is_reached_by_keyboard(visit, demo_page):
     page.keyboard.press("Enter")
     assert page.locator("#found .name").text_content().startswith("Cluster ")
     page.keyboard.press("Escape")
-    assert page.locator("#found .name").text_content() == "No cluster chosen"
+    assert page.locator("#found .name").text_content() == "No cluster is chosen"
     reached, stops = set(), page.locator("a, button, [tabindex='0']").count()
     for _ in range(stops + 2):
         page.keyboard.press("Tab")

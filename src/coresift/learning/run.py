@@ -26,8 +26,9 @@ from coresift.types import Frame, Ints, LearningSelection, Provenance, Selection
 class LearningRun(Run[LearningSelection]):
     """A run of `active_learning`: `ask` for rows, `tell` their labels, until `finished`.
 
-    A correction (`tell(ids, labels, correct=True)`) takes effect with the next batch; earlier batches do not change,
-    and no label is lost. A resumed run replays its rounds with the labels in its state file and arrives at the same
+    A correction (`tell(ids, labels, correct=True)`) counts at once for `model` and `result`. The next batch depends on
+    the labels as they were when the last row of the batch before was answered, so a later correction counts for the
+    batch after it. A resumed run replays its rounds with the labels in its state file and arrives at the same
     batches.
 
     Attributes:

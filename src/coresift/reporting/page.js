@@ -208,7 +208,7 @@
   }
   function welcome() {
     const made = element("div", "panel");
-    made.append(element("p", "name", clusters && !clusters.cover ? "No cluster chosen" : "Nothing chosen"));
+    made.append(element("p", "name", clusters && !clusters.cover ? "No cluster is chosen" : "Nothing is chosen"));
     if (!clusters) {
       made.append(element("p", "quiet", "Point at a dot to see its row."));
       return made;
