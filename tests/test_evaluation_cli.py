@@ -61,7 +61,7 @@ def test_in_steps(command, tmp_path):
     command("ask", "run.state", "--out", "ask.csv")
     with open("ask.csv", newline="") as file:
         asked = list(csv.DictReader(file))
-    assert set(asked[0]) == {"row", "id", "guess", "rival", "doubt", "text"}
+    assert set(asked[0]) == {"row", "id", "rival", "text"}  # people should not see the guess or the doubt
     assert len(asked) == 60
     assert "60 (first stage" in command("status", "run.state")
     command("tell", "run.state", "labels.csv")
@@ -116,6 +116,16 @@ def test_a_finished_evaluation_goes_on(command, tmp_path):
     assert (said["answered"], said["pending"]) == (60, 30)
     command("tell", "more.state", "labels.csv")
     assert json.loads((tmp_path / "evaluation.json").read_text())["stages"] == [18, 42, 30]
+
+
+def test_status_shows_the_number_and_what_comes_next(command):
+    assert "coresift evaluate ask" in command("start", "rows.csv", "--predictions", "guess", "--budget", 60)
+    command("tell", "run.state", "labels.csv")
+    said = command("status", "run.state")
+    assert "accuracy so far" in said
+    assert "do not stop because of it" in said
+    command("tell", "run.state", "labels.csv")
+    assert "accuracy" in command("status", "run.state")
 
 
 def test_the_plan_of_a_run_uses_its_complete_stages(command):

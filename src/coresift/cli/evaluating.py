@@ -155,7 +155,10 @@ def _column(table: Table, name: str, argument: str) -> Any:
 
 
 def _beside(arguments: Arguments, ids: Ints, n: int) -> Any:
-    return open_table(arguments["table"]).take(ids)
+    """Return the table's columns for people who answer, without predictions and signals, which would sway them."""
+    hidden = {*_columns(arguments["predictions"]), *_columns(arguments["signals"])}
+    table = open_table(arguments["table"])
+    return table.take(ids).drop_columns([name for name in table.columns if name in hidden and name != table.id_name])
 
 
 def _write(evaluation: Evaluation, arguments: Arguments) -> list[tuple[str, str]]:
@@ -165,6 +168,16 @@ def _write(evaluation: Evaluation, arguments: Arguments) -> list[tuple[str, str]
     for remark in evaluation.remarks:
         show_warning(remark)
     return lines_of(evaluation)
+
+
+def _progress(run: EvaluationRun) -> list[tuple[str, str]]:
+    """Return the estimate so far, for status, or the command that comes next."""
+    now = run.status()
+    if now.finished:
+        return [(run.result.metric, _shown(run.result))]
+    if now.interim is None:
+        return [("next", "coresift evaluate ask STATE, and then coresift evaluate tell STATE ask.csv")]
+    return [(f"{now.interim.metric} so far", _shown(now.interim)), ("", f"This is {now.note}.")]
 
 
 def lines_of(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -189,7 +202,9 @@ def _shown(figure: Figure) -> str:
 
 # A run that goes on has several half-widths or budgets.
 KEPT = {"within": float | list[float] | None, "budget": int | list[int] | None}
-JOB = StepJob(NAME, _open, _write, lambda arguments: Path(arguments["out"]), columns=_beside, kept=KEPT)
+JOB = StepJob(
+    NAME, _open, _write, lambda arguments: Path(arguments["out"]), columns=_beside, kept=KEPT, progress=_progress
+)
 add_start(verbs, JOB, gather, command="start")
 add_verbs(verbs)
 
@@ -213,7 +228,10 @@ verb_on("run", verbs)(speaking(with_flags(run, gather, ANSWERS)))
 def plan(
     state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")],
     cost: Annotated[float | None, typer.Option(help="The price per answer.")] = None,
-    expected: Annotated[float | None, typer.Option(help="Before the first answers: the rate that you expect.")] = None,
+    expected: Annotated[
+        float | None,
+        typer.Option(help="The rate that you expect, such as the error rate; used before there are answers."),
+    ] = None,
 ) -> None:
     """Forecast how many answers an evaluation will take, from the signals or from its complete stages.
 

@@ -106,6 +106,12 @@ class EvaluationRun(Run[Evaluation]):
             self._driver.pending()  # a run that was opened again replays its stages first
             return forecast(self._course, wish.within, wish.budget, expected, cost)
 
+    @property
+    def wishes(self) -> tuple[float, ...]:
+        """The half-widths that the run was asked to reach, one after the other."""
+        wish = self._task.wish
+        return tuple(each.within for each in (*wish.earlier, wish) if each.within is not None)
+
     def stages(self) -> tuple[Evaluation, ...]:
         """Return the estimate after each complete stage; the last one is the result if the run is finished."""
         with self._lock:

@@ -30,6 +30,7 @@ class EvaluationFacts:
         pending: How many answers are missing.
         stages: The estimate after each stage; the last one is the result.
         widths: Numbers of answers, and the half-width that each gives; empty if unknown.
+        wishes: The half-widths that the run was asked to reach, one after the other.
     """
 
     title: str
@@ -37,6 +38,7 @@ class EvaluationFacts:
     pending: int
     stages: tuple[Evaluation, ...]
     widths: tuple[tuple[int, float], ...]
+    wishes: tuple[float, ...] = ()
 
 
 def report_evaluation(run: EvaluationRun, path: Path, *, title: str | None) -> Path:
@@ -49,7 +51,7 @@ def evaluation_facts(run: EvaluationRun, title: str | None) -> EvaluationFacts:
     """Gather what the page says about a run, finished or not."""
     status, stages = run.status(), run.stages()
     name = f"{_capital(stages[-1].metric)} over {run.n:,} rows" if stages else f"Evaluation of {run.n:,} rows"
-    return EvaluationFacts(title or name, status.finished, status.pending, stages, run.widths())
+    return EvaluationFacts(title or name, status.finished, status.pending, stages, run.widths(), run.wishes)
 
 
 def evaluation_page(facts: EvaluationFacts) -> str:
@@ -78,21 +80,29 @@ def _head(facts: EvaluationFacts) -> str:
         return head(facts.title, lead, [], [("next", "What to do next")])
     last = facts.stages[-1]
     sure = f"{100 * last.confidence:g}%"
-    name = _capital(last.metric)
+    model = next(iter(last.figures), "")
+    name = _capital(last.metric) + (f" of {model}" if model and last.metric != "difference" else "")
     lead = (
         f"{name} over all {last.n:,} rows is about {_level(last.value, last)}, with {sure} confidence between "
         f"{_level(last.low, last)} and {_level(last.high, last)}. It took {last.asked:,} answers."
     )
+    if facts.wishes and facts.finished:
+        reached = "was reached" if last.half_width <= facts.wishes[-1] else "was not reached"
+        lead += f" The target of ± {_level(facts.wishes[-1], last)} {reached}."
     if not facts.finished:
         lead += f" This is an interim result, with {facts.pending:,} answers missing. Do not stop because of it."
     figures = [
         (name, _level(last.value, last), f"{_level(last.low, last)} to {_level(last.high, last)}"),
-        ("Answers", f"{last.asked:,}", f"of {last.rows:,} relevant rows"),
+        (
+            "Answers",
+            f"{last.asked:,}",
+            f"of {last.rows:,} rows that matter for {last.metric}" if last.rows < last.n else f"of {last.rows:,} rows",
+        ),
         ("Effective sample size", f"{last.effective_sample_size:,.0f}", "uniform rows would be as precise"),
     ]
     if last.half_width > 0 and math.isfinite(last.half_width):
         half = _half(last)
-        figures.append((f"For ± {_level(half, last)}", f"{last.answers_for(half):,}", "answers in total, about"))
+        figures.append((f"For ± {_level(half, last)}", f"about {last.answers_for(half):,}", "answers in total"))
     if last.missing is not None:
         span = (
             f"estimate from {_level(last.missing.worst, last)} to {_level(last.missing.best, last)}, whatever they are"
@@ -182,7 +192,7 @@ def _how_sure(facts: EvaluationFacts) -> list[str]:
     last = facts.stages[-1]
     sentences = [
         f"Over many such evaluations, about {100 * last.confidence:g}% of the intervals contain the true value. "
-        "benchmarks/results/evaluation_coverage.md in the repository has measured rates.",
+        "The documentation has measured rates.",
         "The effective sample size is the number of rows, drawn uniformly with replacement, that would give an "
         f"estimate as precise as these {last.asked:,} answers: {last.effective_sample_size:,.0f}. It is larger than "
         "the number of answers if signals predict them well, and smaller if the signals are misleading.",
@@ -210,7 +220,11 @@ def _next(facts: EvaluationFacts) -> list[tuple[str, str]]:
     if last.half_width > 0 and math.isfinite(last.half_width) and last.asked < last.rows:
         half = _half(last)
         words = f"Half the width takes about {last.answers_for(half):,} answers in total"
-        advice.append((words, f"cs.evaluate(..., within={half:g})"))
+        wish = f"--within {half:g}" if facts.wishes else f"--budget {last.answers_for(half)}"
+        advice.append((words, f"coresift evaluate extend run.state {wish} --state more.state"))
+        name, so_far = ("within", facts.wishes) if facts.wishes else ("budget", (last.asked,))
+        after = [*so_far, half if facts.wishes else last.answers_for(half)]
+        advice.append(("Or in Python, with the same other arguments", f"cs.evaluate(..., {name}={after}, state=...)"))
     advice.append(("See where the errors are, if you know groups of rows", "cs.evaluate(..., groups=kinds)"))
     advice.append(("Get all numbers as a table", "run.result.to_pandas()"))
     return advice
