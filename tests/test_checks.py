@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import coresift as cs
 from coresift.checks import (
     AnswerError,
     CoresiftError,
@@ -166,3 +167,9 @@ def test_real_vectors():
     assert real_vector("values", np.array([1, True], object), 2).tolist() == [1, 1]
     several = sentence(real_vector, "values", [np.nan, 1, np.nan], 3, cure="fill them in")
     assert several == "values must be finite numbers; got nan at position 0 (unusable in 2 of 3); fill them in."
+
+
+def test_a_message_is_one_line_whatever_stands_in_a_file():
+    with pytest.raises(cs.InputError) as caught:
+        refuse("label", "a text", "a\nb\x1b[31m\u202e")
+    assert str(caught.value) == r"label must be a text; got a\nb\x1b[31m\u202e."

@@ -1,11 +1,38 @@
 """The errors and warnings of coresift."""
 
+import re
 import sys
 import warnings
 
+# Characters that a terminal interprets: control characters, and marks that change the writing direction.
+COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_LINES = re.compile("[\t\n\u2028\u2029]")
+
+
+def clean(text: str) -> str:
+    r"""Escape the characters that a terminal interprets.
+
+    >>> clean("\x1b[31mred")
+    '\\x1b[31mred'
+    """
+    return COMMANDS.sub(_escaped, text)
+
+
+def one_line(text: str) -> str:
+    r"""Escape line breaks and tabs, too.
+
+    >>> one_line("one\ntwo")
+    'one\\ntwo'
+    """
+    return _LINES.sub(_escaped, clean(text))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match.group().encode("unicode_escape").decode()
+
 
 class CoresiftError(Exception):
-    """The base class of all errors that coresift raises; the message is a full sentence.
+    """The base class of all errors that coresift raises; the message is a full sentence, in one line.
 
     Examples:
         >>> import coresift as cs
@@ -15,6 +42,9 @@ class CoresiftError(Exception):
         ...     print(error)
         There is no file missing.parquet.
     """
+
+    def __init__(self, message: str = "", *rest: object) -> None:
+        super().__init__(one_line(message), *rest)
 
 
 class InputError(CoresiftError, ValueError):

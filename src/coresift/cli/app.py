@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
-from coresift.cli.showing import clean, prepare_streams, show_warning
-from coresift.errors import CoresiftError, CoresiftWarning, ScaleWarning
+from coresift.cli.showing import prepare_streams, show_warning
+from coresift.errors import CoresiftError, CoresiftWarning, ScaleWarning, clean
 from coresift.version import __version__
 
 # The commands in the order in which a user needs them, each with its module and its line in the help.

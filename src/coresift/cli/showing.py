@@ -6,7 +6,6 @@ import functools
 import inspect
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coresift.cli.wording import flags_of, in_flags, reword
-from coresift.errors import CoresiftError, CoresiftWarning
+from coresift.errors import COMMANDS, CoresiftError, CoresiftWarning, clean, one_line
 from coresift.progress import silence
 
 if TYPE_CHECKING:
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object, and nothing else.")]
-
-# Characters that a terminal interprets: control characters, and marks that change the writing direction.
-_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_LINES = re.compile("[\t\n\u2028\u2029]")
 
 
 @dataclass
@@ -53,28 +48,6 @@ def prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-
-
-def clean(text: str) -> str:
-    r"""Escape the characters that a terminal interprets.
-
-    >>> clean("\x1b[31mred")
-    '\\x1b[31mred'
-    """
-    return _COMMANDS.sub(_escaped, text)
-
-
-def clean_cell(text: str) -> str:
-    r"""Escape line breaks and tabs, too.
-
-    >>> clean_cell("one\ntwo")
-    'one\\ntwo'
-    """
-    return _LINES.sub(_escaped, clean(text))
-
-
-def _escaped(match: re.Match[str]) -> str:
-    return match.group().encode("unicode_escape").decode()
 
 
 def speaking(verb: Callable[..., None]) -> Callable[..., None]:
@@ -130,7 +103,7 @@ def as_json_text(facts: Any, encoding: str | None = "utf-8") -> str:
     """Return JSON in characters of this encoding, with those escaped that a terminal interprets."""
     unicode = (encoding or "ascii").lower().replace("-", "").startswith("utf")
     text = json.dumps(facts, indent=1, ensure_ascii=not unicode, allow_nan=False)
-    return _COMMANDS.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+    return COMMANDS.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def tell(**facts: Any) -> None:
@@ -146,7 +119,7 @@ def show_facts(title: str, lines: list[tuple[str, str]]) -> None:
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in lines:
-        table.add_row(clean_cell(name), clean_cell(value))
+        table.add_row(one_line(name), one_line(value))
     show(title)
     if lines:
         _print(table)
@@ -166,9 +139,9 @@ def show_table(titles: Iterable[str], lines: Iterable[Sequence[str]]) -> None:
 
     table = Table()
     for title in titles:
-        table.add_column(clean_cell(title), overflow="fold")
+        table.add_column(one_line(title), overflow="fold")
     for line in lines:
-        table.add_row(*map(clean_cell, line))
+        table.add_row(*map(one_line, line))
     _print(table)
 
 
@@ -195,4 +168,4 @@ def show_warning(message: Any, category: type[Warning] = CoresiftWarning, *_: An
         text = str(message) if voice is None else in_flags(str(message), voice.flags)
         if voice is not None:
             voice.warnings.append(text)
-        print(f"Warning: {clean_cell(text)}", file=sys.stderr)
+        print(f"Warning: {one_line(text)}", file=sys.stderr)
