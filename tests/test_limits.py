@@ -8,6 +8,7 @@ import pytest
 import coresift as cs
 from coresift.assembly import PhaseDraw, assemble
 from coresift.estimation.intervals import unit_of
+from coresift.inclusion import fixed_size_inclusion
 from coresift.types import Frame, Ledger, Provenance
 
 N = 10_000
@@ -114,7 +115,7 @@ def test_large_and_small_numbers_are_like_others(equal, scale):
 def test_large_losses_choose_the_same_rows():
     rows = np.random.default_rng(5).normal(size=(500, 3))
     losses = np.abs(rows[:, 0])
-    plain, large = (cs.select(rows, losses * scale, 60) for scale in (1.0, 2.0**1015))
+    plain, large = (cs.select(rows, losses * scale, 60) for scale in (1.0, 2.0**190))
     assert np.array_equal(plain.ids, large.ids)
 
 
@@ -144,8 +145,26 @@ def test_rare_events_are_covered(where, budget):
     assert np.mean(found) >= 0.93
 
 
-def test_losses_near_the_largest_number_are_selected_by_without_a_word_of_numpy():
+@pytest.mark.parametrize("score", [None, "robust", "estimate"])
+def test_losses_are_selected_by_without_a_word_of_numpy_or_refused(score):
     rng = np.random.default_rng(0)
+    rows, losses = rng.normal(size=(40, 3)), np.abs(rng.normal(size=40))
+    options = {} if score is None else {"score": cs.scores.Sensitivity(holder=score)}
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        cs.select(rng.normal(size=(40, 3)), np.abs(rng.normal(size=40)) * 1e307, 10)
+        for scale in (1e-320, 1e-100, 1e59):
+            assert len(cs.select(rows, losses * scale, 10, **options)) == 10
+        for scale in (1e61, 1e307):
+            with pytest.raises(cs.CoresiftError, match=r"losses must be finite and at least 0 and at most 1e\+60 in"):
+                cs.select(rows, (losses + 1) * scale, 10, **options)
+
+
+def test_sizes_near_zero_give_the_same_chances():
+    sizes = np.array([8.0, 1.0, 1.0, 3.0])
+    tiny = fixed_size_inclusion(sizes * 2.0**-1060, 2)
+    np.testing.assert_allclose(tiny, fixed_size_inclusion(sizes, 2), rtol=1e-4)
+
+
+def test_draws_with_replacement_have_a_limit():
+    with pytest.raises(cs.InputError, match=r"budget must be at most 100,000,000 for a design that draws with repl"):
+        cs.select(np.arange(40.0).reshape(20, 2), None, 2**64, design=cs.designs.Independent())

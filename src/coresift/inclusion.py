@@ -8,6 +8,8 @@ from coresift.types import Bools, Floats, Ints
 
 # Inclusion this close to 1 counts as certain; otherwise rounding could let a systematic draw hit a row twice.
 CERTAIN = 1 - 1e-9
+# Sizes that are all below this are scaled first.
+SMALLEST = 1e-250
 
 # The uniform share of sizes that are made without losses; the rest is proportional to distance.
 FLAT = 0.6
@@ -19,6 +21,9 @@ def fixed_size_inclusion(sizes: Floats, count: int) -> Floats:
     >>> fixed_size_inclusion(np.array([8.0, 1.0, 1.0]), 2)
     array([1. , 0.5, 0.5])
     """
+    largest = float(sizes.max(initial=0.0))
+    if 0 < largest < SMALLEST:
+        sizes = sizes / largest  # only ratios matter, and the factor must stay finite
     undecided = sizes > 0
     inclusion = np.zeros(sizes.size)
     if count >= undecided.sum():

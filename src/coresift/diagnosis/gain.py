@@ -41,6 +41,8 @@ from coresift.variance import spread_terms
 # The probes are split into thirds, this many times. A third and the centers are about as many rows as a pilot has, and
 # the other two thirds have two probes or more in most clusters.
 FOLDS, ROUNDS = 3, 5
+# A row with a smaller chance than this is never drawn, and squares of what it would stand for are no numbers.
+NEVER = 1e-100
 # The number of groups of the jackknife.
 GROUPS = 10
 # How many neighbors along a proxy's order make a stratum.
@@ -225,6 +227,6 @@ def _two_phases(clustering: Clustering, plan: PilotPlan, job: Job, second: Float
     carried = np.divide(share * losses, first, out=np.zeros(ids.size), where=first > 0)
     pilot = spread_terms(carried, weights * first * (1 - first), strata)
     # The second draw is from the rows that the pilot did not take.
-    expanded = np.divide((1 - share) * losses, later, out=np.zeros(ids.size), where=later > 0)
+    expanded = np.divide((1 - share) * losses, later, out=np.zeros(ids.size), where=later > NEVER)
     left = weights * (1 - first) if plan.keep else weights
     return pilot + job.design.expected_terms(expanded, later, left, strata)

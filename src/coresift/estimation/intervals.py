@@ -32,7 +32,9 @@ def interval(selection: WeightedSelection, total: float, values: Floats, confide
         return Interval(total, total - error, total + error, error)
     # The variance is a sum of `effective` equal squares, each of which has three terms: 3·effective degrees of freedom.
     quantile = float(stdtrit(3 * summed.effective, 0.5 + confidence / 2))
-    low, high = (skewed_quantile(q, summed.third / error**3) for q in (quantile, -quantile))
+    cube = error**3
+    skewness = summed.third / cube if cube > 0 else 0.0  # an error so small has none that could be told
+    low, high = (skewed_quantile(q, skewness) for q in (quantile, -quantile))
     error *= unit
     return Interval(total, total - error * low, total - error * high, error)
 

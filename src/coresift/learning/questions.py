@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import InputError, refuse
-from coresift.oracle.questions import Question
+from coresift.oracle.questions import LARGEST, Question, too_large
 from coresift.types import Bools, Ints
 
 # How many classes an error message lists.
@@ -44,7 +43,7 @@ class LabelQuestion(Question):
 
     def refusal(self, source: str | None, row: Any, came: Any) -> str:
         """Return the error message for an invalid label, without its final period."""
-        allowed = f"{self._allowed()}, or None if nobody can tell"
+        allowed = f"{self._allowed()}{too_large(came) if self.numbers else ''}, or None if nobody can tell"
         return f"{source or self.argument} must be {allowed}; row {row} has {came}"
 
     def _allowed(self) -> str:
@@ -59,9 +58,9 @@ class LabelQuestion(Question):
         if self.numbers:
             try:
                 number = float(label)
-            except ValueError:
+            except (ValueError, OverflowError):
                 return label, False
-            return number, math.isfinite(number)
+            return number, abs(number) <= LARGEST  # models and audits square it
         if self.classes is None:
             return label, label != ""
         matches = [name for name in self.classes if name == label] or [

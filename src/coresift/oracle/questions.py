@@ -15,7 +15,7 @@ from coresift.redaction import holds_secret, redact
 from coresift.types import Bools, Ints
 
 MISSING = ("nan", "<NA>", "NaT")  # how pandas shows an empty cell
-LARGEST = 1e100  # the largest answer that is squared; sums of its squares over all rows stay finite
+LARGEST = 1e60  # the largest answer; fourth powers of its sum over all rows stay finite
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Question:
         return _objects([_label(value) for value in values])
 
 
-LOSS = Question(argument="losses", plural="losses", column="loss", signed=False)
+LOSS = Question(argument="losses", plural="losses", column="loss", signed=False, squared=True)
 LABEL = Question(argument="b", plural="labels", column="label", signed=True, squared=True)
 CLASS = Question(argument="labels", plural="labels", column="label", signed=True, numeric=False)
 

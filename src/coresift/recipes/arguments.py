@@ -22,6 +22,10 @@ from coresift.types import Clustering, Design, Frame, Pilot, Provenance, Recipe,
 EXAMPLES = {"pilot": Representatives(), "score": Portfolio(), "design": Systematic()}
 
 
+# The most draws with replacement: each takes a number, and they are sorted together.
+MOST_DRAWS = 10**8
+
+
 class PartOptions(TypedDict, total=False):
     """Options of selecting jobs besides rows, budget, seed and clusters; `settle` checks them."""
 
@@ -208,6 +212,8 @@ def _budget(
     if budget is None:
         raise InputError("budget must say how many rows to select; got none.")
     whole("budget", budget)
+    if budget > MOST_DRAWS and not strategies[2].distinct:
+        refuse("budget", f"at most {MOST_DRAWS:,} for a design that draws with replacement", budget)
     if frame.population == 0:
         raise InputError("exclude leaves no row to select.")
     given = frame.given.size
