@@ -119,7 +119,8 @@ def test_a_csv_with_semicolons_or_tabs_is_read(tmp_path, separator):
     path.write_text("item;label\nq3;red\n".replace(";", separator))
     assert refusal(lambda: AnswerFile(path)).endswith("the column id (or row); it has item, label.")
     path.write_text('"a;id"\n1\n2\n'.replace(";", separator))  # one column, whose quoted name has the separator
-    assert f"it has a{separator}id" in refusal(lambda: AnswerFile(path))
+    shown = separator.encode("unicode_escape").decode()  # in one line, whatever it is
+    assert f"it has a{shown}id" in refusal(lambda: AnswerFile(path))
     path.write_text("row;loss\n3;0,5\n".replace(";", separator))
     assert "cannot be read: " in refusal(lambda: AnswerFile(path).numbers("loss"))
 
@@ -167,3 +168,9 @@ def test_no_file_is_one_sentence(tmp_path):
         f"A file of answers must be a .parquet, .arrow, .feather, .csv or .jsonl file; got {tmp_path / 'a.txt'}."
     )
     assert refusal(lambda: AnswerFile(tmp_path / "a.xlsx")).endswith("a.xlsx; save the sheet as CSV.")
+
+
+def test_a_long_label_takes_its_own_room_and_labels_keep_zeros_at_their_end(tmp_path):
+    labels = ["x" * 200_000, "a\x00", *["a"] * 20_000]  # as an array of texts, 16 GB
+    answers = AnswerFile(write(tmp_path / "a.parquet", {"row": np.arange(len(labels)), "label": labels}))
+    assert answers.labels("label")(np.arange(3), None).tolist() == labels[:3]

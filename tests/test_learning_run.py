@@ -394,3 +394,19 @@ def test_a_killed_run_comes_to_the_same_batches(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes that can be killed at any moment are forked")
 def test_a_run_killed_at_fifty_moments_comes_to_the_same_batches(tmp_path):
     check_kills(tmp_path, range(2, 15))
+
+
+def test_a_long_label_takes_its_own_room():
+    rows = np.random.default_rng(0).normal(size=(20_000, 3)).astype(np.float32)
+    run = cs.active_learning(rows, 20, rounds=2)
+    first = run.ask()
+    run.tell(first, ["x" * 300_000, *["a", "b"] * 10][: first.size])  # for every row, 24 GB as an array of texts
+    assert run.ask().size == 20 - first.size
+
+
+@pytest.mark.parametrize("number", [1e61, -1e308, 10**400])
+def test_numbers_that_are_too_large_to_learn_are_refused(number):
+    run = cs.active_learning(np.arange(60.0).reshape(30, 2), 8, rounds=2, numeric=True)
+    first = run.ask()
+    with pytest.raises(AnswerError, match=r"must be finite numbers"):
+        run.tell(first, [number] * first.size)

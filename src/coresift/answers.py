@@ -212,7 +212,8 @@ def _labels_in(values: Any) -> NDArray[Any]:
     import pyarrow.compute as pc
 
     labels = pc.utf8_trim_whitespace(text_of(values).fill_null(""))
-    return np.asarray(labels.to_numpy(zero_copy_only=False)).astype(np.str_)
+    # Objects, since a NumPy array of strings gives each one the room of the longest.
+    return np.asarray(labels.to_numpy(zero_copy_only=False), object)
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Mapping
 from math import isnan
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from coresift.checks import named_options, refuse, unusable
 from coresift.errors import warn
 from coresift.tables.textual import NUMBER
-from coresift.types import Floats, SignalTable
+from coresift.types import Floats, Ints, SignalTable, as_array, numbered
 
 # The most categories of a signal that get a column each; the rarer ones share a column.
 MOST_CATEGORIES = 30
@@ -138,7 +139,7 @@ def _named(signals: Any) -> list[tuple[str, Any]]:
 def _pieces(name: str, values: Any, n: int) -> list[tuple[str, Floats, bool]]:
     """Return the columns of a signal: name, values, and whether it can be used as a size."""
     try:
-        array = np.asarray(values)
+        array = as_array(values)
     except ValueError:
         refuse("signals", f"one number or name per row in {name!r}", "lists of unequal length")
     if array.shape[:1] != (n,) or array.ndim > 2:
@@ -193,26 +194,26 @@ def _numeric_columns(name: str, numbers: Floats) -> list[tuple[str, Floats, bool
 
 
 def _category_columns(name: str, array: NDArray[Any]) -> list[tuple[str, Floats, bool]]:
-    words = np.array(["missing" if _missing(value) else str(value) for value in array.tolist()])
-    categories, codes, counts = np.unique(words, return_inverse=True, return_counts=True)
+    categories, codes = numbered(["missing" if _missing(value) else str(value) for value in array.tolist()])
+    counts = np.bincount(codes, minlength=len(categories))
     _warn_of_numbers(name, categories, counts)
     frequent = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
     columns = [(f"{name}={categories[code]}", (codes == code).astype(np.float64), False) for code in frequent]
-    if frequent.size < categories.size:
+    if frequent.size < len(categories):
         columns.append((f"{name}: others", (~np.isin(codes, frequent)).astype(np.float64), False))
     return columns
 
 
-def _warn_of_numbers(name: str, categories: NDArray[Any], counts: NDArray[Any]) -> None:
+def _warn_of_numbers(name: str, categories: list[str], counts: Ints) -> None:
     """Warn of many categories that are mostly numbers: a column of numbers in which a few cells are something else."""
-    if categories.size <= MOST_CATEGORIES:
+    if len(categories) <= MOST_CATEGORIES:
         return
-    numeric = np.array([re.match(NUMBER, category.strip()) is not None for category in categories.tolist()])
+    numeric = np.array([re.match(NUMBER, category.strip()) is not None for category in categories])
     if counts[numeric].sum() <= counts.sum() / 2:
         return
-    others = categories[~numeric & (categories != "missing")]
-    cause = f"{str(others[0])!r} is not a number" if others.size else "its numbers are texts"
-    warn(f"The signal {name!r} is read as {categories.size:,} categories and tells little, because {cause}.")
+    others = [word for word, number in zip(categories, numeric, strict=True) if not number and word != "missing"]
+    cause = f"{reprlib.repr(others[0])} is not a number" if others else "its numbers are texts"
+    warn(f"The signal {name!r} is read as {len(categories):,} categories and tells little, because {cause}.")
 
 
 def _matrix(argument: str, values: Any) -> Floats:

@@ -59,7 +59,7 @@ def read_strata(text: str, opener: Opener) -> Any:
     path, column = split_column(text, "class")
     if path is None:
         return column
-    labels = AnswerFile(path).labels(column)(*_all(opener())).astype(object)
+    labels = AnswerFile(path).labels(column)(*_all(opener()))
     labels[labels == ""] = None  # an empty cell is a missing class
     return labels
 

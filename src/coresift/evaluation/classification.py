@@ -19,7 +19,7 @@ from coresift.evaluation.intervals import kish
 from coresift.evaluation.metrics import Context, Labels, Linearized, Mean, Smooth, Target, all_pairs
 from coresift.evaluation.questions import CLASS, numbers, question_of_numbers
 from coresift.oracle.questions import Question
-from coresift.types import Bools, Floats, Ints
+from coresift.types import Bools, Floats, Ints, numbered
 
 # The most frequent predicted classes say a little about which predictions are right.
 CLASSES = 12
@@ -363,9 +363,12 @@ def encode(predictions: list[NDArray[Any]]) -> tuple[tuple[Ints, ...], tuple[str
     """
     names_of_each, places = [], []
     for values in predictions:
-        plain = values if values.dtype != object else np.array([key_of(value) for value in values.tolist()])
-        distinct, place = np.unique(plain, return_inverse=True)
-        names_of_each.append([key_of(value) for value in distinct.tolist()])
+        if values.dtype == object:
+            names, place = numbered([key_of(value) for value in values.tolist()])
+        else:
+            distinct, place = np.unique(values, return_inverse=True)
+            names = [key_of(value) for value in distinct.tolist()]
+        names_of_each.append(names)
         places.append(place)
     classes = sorted({name for names in names_of_each for name in names})
     number = {name: code for code, name in enumerate(classes)}

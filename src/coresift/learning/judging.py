@@ -122,17 +122,23 @@ class Model:
 
 
 def _as_typed_array(labels: NDArray[Any]) -> NDArray[Any]:
-    """Return labels as an array of their common type, as models expect, or as text if the types differ."""
+    """Return labels as an array of their common type, as models expect, or as text if the types differ.
+
+    Texts stay Python objects: a NumPy array of strings gives each one the room of the longest.
+    """
     types = {type(label) for label in labels.tolist()}
-    return np.array(labels.tolist()) if len(types) == 1 else labels.astype(str)
+    if len(types) == 1 and str not in types:
+        return np.array(labels.tolist())
+    texts = np.empty(labels.size, object)
+    texts[:] = [str(label) for label in labels.tolist()]
+    return texts
 
 
 def _judge_classes(model: Any, block: Singles) -> Judgment:
     probabilities = np.asarray(model.predict_proba(block), np.float64)
     judgment = _judge_probabilities(probabilities)
-    return Judgment(
-        judgment.uncertainty, np.asarray(model.classes_)[judgment.answer].astype(object), judgment.confidence
-    )
+    classes = np.asarray(model.classes_).astype(object)
+    return Judgment(judgment.uncertainty, classes[judgment.answer], judgment.confidence)
 
 
 def _judge_probabilities(probabilities: Floats) -> Judgment:

@@ -33,7 +33,7 @@ from coresift.types.strategies import (
     recorded,
     shown,
 )
-from coresift.types.values import Bools, Floats, Ints, Singles, Value, digest, freeze
+from coresift.types.values import Bools, Floats, Ints, Singles, Value, as_array, digest, freeze, numbered
 
 __all__ = [
     "ESTIMATES",
@@ -73,6 +73,7 @@ __all__ = [
     "Uniforms",
     "Value",
     "WeightedSelection",
+    "as_array",
     "brief_list",
     "check_content",
     "check_labels",
@@ -83,6 +84,7 @@ __all__ = [
     "freeze",
     "has_changed",
     "looked_at",
+    "numbered",
     "recorded",
     "shown",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, TypeAlias
 
@@ -48,6 +49,33 @@ def digest(*arrays: NDArray[Any]) -> str:
         state.update(f"{array.shape}{array.dtype.str}".encode())
         state.update(np.ascontiguousarray(array).data)
     return state.hexdigest()
+
+
+def numbered(texts: Sequence[str]) -> tuple[list[str], Ints]:
+    """Return the distinct texts in order, and for each text which of them it is.
+
+    A NumPy array of strings would give each text the room of the longest, and strip null characters at its end.
+
+    >>> names, places = numbered(["b", "a", "a\\x00", "b"])
+    >>> names, places.tolist()
+    (['a', 'a\\x00', 'b'], [2, 0, 1, 2])
+    """
+    names = sorted(set(texts))
+    place = {name: number for number, name in enumerate(names)}
+    return names, np.fromiter((place[text] for text in texts), np.int64, len(texts))
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """Return values as an array; a list of strings becomes one of objects, which take no more room than they need.
+
+    >>> as_array(["a", "bc"]).dtype, as_array([1, 2]).dtype
+    (dtype('O'), dtype('int64'))
+    """
+    if not isinstance(values, list | tuple) or not values or not all(isinstance(value, str) for value in values):
+        return np.asarray(values)
+    texts = np.empty(len(values), object)
+    texts[:] = values
+    return texts
 
 
 def nonnegative(values: NDArray[np.floating[Any]]) -> bool:
