@@ -16,6 +16,7 @@ from coresift.prediction import (
     shrunken_means,
     standardized,
 )
+from coresift.spectra import axes_of_wide, wide
 
 
 def slow_ridge(features, values, weights, penalty):
@@ -126,3 +127,26 @@ def test_components_are_those_of_a_plain_decomposition():
     assert leading_components(rows, 50).shape == (400, 6)
     assert leading_components(np.column_stack([rows, rows[:, 0]])).shape == (400, 6)
     np.testing.assert_array_equal(found, leading_components(rows, 3, engine=cs.engines.Local(threads=3)))
+
+
+def test_many_more_columns_than_rows_give_the_same_ridge():
+    features, values, weights = case(3, count=25, width=300)
+    assert wide(features)
+    wide_ones = ridge(features, values, weights)
+    # Twice the rows, each with half of the weight, is the same problem, and not wide for so many rows.
+    many = np.tile(features, (7, 1))
+    assert not wide(many)
+    intercept, slopes, _ = ridge(many, np.tile(values, 7), np.tile(weights, 7))
+    penalties = [slow_ridge(features, values, weights, penalty * 25) for penalty in PENALTIES]
+    assert any(np.allclose([wide_ones[0], *wide_ones[1]], solved, atol=1e-8) for solved in penalties)
+    assert any(np.allclose([intercept, *slopes], solved, atol=1e-8) for solved in penalties)
+
+
+def test_directions_of_wide_rows_are_those_of_all_products():
+    rows = np.random.default_rng(0).normal(size=(6, 400))
+    rows[5] = rows[4]
+    rows -= rows.mean(axis=0)
+    variances, directions = axes_of_wide(rows, 6)
+    expected, vectors = np.linalg.eigh(rows.T @ rows / 6)
+    np.testing.assert_allclose(variances, expected[-4:], rtol=1e-9)
+    np.testing.assert_allclose(np.abs((vectors[:, -4:] * directions).sum(axis=0)), 1, rtol=1e-9)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from coresift.checks import named_options, refuse, unusable
+from coresift.spectra import axes_of_wide, wide
 from coresift.types import Floats, SignalTable
 
 LARGEST = 1e100
@@ -67,14 +68,19 @@ def _factors(matrix: Floats, observed: Any, ease: Floats) -> tuple[Floats, Float
         return np.zeros((len(matrix), 0)), np.zeros(0)
     for _ in range(FILLS if not observed.all() else 1):
         centers = filled.mean(axis=0)
-        variances, directions = np.linalg.eigh((filled - centers).T @ (filled - centers) / len(filled))
+        if wide(filled):
+            variances, directions = axes_of_wide(filled - centers, len(filled))
+        else:
+            variances, directions = np.linalg.eigh((filled - centers).T @ (filled - centers) / len(filled))
         order = np.argsort(-variances)[:count]
+        if not order.size:
+            return np.zeros((len(matrix), 0)), np.zeros(0)
         variances, directions = np.maximum(variances[order], 0.0), directions[:, order]
         # Weak factors are mostly noise, so missing results are imputed from the strong ones.
         shrinkage = np.maximum(1 - np.median(variances) / np.maximum(variances, 1e-300), 0.0)
         imputed = centers + ((filled - centers) @ directions * shrinkage) @ directions.T
         filled = np.where(observed, matrix, imputed)
-    largest = directions[np.abs(directions).argmax(axis=0), np.arange(count)]
+    largest = directions[np.abs(directions).argmax(axis=0), np.arange(order.size)]
     factors = (filled - centers) @ (directions * np.where(largest < 0, -1.0, 1.0))
     deviations = factors.std(axis=0)
     varies = deviations > 1e-9 * max(float(deviations.max(initial=0.0)), 1e-300)

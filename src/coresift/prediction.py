@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coresift.spectra import axes_of_wide, wide
 from coresift.types import Clustering, Floats, Ints, Singles, Value
 
 # Ridge penalties per row, in units of a feature's variance; leave-one-out errors choose one.
@@ -119,7 +120,10 @@ def ridge(features: Floats, values: Floats, weights: Floats) -> tuple[float, Flo
     count = values.size
     center, value_mean = weights @ features / count, float(weights @ values / count)
     centered = features - center
-    strengths, directions = np.linalg.eigh((centered * weights[:, None]).T @ centered / count)
+    if wide(centered):
+        strengths, directions = axes_of_wide(centered * np.sqrt(weights)[:, None], count)
+    else:
+        strengths, directions = np.linalg.eigh((centered * weights[:, None]).T @ centered / count)
     strengths = np.maximum(strengths, 0.0)
     rotated = centered @ directions
     moments = rotated.T @ (weights * (values - value_mean)) / count

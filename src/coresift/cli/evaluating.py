@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -112,7 +113,7 @@ def gather(
 def _open(arguments: Arguments, state: Path | None, answers: Any = None) -> EvaluationRun:
     table = open_table(arguments["table"])
     names = _columns(arguments["predictions"])
-    predictions = {name: _column(table, name, "predictions") for name in names}
+    predictions = _arrays(table, names, "predictions")
     signals = _signals(arguments["table"], _columns(arguments["signals"]))
     groups = arguments["groups"]
     metric = _metric(arguments["metric"], arguments["positive"])
@@ -122,7 +123,7 @@ def _open(arguments: Arguments, state: Path | None, answers: Any = None) -> Eval
         signals=signals,
         n=table.n,
         ids=table.names(list(range(table.n))) if table.id_name is not None else None,
-        groups=None if groups is None else _column(table, groups, "groups"),
+        groups=None if groups is None else _arrays(table, [groups], "groups")[groups],
         metric=metric,
         **{name: arguments[name] for name in ("within", "group_within", "budget", "confidence", "seed")},
         state=state,
@@ -149,9 +150,10 @@ def _signals(table: str, names: list[str]) -> Any:
     return columns_of(open_table(table, texts=()), names) if names else None
 
 
-def _column(table: Table, name: str, argument: str) -> Any:
-    table.require(argument, name)
-    return table.whole(name).to_numpy()
+def _arrays(table: Table, names: list[str], argument: str) -> dict[str, Any]:
+    for name in names:
+        table.require(argument, name)
+    return table.arrays(names)
 
 
 def _beside(arguments: Arguments, ids: Ints, n: int) -> Any:
@@ -190,7 +192,7 @@ def lines_of(evaluation: Evaluation) -> list[tuple[str, str]]:
         span = f"the estimate is between {missing.worst:.4g} and {missing.best:.4g}, whatever their answers are"
         lines.append(("no answer", f"{missing.rows:,} rows; {span}"))
     lines.append(("answers", f"{evaluation.asked:,}, worth {evaluation.effective_sample_size:,.0f} uniform rows"))
-    if evaluation.half_width > 0:
+    if 0 < evaluation.half_width < math.inf:
         half = evaluation.half_width / 2
         lines.append((f"for ± {half:.2g}", f"about {evaluation.answers_for(half):,} answers"))
     return lines

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coresift.evaluation.sampling import Sample
+from coresift.spectra import axes_of_wide, wide
 from coresift.types import Floats, Ints, Moments, Value
 
 # Ridge penalties per row, in units of a column's variance; the last one means no slopes at all.
@@ -69,7 +70,11 @@ class Calibration:
     def _decompose(self) -> None:
         scaled = self._known * self._scale[:, None]
         scaled = scaled - self._means(scaled)
-        strengths, directions = np.linalg.eigh(scaled.T @ scaled / max(len(self.sample), 1))
+        count = max(len(self.sample), 1)
+        if wide(scaled):
+            strengths, directions = axes_of_wide(scaled, count)
+        else:
+            strengths, directions = np.linalg.eigh(scaled.T @ scaled / count)
         self._strengths, self._directions = np.maximum(strengths, 0.0), directions
         self._turned = scaled @ directions
         self._own = _cell_leverage(self._cells, self._chance)

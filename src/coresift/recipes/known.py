@@ -20,7 +20,7 @@ from coresift.tables.finding import SUFFIXES
 from coresift.tables.npy import map_npy
 from coresift.tables.parts import reading
 from coresift.tables.table import Table
-from coresift.tables.values import numbers_in, text_of
+from coresift.tables.values import numbers_in
 from coresift.types import Ints, SignalTable
 
 FORMS = "an array, a mapping of names to arrays, columns of the rows' table, or a file"
@@ -92,23 +92,13 @@ def columns_of(table: Table, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     for name in names:
         if name not in table.columns:
             refuse("signals", f"columns of the rows' table, {table.listed()}", repr(name))
-    return {name: _values(table, name) for name in names}
-
-
-def _values(table: Table, name: str) -> NDArray[Any]:
-    """Return a column's values; times of day become text, since numpy has no such type."""
-    import pyarrow.types as kinds
-
-    column = table.whole(name)
-    with reading(f"The column {name}"):
-        values: NDArray[Any] = (text_of(column) if kinds.is_time(column.type) else column).to_numpy()
-    return values
+    return table.arrays(names)
 
 
 def _from_table(source: Any, rows: Rows | None) -> dict[str, NDArray[Any]]:
     table = open_table(source, argument="signals", texts=())
     key_columns = {"row", table.id_name, *table.index_columns}
-    columns = {name: _values(table, name) for name in table.columns if name not in key_columns}
+    columns = table.arrays([name for name in table.columns if name not in key_columns])
     if not columns:
         refuse("signals", "a table with a column besides row and id", table.listed())
     if rows is not None and table.n != rows.n:

@@ -124,9 +124,27 @@ class Table:
 
     def whole(self, column: str) -> pa.ChunkedArray:
         """Return all values of a column."""
+        return self._joined(column, [batch.column(0) for batch in self.batches([column], SINGLE_AT_ONCE)])
+
+    def arrays(self, columns: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return all values of columns, read in one pass; times of day, which NumPy does not have, as strings."""
+        import pyarrow.types as kinds
+
+        pieces: dict[str, list[Any]] = {column: [] for column in columns}
+        for batch in self.batches(list(pieces), AT_ONCE) if pieces else ():
+            for column, own in pieces.items():
+                own.append(batch.column(column))
+        found = {}
+        for column, own in pieces.items():
+            with reading(f"The column {column}"):
+                values = self._joined(column, own)
+                found[column] = (text_of(values) if kinds.is_time(values.type) else values).to_numpy()
+        return found
+
+    def _joined(self, column: str, pieces: Sequence[pa.Array]) -> pa.ChunkedArray:
         import pyarrow as pa
 
-        chunks = [pa.chunked_array([batch.column(0)]) for batch in self.batches([column], SINGLE_AT_ONCE)]
+        chunks = [pa.chunked_array([piece]) for piece in pieces]
         if len({chunk.type for chunk in chunks}) <= 1:
             return pa.chunked_array(list(chain.from_iterable(chunk.chunks for chunk in chunks)), self.type_of(column))
         tables = [pa.table({column: chunk}) for chunk in chunks]
