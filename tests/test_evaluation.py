@@ -309,9 +309,9 @@ def test_looking_at_any_time():
 
 def test_numbers_whose_squares_are_none_are_refused():
     rows = np.random.default_rng(0).normal(size=(40, 3))
-    with pytest.raises(cs.CoresiftError, match=r"one finite number and at most 1e\+100 in size per row"):
+    with pytest.raises(cs.CoresiftError, match=r"one finite number and at most 1e\+60 in size per row"):
         cs.evaluate(rows, values=np.full(40, 1e307), budget=15).complete()
-    with pytest.raises(cs.CoresiftError, match=r"b must be finite and at most 1e\+100 in size; row \d+ has 1e\+307"):
+    with pytest.raises(cs.CoresiftError, match=r"b must be finite and at most 1e\+60 in size; row \d+ has 1e\+307"):
         cs.regression.select(rows, np.full(40, 1e307), 15)
 
 
@@ -366,3 +366,24 @@ def slow_sequence(values, n, confidence):
 def test_a_confidence_sequence_matches_a_slow_twin():
     values = RNG.permutation(RISK)[:300]
     np.testing.assert_allclose(confidence_sequence(values, N, 0.9), slow_sequence(values, N, 0.9))
+
+
+def test_very_many_groups_cost_little_and_each_has_an_answer():
+    values = np.arange(3_000.0) % 7
+    groups = [f"g{row % 600}" for row in range(3_000)]  # with a column for each, minutes
+    found = cs.evaluate(values=values, groups=groups, budget=600).complete()
+    assert len(found.groups) == 600
+    assert all(figure.asked for figure in found.groups.values())
+    assert found.low <= values.mean() <= found.high
+    with pytest.raises(cs.InputError, match=r"budget must be at least 600, one answer for each group .*; got 40"):
+        cs.evaluate(values=values, groups=groups, budget=40)
+    assert cs.evaluate(values=values, groups=groups, within=2.0).complete().asked >= 600
+
+
+def test_one_long_group_takes_its_own_room():
+    groups = np.array(["x" * 200_000, *["a", "b"] * 10_000], object)  # as an array of texts, 16 GB
+    for labels in (groups, groups.tolist()):
+        found = cs.evaluate(values=np.ones(groups.size), groups=labels, signals={"group": labels}, budget=40).complete()
+        assert sorted(found.groups) == ["a", "b", "x" * 200_000]
+    run = cs.evaluate(predictions=groups, labels=groups, budget=40)
+    assert run.complete().value == 1.0

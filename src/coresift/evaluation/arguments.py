@@ -16,7 +16,7 @@ from coresift.evaluation.population import Population
 from coresift.evaluation.stages import Wish
 from coresift.oracle import LossesLike, Oracle
 from coresift.oracle.sources import Names
-from coresift.types import Floats
+from coresift.types import Floats, as_array
 
 # The source of answers; for several models, one array each.
 AnswersLike: TypeAlias = LossesLike | Mapping[str, ArrayLike]
@@ -36,7 +36,7 @@ def context_of(n: int, predictions: Any, models: Sequence[str] | None, repeats: 
             refuse("models", "a list of different names", repr(models))
         return Context(n, names, repeats=repeats)
     named = dict(predictions) if isinstance(predictions, Mapping) else {"": predictions}
-    arrays = [np.asarray(values) for values in named.values()]
+    arrays = [as_array(values) for values in named.values()]
     for name, values in zip(named, arrays, strict=True):
         if looks_like_probabilities(values):
             shown = "probabilities" if values.ndim == 2 else f"numbers such as {values.ravel()[0]:.3g}"
@@ -132,6 +132,9 @@ def wish_of(within: Any, budget: Any, group_within: Any, population: Population,
         refuse(
             "budget", "one number, or several from the smallest to the largest if within is one number", str(budgets)
         )
+    count = population.nonempty_groups
+    if budgets and whole("budget", budgets[0]) < count:
+        refuse("budget", f"at least {count:,}, one answer for each group (merge small groups)", budgets[0])
     groups = _group_widths(group_within, population.groups)
     for value in (*widths, *groups.tolist()) if shares else ():
         if isinstance(value, (int, float)) and value >= 1:

@@ -47,6 +47,8 @@ class Course:
         sizes = first_density(population.sizes, belief)
         wishes = (*wish.earlier, wish)
         first = first_stage(len(population), len(population.groups), wishes[0], belief.first_per_root)
+        # A group without a drawn row would be missing from every total.
+        first = max(first, population.nonempty_groups)
         yield from self.ask(self.counts(first, sizes), sizes, "first stage")
         for each in wishes:
             if not self.stopped and each.within is None and not each.group_within.size:

@@ -16,10 +16,12 @@ from coresift.prediction import standardized
 from coresift.progress import Progress
 from coresift.recipes.known import read_signals
 from coresift.rows import Rows, open_rows
-from coresift.types import Floats, Ints, SignalTable, Value, digest
+from coresift.types import Floats, Ints, SignalTable, Value, as_array, digest, numbered
 
 # How many principal components of the rows are used to predict answers.
 COMPONENTS = 16
+# Of more groups than this, only the largest tell by themselves how a row's answer may be.
+MOST_GROUP_COLUMNS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,11 @@ class Population(Value):
     def others(self) -> Ints:
         """The numbers of the rows that are not relevant and are never asked."""
         return np.setdiff1d(np.arange(self.n), self.rows, assume_unique=True)
+
+    @property
+    def nonempty_groups(self) -> int:
+        """The number of groups that have a relevant row."""
+        return int(np.count_nonzero(np.bincount(self.strata)))
 
     def __len__(self) -> int:
         return self.rows.size
@@ -111,7 +118,8 @@ def population_of(
         parts += [signals.scales * standardized(columns), standardized(roots[:, curved])]
         sizes = np.maximum(columns[:, signals.sizes], 0.0)
     if len(names) > 1:
-        parts.append(standardized((strata[relevant][:, None] == np.arange(1, len(names))).astype(np.float64)))
+        own = strata[relevant]
+        parts.append(standardized((own[:, None] == _group_columns(own, len(names))).astype(np.float64)))
     if rows is not None:
         components = leading_components(rows, min(COMPONENTS, rows.d), seed=seed, engine=engine, progress=progress)
         parts.append(standardized(components[relevant].astype(np.float64)))
@@ -144,6 +152,14 @@ def fingerprint(rows: Rows | None, population: Population) -> dict[str, str]:
     return {"rows": "none" if rows is None else rows.fingerprint(), "known": known}
 
 
+def _group_columns(strata: Ints, count: int) -> Ints:
+    """Return the groups that get a column of their own: all but the first, or the largest of very many."""
+    if count - 1 <= MOST_GROUP_COLUMNS:
+        return np.arange(1, count)
+    sizes = np.bincount(strata, minlength=count)
+    return np.sort(np.argsort(-sizes, kind="stable")[:MOST_GROUP_COLUMNS])
+
+
 def _groups(groups: Any, n: int) -> tuple[Ints, tuple[Any, ...]]:
     return (np.zeros(n, np.int64), ("",)) if groups is None else _numbered("groups", groups, n)
 
@@ -151,10 +167,11 @@ def _groups(groups: Any, n: int) -> tuple[Ints, tuple[Any, ...]]:
 def _numbered(argument: str, labels: Any, n: int) -> tuple[Ints, tuple[Any, ...]]:
     """Return one number per row, and the names of the numbers."""
     try:
-        named = np.asarray(labels)
+        named = as_array(labels)
     except ValueError:
         refuse(argument, f"one label for each of {n} rows", "lists of unequal length")
     if named.shape != (n,):
         refuse(argument, f"one label for each of {n} rows", f"shape {named.shape}")
-    names, numbers = np.unique(named.astype(str), return_inverse=True)
-    return numbers.astype(np.int64), tuple(names.tolist())
+    texts = [str(label) for label in named.tolist()] if named.dtype == object else named.astype(str).tolist()
+    names, numbers = numbered(texts)
+    return numbers, tuple(names)

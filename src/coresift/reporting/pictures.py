@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from coresift.reporting.axes import (
@@ -146,9 +147,13 @@ def strip(value: float, low: float, high: float, axis: Axis, mark: float | None 
     def x(of: float) -> float:
         return 2 + 96 * axis.place(of)
 
-    line = "" if mark is None else f'<line class="mark" x1="{x(mark):.2f}" x2="{x(mark):.2f}" y1="0" y2="12"/>'
+    line = (
+        ""
+        if mark is None or math.isnan(mark)
+        else f'<line class="mark" x1="{x(mark):.2f}" x2="{x(mark):.2f}" y1="0" y2="12"/>'
+    )
     span = f'<line class="interval" x1="{x(low):.2f}" x2="{x(high):.2f}" y1="6" y2="6"/>'
-    dot = f'<line class="dot" x1="{x(value):.2f}" x2="{x(value):.2f}" y1="2.5" y2="9.5"/>'
+    dot = "" if math.isnan(value) else f'<line class="dot" x1="{x(value):.2f}" x2="{x(value):.2f}" y1="2.5" y2="9.5"/>'
     return f'<svg viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true">{line}{span}{dot}</svg>'
 
 
