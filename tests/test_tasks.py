@@ -85,6 +85,20 @@ def test_two_annotators_must_agree(tmp_path):
         read_tasks(export(tmp_path, label_studio(7, "card"), label_studio(7, "pin")), "label")
 
 
+def test_of_several_choices_none_is_taken(tmp_path):
+    task = label_studio(7, "card")
+    task["annotations"][0]["result"][0]["value"] = {"choices": ["card", "pin"]}
+    with pytest.raises(InputError, match=r"one label per row; row 7 has two, 'card' and 'pin'"):
+        read_tasks(export(tmp_path, task), "label")
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**60) - 1, 10**30, 10**400])
+def test_a_number_that_no_float_holds_gets_a_sentence(tmp_path, number):
+    with pytest.raises(InputError, match=r"text or a finite number as a label; row 7 has -?\d"):
+        read_tasks(export(tmp_path, argilla(7, number)), "label")
+    assert read_tasks(export(tmp_path, argilla(7, 2**60)), "label")["label"].to_pylist() == [2.0**60]
+
+
 def test_numbers_and_several_controls(tmp_path):
     task = label_studio(7, "card")
     task["annotations"][0]["result"].append({"from_name": "stars", "value": {"rating": 4}})

@@ -75,7 +75,8 @@ def read_tasks(path: Path, column: str) -> pa.Table:
             )
     labels = [label for label, _ in rows.values()]
     numeric = bool(labels) and all(isinstance(label, int | float) for label in labels if label is not None)
-    values = labels if numeric else [None if label is None else str(label) for label in labels]
+    convert = float if numeric else str
+    values = [None if label is None else convert(label) for label in labels]
     return pa.table(
         {
             "row": pa.array(list(rows), pa.int64()),
@@ -123,9 +124,11 @@ def _row_number(row: Any, path: Path) -> int:
 
 
 def _checked(label: Any, row: int, path: Path) -> Any:
-    """Return the label; refuse anything but a string, a finite number or None."""
+    """Return the label; refuse anything but a string, a finite number that a float can hold exactly, or None."""
     try:
-        if label is None or (isinstance(label, str) and label.encode() is not None) or math.isfinite(label):
+        if label is None or (isinstance(label, str) and label.encode() is not None):
+            return label
+        if math.isfinite(label) and float(label) == label:
             return label
     except (TypeError, UnicodeEncodeError, OverflowError):  # another type, a lone surrogate, too many digits
         pass
@@ -161,8 +164,8 @@ def _label_studio(task: Mapping[str, Any], column: str, path: Path) -> Iterator[
         for result in matching:
             value = _object(result.get("value"), "a value", path)
             for cell in (value[kind] for kind in LABEL_STUDIO_VALUES if kind in value):
-                if cell != []:  # nothing was chosen
-                    yield (cell[0] if isinstance(cell, list) else cell), False
+                # Each of several choices counts as a label, so that read_tasks refuses them.
+                yield from ((label, False) for label in (cell if isinstance(cell, list) else [cell]))
 
 
 def _argilla(record: Mapping[str, Any], column: str, path: Path) -> Iterator[tuple[Any, bool]]:
