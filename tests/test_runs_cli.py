@@ -225,3 +225,17 @@ def test_answers_that_are_there_are_not_overwritten_and_passwords_are_not_kept(c
         command("start", "losses", "rows.npy", "--state", "c.state", "--note", "https://me:hunter2@host/rows")
     assert "hunter2" not in str(error.value)
     assert not (tmp_path / "c.state").exists()
+
+
+def test_the_files_of_a_run_are_different_ones(command, tmp_path):
+    """The result would replace the state, with every answer in it, and what is asked would replace the rows."""
+    with pytest.raises(InputError, match=r"--state must be another file than --out; both are end\.json"):
+        command("start", "losses", "rows.npy", "--state", "end.json")
+    (tmp_path / "link.state").symlink_to("end.json")
+    with pytest.raises(InputError, match=r"--state must be another file than --out; both are link\.state"):
+        command("start", "losses", "rows.npy", "--state", "link.state")
+    before = (tmp_path / "rows.parquet").read_bytes()
+    command("start", "losses", "rows.parquet")
+    with pytest.raises(InputError, match=r"--out must be another file than .*rows\.parquet, which is an input"):
+        command("ask", "run.state", "--out", "rows.parquet")
+    assert (tmp_path / "rows.parquet").read_bytes() == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ from coresift.types import Ints
 State = Annotated[Path, typer.Option("--state", help="The state file of the run, which keeps every answer.")]
 StatePath = Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")]
 Arguments = Mapping[str, Any]
+WRITTEN = ("out", "fit")  # arguments that name files of results
 
 
 class Form(StrEnum):
@@ -99,6 +101,9 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *,
     @functools.wraps(verb)
     def start(*, state: Path, **flags: Any) -> None:
         arguments = {name: _plain(value) for name, value in verb(**flags).items()}
+        for flag in WRITTEN:
+            if arguments.get(flag) is not None and os.path.realpath(arguments[flag]) == os.path.realpath(state):
+                raise InputError(f"--state must be another file than --{flag}; both are {state}.")
         before = _check_start(state, job.name, arguments, flags_by_name)
         with job.open({"job": job.name, **arguments}, state) as run:
             _show(run, job, {"job": job.name, **arguments}, _title(run.status(), job.name, state, before))
@@ -160,9 +165,10 @@ def ask(
     out = out or Path("ask.csv" if tool is None else "ask.json")
     with _opened(state) as (run, job, arguments):
         if form is None:
-            check_out(out, "a table", state)
+            check_out(out, "a table", state, *_files(arguments))
         else:
-            check_out(out, f"a file for {form.value}", state, suffixes=(".csv" if tool is None else SUFFIX,))
+            suffixes = (".csv" if tool is None else SUFFIX,)
+            check_out(out, f"a file for {form.value}", state, *_files(arguments), suffixes=suffixes)
         if has_column(out, run.question.column):
             raise InputError(f"{out} already has {run.question.plural} in it; give another --out, or remove the file.")
         ids = run.ask()
@@ -286,6 +292,12 @@ def kept_arguments(state: Path, name: str | None = None) -> tuple[StepJob, Argum
             value = reprlib.repr(arguments[argument])
             raise InputError(f"The state file {state} has a value of the wrong type for {argument}: {value}.")
     return JOBS[job], arguments
+
+
+def _files(arguments: Arguments) -> list[str]:
+    """Return the files that a run reads; start has made their paths absolute."""
+    texts = (value for name, value in arguments.items() if name not in WRITTEN and isinstance(value, str))
+    return [text for text in texts if os.path.isabs(text)]
 
 
 def _kind(annotation: Any) -> Any:
