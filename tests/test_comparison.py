@@ -35,6 +35,7 @@ from coresift.comparison.plotting import spread_out
 from coresift.comparison.summary import Mean, Trial, differences, summarize, verdicts
 from coresift.reporting.calls import as_call
 from coresift.reporting.markup import text as page_text
+from faults.forging import forge_state
 
 N = 400
 ROWS = np.random.default_rng(0).normal(size=(N, 4)).astype(np.float32)
@@ -798,3 +799,14 @@ def test_a_log_that_is_a_link_to_another_file_is_replaced(tmp_path):
     with open(log, "ab", opener=_not_a_link) as file:
         file.write(b"a warning")
     assert (other.read_text(), log.read_text()) == ("untouched", "a warning")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("error", "x"), ("error", 1e308), ("seconds", None), ("covered", []), ("memory", 10**400)]
+)
+@pytest.mark.slow
+def test_runs_that_someone_else_wrote_are_checked(tmp_path, name, value):
+    compare(["uniform"], budgets=[20], seeds=1, out=tmp_path)
+    forge_state(tmp_path / "runs.jsonl", [1, name], value)
+    with pytest.raises(InputError, match=r"Line 2 of .*runs\.jsonl is not a run"):
+        compare(["uniform"], budgets=[20], seeds=1, out=tmp_path)

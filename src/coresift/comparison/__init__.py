@@ -266,7 +266,9 @@ def _kept(journal: Lines, request: _Request) -> dict[tuple[str, int, int], Trial
         try:
             run = Trial(**{name: value for name, value in entry.items() if name in names})
             key = (labels.get(run.text, ""), int(run.budget), int(run.seed))
-        except (TypeError, ValueError):
+            if run.failure is None and not run.is_sound():
+                raise ValueError("a value of the wrong type or size")
+        except (TypeError, ValueError, OverflowError):
             raise InputError(
                 f"Line {number} of {journal.path} is not a run; remove it, or use another folder."
             ) from None

@@ -11,6 +11,8 @@ import numpy as np
 
 # The probability, per budget, that a difference within chance is called real.
 FALSE_ALARMS = 0.05
+# The largest figure: sums of its squares over all seeds stay finite.
+LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,19 @@ class Trial:
     score: float | None = None
     training_seconds: float | None = None
     failure: str | None = None
+
+    def is_sound(self) -> bool:
+        """Say whether all figures are numbers that can be averaged; a file may say anything."""
+        measures = (self.memory, self.error, self.width, self.score, self.training_seconds)
+        return (
+            all(map(_is_figure, (self.selected, self.asked, self.calls, self.seconds)))
+            and all(measure is None or _is_figure(measure) for measure in measures)
+            and isinstance(self.covered, bool | None)
+        )
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 @dataclass(frozen=True)
