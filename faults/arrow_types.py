@@ -86,6 +86,11 @@ ROLES = {
     "label": "report picked.csv --rows rows.npy --table t.SUFFIX --label c --out new.html",
     "answer": "select rows.npy --losses a.SUFFIX --budget 12 --clusters 3 --out new.OUT",
     "group": "estimate picked.csv --values a.SUFFIX --column row --group loss",
+    "prediction": "evaluate run t.SUFFIX --predictions c --answers loss.csv --budget 12 --out new.json",
+    "known group": "evaluate run t.SUFFIX --groups c --signals c --answers labels.csv --budget 12 --out new.json",
+    "evaluated": "evaluate run rows.csv --answers a.SUFFIX --budget 12 --out new.json",
+    "labeled": "tell active-learning.state a.SUFFIX --column loss",
+    "history": "select rows.npy --signals a.SUFFIX --losses loss.csv --budget 20 --clusters 3 --out new.OUT",
     "importance": "cover t.SUFFIX --column emb --importance c --budget 6 --out new.OUT",
 }
 
@@ -152,7 +157,10 @@ class ArrowTypes(Kind):
 def _make(case: Case) -> int:
     column = columns()[case["type"]]
     emb = pa.array(list(np.load("rows.npy")), pa.list_(pa.float32()))
-    tables = {"t": pa.table({"emb": emb, "c": column}), "a": pa.table({"row": np.arange(N), "loss": column})}
+    tables = {
+        "t": pa.table({"emb": emb, "c": column}),
+        "a": pa.table({"row": np.arange(N), "loss": column, "value": column}),
+    }
     for name, table in tables.items():
         try:
             if case["suffix"] == "parquet":

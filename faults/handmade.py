@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import coresift as cs
+from faults.forging import forge_state, state_lines
 from faults.judging import crashed
 from faults.kind import Case, Kind
 from faults.known import cli
@@ -217,3 +218,121 @@ def long_texts() -> None:
         raise ConnectionError("a." * 100_000)
 
     _read(cs.select, np.load("rows.npy"), cs.Oracle(broken, retries=0), 10)
+
+
+@made
+def one_long_text_among_many() -> None:
+    """Arrays of texts gave each of them the room of the longest: a file of 9 MB took 22 GB."""
+    many, long = 20_000, "x" * 300_000
+    np.save("many.npy", np.random.default_rng(0).normal(size=(many, 2)).astype(np.float32))
+    kinds = [long, *(f"c{row % 2}" for row in range(1, many))]
+    pq.write_table(pa.table({"row": np.arange(many), "label": kinds, "x": np.arange(many) % 7}), "kinds.parquet")
+    cli("active-learning", "start", "many.npy", "--budget", 12, "--rounds", 2, "--state", "a.state", status=0)
+    cli("tell", "a.state", "kinds.parquet", status=0)
+    cli("ask", "a.state", "--out", "next.csv", status=0)
+    start = ("evaluate", "start", "kinds.parquet", "--budget", 12, "--state")
+    cli(*start, "b.state", "--predictions", "label", status=0)
+    cli("evaluate", "tell", "b.state", "kinds.parquet", status=0)
+    cli(*start, "c.state", "--groups", "label", "--signals", "label", status=0)
+    labels = [{"row": row, "label": long if row == 7 else "a"} for row in range(0, many, 7)]
+    _read(cs.evaluate, values=np.ones(many), groups=kinds, signals={"kind": kinds}, budget=5)
+    Path("labels.jsonl").write_text("".join(json.dumps(one) + "\n" for one in labels))
+    cli("tell", "a.state", "labels.jsonl")
+
+
+@made
+def a_group_for_every_row() -> None:
+    """Each group had a column of its own, and each column was compared with all others: minutes, and gigabytes."""
+    many = 20_000
+    groups = [f"g{row % 2_000}" for row in range(many)]
+    pq.write_table(pa.table({"row": np.arange(many), "group": groups, "value": np.arange(many) % 7}), "groups.parquet")
+    words = ("groups.parquet", "--groups", "group", "--answers", "groups.parquet")
+    cli("evaluate", "run", *words, "--budget", 2_000, "--out", "new.json", status=0)
+    # Groups without an answer were left out of the total without a word.
+    cli("evaluate", "run", *words, "--budget", 50, "--out", "new.json", status=2)
+    cli("select", "groups.parquet", "--strata", "group", "--column", "value", "--budget", 5, status=2)
+
+
+@made
+def more_columns_than_rows() -> None:
+    """Columns of signals, and models of a history, were compared each with all others."""
+    rng = np.random.default_rng(0)
+    names = [f"c{column}" for column in range(6_000)]
+    signals = {name: rng.normal(size=60) for name in names}
+    pq.write_table(pa.table({**signals, "kind": ["a", "b"] * 30}), "wide.parquet")
+    select = ("select", "rows.npy", "--losses", "loss.csv", "--budget", 20, "--signals", "wide.parquet")
+    cli(*select, "--out", "new.csv", status=0)
+    evaluate = ("evaluate", "run", "wide.parquet", "--predictions", "kind", "--signals", ",".join(names))
+    cli(*evaluate, "--budget", 20, "--answers", "loss.csv", "--out", "new.json", status=0)
+    results = rng.random((6, 50_000))
+    assert len(cs.signals.history(results)) == 6
+    results[0, ::2] = np.nan
+    assert len(cs.signals.history(results)) == 6
+
+
+@made
+def labels_of_tools_that_are_none() -> None:
+    """Numbers that no float holds were a traceback; of two choices, one was taken without a word."""
+    tasks, records = (json.loads(Path(name).read_text()) for name in ("studio.json", "argilla.json"))
+    for cell in (2**53 + 1, -(2**60) - 1, 10**30, 10**400, ["c0", "c1"], [["c0"]], ["c0", 5], [None, "c1"]):
+        for task in tasks:
+            task["annotations"][0]["result"][0]["value"] = {"choices": cell}
+        for record in records:
+            record["responses"]["kind"][0]["value"] = cell
+        for name, content in (("odd.json", tasks), ("odder.json", records)):
+            Path(name).write_text(json.dumps(content))
+            cli("tell", "active-learning.state", name, "--correct", status=2)
+    told = [{"row": row, "label": "c0\0" if row % 2 else "c0"} for row in range(60)]
+    Path("zeros.jsonl").write_text("".join(json.dumps(one) + "\n" for one in told))
+    cli("tell", "active-learning.state", "zeros.jsonl", "--correct", status=0)
+    assert "c0\\u0000" in Path("active-learning.state").read_text(), "a label lost the zero at its end"
+
+
+@made
+def files_of_a_run_that_are_one() -> None:
+    """The result replaced the state file, with every answer in it; and what is asked replaced the rows."""
+    for name in ("rows.csv", "rows.jsonl"):
+        Path("own-" + name).write_bytes(Path(name).read_bytes())
+    learn = ("active-learning", "start", "rows.npy", "--budget", 8)
+    cli(*learn, "--state", "same.csv", "--out", "same.csv", status=2)
+    os.symlink("link.csv", "same.csv")
+    cli(*learn, "--state", "link.csv", "--out", "same.csv", status=2)
+    words = ("start", "regression", "rows.npy", "--budget", 8, "--out", "new.csv")
+    cli(*words, "--state", "fit.csv", "--fit", "fit.csv", status=2)
+    for number, words in enumerate(
+        (
+            ("start", "select", "own-rows.csv", "--budget", 8),
+            ("evaluate", "start", "own-rows.csv", "--predictions", "kind", "--budget", 8),
+            (*learn, "--table", "own-rows.csv"),
+        )
+    ):
+        cli(*words, "--state", f"{number}.state", status=0)
+        cli("ask", f"{number}.state", "--out", "own-rows.csv", status=2)
+    assert Path("own-rows.csv").read_bytes() == Path("rows.csv").read_bytes()
+
+
+@made
+def numbers_that_are_too_large_to_learn() -> None:
+    """They were kept, and the page of the run could not be written."""
+    cli("active-learning", "start", "rows.npy", "--budget", 30, "--rounds", 2, "--numeric", "--state", "n.state")
+    for size, status in ((1e308, 2), (1.1e100, 2), (1e100, 0), (5e-324, 0)):
+        lines = [f"{row},{size if row % 2 else -size}\n" for row in range(60)]
+        Path("numbers.csv").write_text("row,label\n" + "".join(lines))
+        cli("tell", "n.state", "numbers.csv", "--correct", status=status)
+        cli("active-learning", "report", "n.state", "--out", "page.html", status=0)
+
+
+@made
+def forged_runs_of_a_comparison() -> None:
+    """A folder of results may come from someone else, and its runs may say anything."""
+    compare = {"methods": ["uniform"], "budgets": [12], "seeds": 1, "out": "compared", "plot": False}
+    cs.compare_methods("rows.npy", np.arange(60.0), **compare)
+    path = Path("compared", "runs.jsonl")
+    whole = path.read_bytes()
+    for name in state_lines(path)[1]:
+        if name in ("text", "budget", "seed", "failure"):  # then it is another run, which is made anew
+            continue
+        for value in (None, float("nan"), float("inf"), 1e308, 10**400, "<b>", [], {}, -1):
+            path.write_bytes(whole)
+            forge_state(path, [1, name], value)
+            _read(cs.compare_methods, "rows.npy", np.arange(60.0), **compare)

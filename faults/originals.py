@@ -68,7 +68,7 @@ def _write_answers(losses: Any) -> None:
     pq.write_table(table, "loss.parquet")
     pyarrow.csv.write_csv(table, "loss.csv")
     Path("loss.jsonl").write_text("\n".join(json.dumps(line) for line in table.to_pylist()) + "\n")
-    numbers = pa.table({"row": np.arange(N), "label": losses})
+    numbers = pa.table({"row": np.arange(N), "label": losses, "value": losses})
     pyarrow.csv.write_csv(numbers, "labels.csv")
     np.save("predictions.npy", losses * 1.1)
     pq.write_table(pa.table({"hard": losses, "kind": [f"c{row % 3}" for row in range(N)]}), "signals.parquet")
