@@ -93,7 +93,7 @@ REVERTS = {
         (("selection.py", "if draft.probes is not None and pilot.ids.size:", "if draft.probes is not None:"),
          ("selection.py", "    if draft.probed.size:\n", "    if draft.pilot.ids.size and draft.probed.size:\n")),
     ),
-    "L1": Revert("words", (("comparison/__init__.py", "whole(argument, given) > MOST_SEEDS",
+    "L1": Revert("words", (("comparison/__init__.py", "whole(argument, values) > MOST_SEEDS",
                             "whole(argument, given) > 10**40"),)),
     "L2": Revert(
         "words",
@@ -101,7 +101,7 @@ REVERTS = {
          ("tables/npy.py", "info.compress_type != zipfile.ZIP_STORED or not", "not")),
     ),
     "L3": Revert("calls", (("checks.py", "if isinstance(values, np.ma.MaskedArray):", "if values is None:"),)),
-    "L4": Revert("words", (("cli/showing.py", "    return _COMMANDS.sub(_escaped, text)\n", "    return text\n"),)),
+    "L4": Revert("words", (("errors.py", "    return COMMANDS.sub(_escaped, text)\n", "    return text\n"),)),
     "L5": Revert("words", (("tables/places.py", "    return _SECRETS.sub(", "    return text or _SECRETS.sub("),)),
     "L6": Revert(
         "words",
