@@ -94,7 +94,7 @@ REVERTS = {
          ("selection.py", "    if draft.probed.size:\n", "    if draft.pilot.ids.size and draft.probed.size:\n")),
     ),
     "L1": Revert("words", (("comparison/__init__.py", "whole(argument, values) > MOST_SEEDS",
-                            "whole(argument, given) > 10**40"),)),
+                            "whole(argument, values) > 10**40"),)),
     "L2": Revert(
         "words",
         (("tables/npy.py", "        if sum(info.file_size", "        if 0 * sum(info.file_size"),
