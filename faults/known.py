@@ -350,7 +350,7 @@ def cluster_without_a_password() -> None:
 
     for name in ("RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         os.environ.pop(name, None)
-    connection._begin(Ray, None)
+    connection._initialize(Ray, None)
     assert seen.get("RAY_AUTH_MODE") == "token"
     assert len(seen.get("RAY_AUTH_TOKEN", "")) >= 32
 
