@@ -30,6 +30,7 @@ import numpy as np
 
 from coresift.checks import CoresiftError, InputError, refuse
 from coresift.tables.parts import first_line, open_input
+from coresift.tables.places import hide_secrets
 from coresift.tables.textual import FORMULA, NOTE, fit_to_schema, read_csv, read_jsonl, split_note
 from coresift.tables.values import base64_of, is_nested, is_text, plain, text_of
 
@@ -45,7 +46,12 @@ def check_suffix(path: Path, allowed: tuple[str, ...], what: str) -> None:
     """Refuse a file whose suffix is not allowed."""
     if path.suffix not in allowed:
         extensions = " or ".join([", ".join(allowed[:-1]), allowed[-1]] if len(allowed) > 1 else allowed)
-        refuse(f"{what[0].upper()}{what[1:]}", f"a file with the extension {extensions}", path.name)
+        refuse(f"{what[0].upper()}{what[1:]}", f"a file with the extension {extensions}", _short_name(path))
+
+
+def _short_name(path: Path) -> str:
+    """Return the name of a file; that of a URI keeps its scheme, by which secrets are found and hidden."""
+    return hide_secrets(str(path)) if ":/" in str(path) else path.name
 
 
 def check_target(path: str | Path, suffixes: tuple[str, ...], what: str) -> None:
