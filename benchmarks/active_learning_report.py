@@ -168,7 +168,8 @@ def _seeds(facts: list[Facts], names: list[str]) -> str:
 def _gain(one: Facts | None, most: float) -> str:
     if one is None:
         return ""
-    text = f"{one['gain']:+.3f} ± {one['error']:.3f}"
+    spread = f" ± {one['error']:.3f}" if one["seeds"] > 1 else " (one seed)"
+    text = f"{one['gain']:+.3f}{spread}"
     return f"**{text}**" if one["gain"] == most else text
 
 
