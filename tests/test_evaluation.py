@@ -15,6 +15,7 @@ from coresift.evaluation.calibration import Calibration
 from coresift.evaluation.sampling import Sample, draw_phase, shares
 from coresift.evaluation.sequences import confidence_sequence
 from coresift.inclusion import fixed_size_inclusion
+from coresift.oracle import Oracle
 
 N = 2_000
 RNG = np.random.default_rng(0)
@@ -161,6 +162,26 @@ def test_predictions_that_are_probabilities_and_labels_of_no_class():
     empty = cs.evaluate(predictions=guess, budget=50).complete(lambda ids: ["", *guess[ids[1:]]])
     assert empty.value == 1
     assert empty.missing.rows == 2
+
+
+def test_small_things_are_said_plainly(caplog):
+    assert cs.evaluate(values=WRONG, metric="rate", budget=40).complete().n == N
+    same = np.array(["a", "b"] * 50)
+    with pytest.raises(InputError, match="the models predict the same on all rows, and the difference is 0"):
+        cs.evaluate(predictions={"A": same, "B": same}, metric="difference", budget=20)
+    with pytest.raises(InputError, match="one of the predicted classes, a, b; got 'c'"):
+        cs.evaluate(predictions=same, metric=cs.evaluation.F1(positive="c"), budget=20)
+    with pytest.raises(AnswerError, match=r"row \d+ has nan .* with a state file, a later run could continue"):
+        cs.evaluate(predictions=same, budget=20).complete(Oracle(lambda ids: [np.nan] * len(ids), retries=0))
+    failures = iter([ConnectionError("busy")])
+
+    def flaky(ids):
+        for failure in failures:
+            raise failure
+        return same[ids]
+
+    assert cs.evaluate(predictions=same, budget=20).complete(Oracle(flaky, pause=0)).value == 1
+    assert "ConnectionError: busy" in caplog.text
 
 
 def test_a_budget_too_small_says_what_it_buys():

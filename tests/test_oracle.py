@@ -237,7 +237,7 @@ def test_after_the_last_retry_the_error_tells_what_is_safe_and_the_same_call_goe
 def test_without_a_journal_the_error_recommends_one_and_the_oracle_itself_goes_on():
     model = Shaky(1)
     oracle = Oracle(model, batch=1, retries=0)
-    with pytest.raises(AnswerError, match=r"failed once on row 8: ConnectionError: .* with a journal, a later run"):
+    with pytest.raises(AnswerError, match=r"failed once on row 8: ConnectionError: .* with a state file, a later run"):
         ask(oracle)
     assert np.array_equal(ask(oracle), LOSSES[ROWS])
     assert model.asked == [5, 41, 2, 17, 8, 8, 30, 9]

@@ -19,6 +19,7 @@ from coresift.cli.flags import Confidence, Seed
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments, with_flags
 from coresift.cli.showing import as_json_text, show_facts, show_page, show_warning, speaking, tell
 from coresift.evaluation import Evaluation, EvaluationRun, Figure
+from coresift.evaluation.result import shown
 from coresift.recipes.known import columns_of
 from coresift.reporting.facts import plain
 from coresift.tables import open_table
@@ -199,7 +200,8 @@ def lines_of(evaluation: Evaluation) -> list[tuple[str, str]]:
 
 
 def _shown(figure: Figure) -> str:
-    return f"{figure.value:.4g}, from {figure.low:.4g} to {figure.high:.4g} ({100 * figure.confidence:g}%)"
+    low, high = shown(figure.low), shown(figure.high)
+    return f"{shown(figure.value)}, from {low} to {high} ({100 * figure.confidence:g}%)"
 
 
 # A run that goes on has several half-widths or budgets.

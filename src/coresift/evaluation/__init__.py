@@ -14,6 +14,7 @@ from coresift.evaluation.arguments import (
     PredictionsLike,
     check_sources,
     context_of,
+    count_answers,
     count_predictions,
     listed_wishes,
     names_of,
@@ -136,6 +137,8 @@ def evaluate(
     source, known = opened(rows, signals)
     groups, units = column_of(source, "groups", groups), column_of(source, "units", units)
     predictions = column_of(source, "predictions", predictions)
+    if n is None and source is None and known is None and predictions is None and groups is None:
+        n = count_answers(values)
     count = count_rows(source, known, count_predictions(predictions), groups, n)
     chosen = metric_of(metric if metric is not None else "mean" if predictions is None else "accuracy")
     context = context_of(count, predictions, models, repeats)

@@ -76,6 +76,13 @@ def count_predictions(predictions: Any) -> int | None:
         refuse("predictions", "an array, or a mapping of models to arrays", type(predictions).__name__)
 
 
+def count_answers(values: Any) -> int | None:
+    """Return how many rows an array of all answers has; None if the answers are not in an array."""
+    if isinstance(values, Mapping):
+        values = next(iter(values.values()), None)
+    return len(values) if isinstance(values, (np.ndarray, list, tuple)) and len(values) else None
+
+
 def check_sources(metric: Metric, context: Context, values: Any, labels: Any) -> Any:
     """Return the source of answers, or refuse one that the metric cannot use."""
     if values is not None and labels is not None:

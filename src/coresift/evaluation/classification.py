@@ -87,6 +87,7 @@ class ModelDifference(Classification):
     """
 
     label: ClassVar[str] = "difference"
+    nothing: ClassVar[str] = "the models predict the same on all rows, and the difference is 0"
     labels: ClassVar[bool] = True
     ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)
 
@@ -194,6 +195,7 @@ class Precision(Positives):
     """The share of predicted positives that are positive; only predicted positives are asked."""
 
     label: ClassVar[str] = "precision"
+    nothing: ClassVar[str] = "no row is predicted as positive"
     plain_mean: ClassVar[bool] = True
     belief: ClassVar[Belief] = RIGHT_OR_WRONG
     among_relevant: ClassVar[bool] = True

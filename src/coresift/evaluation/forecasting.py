@@ -43,7 +43,8 @@ class EvaluationPlan:
 
     def __repr__(self) -> str:
         price = "" if self.price is None else f", price {self.price:,.2f}"
-        return f"EvaluationPlan({self.answers:,} of {self.rows:,} rows for ± {self.half_width:.3g}{price})"
+        forecast = f"{self.answers:,} of {self.rows:,} rows for ± {self.half_width:.3g}"
+        return f"EvaluationPlan({forecast}{price}, based on {self.basis})"
 
     def _repr_html_(self) -> str:
         lines = [(f"{answers:,} answers", f"± {half:.3g}") for answers, half in self.table]
@@ -150,8 +151,8 @@ def _from_signals(course: Course, expected: float | None) -> tuple[Any, str]:
 def _chances(sizes: Floats, expected: float | None) -> tuple[Floats, str]:
     if expected is not None:
         rate = share("expected", expected)
-        return np.full(len(sizes), rate), f"a rate of {rate:g} and useless signals"
+        return np.full(len(sizes), rate), f"a rate of {rate:g}, without signals"
     inside = [column for column in sizes.T if column.max() <= 1]
     if not inside:
-        return np.full(len(sizes), 0.5), "a rate of one half, the worst case, and useless signals"
+        return np.full(len(sizes), 0.5), "a rate of one half, the worst case, without signals"
     return np.clip(inside[0], 0.01, 0.99), "the first signal, read as each row's probability"

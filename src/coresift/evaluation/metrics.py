@@ -98,6 +98,8 @@ class Metric(ABC):
     among_relevant: ClassVar[bool] = False
     # Whether it is the plain mean of its first column over the relevant rows.
     plain_mean: ClassVar[bool] = False
+    # Why there may be no rows to ask.
+    nothing: ClassVar[str] = "no row is relevant to this metric"
     # What is assumed about signals before there are answers.
     belief: ClassVar[Belief] = COUNTS
 

@@ -107,7 +107,7 @@ def population_of(
     """Put together what is known about the rows that are relevant to the metric."""
     relevant = np.flatnonzero(metric.relevant(context))
     if not relevant.size:
-        raise InputError("There is nothing to ask, because no row is relevant to this metric.")
+        raise InputError(f"There is nothing to ask, because {metric.nothing}.")
     strata, names = _groups(groups, context.n)
     parts = [standardized(metric.features(context)[relevant])]
     sizes = np.zeros((relevant.size, 0))

@@ -50,7 +50,7 @@ class Figure:
         return min(math.ceil(1 / (ratio * left + 1 / self.rows)), self.rows) if left > 0 else self.rows
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return f"{shown(self.value)} [{shown(self.low)}, {shown(self.high)}]"
 
     def __repr__(self) -> str:
         return f"Figure({self}, {self.asked:,} of {self.rows:,} rows asked)"
@@ -157,6 +157,16 @@ def missed_groups(groups: dict[Any, Figure], within: Floats) -> str:
     return f"The interval is wider than wanted in {counted(len(wide), 'group')}: {listed}{more}." if wide else ""
 
 
+def shown(value: float) -> str:
+    """Return a number for people, with four significant digits and never in exponential form if it is large.
+
+    Examples:
+        >>> shown(0.12345), shown(12251.4)
+        ('0.1235', '12,251')
+    """
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
 def verdict(name: str, figure: Figure, *, points: bool) -> str:
     """Return one sentence about the difference of two models.
 
@@ -175,6 +185,7 @@ def verdict(name: str, figure: Figure, *, points: bool) -> str:
     if figure.low <= 0 <= figure.high:
         return f"No difference is shown: {name} is between {low:.3g} and {high:.3g}{unit}."
     winner, loser = (first, second) if figure.value > 0 else (second, first)
-    return (
-        f"{winner} is {more} than {loser} by {abs(scale * figure.value):.3g} ± {scale * figure.half_width:.2g}{unit}."
-    )
+    value, half = abs(scale * figure.value), scale * figure.half_width
+    # The half-width has one significant digit, or two if the first is 1, and the value has as many decimals.
+    digits = max((-math.floor(math.log10(half)) + (f"{half:e}"[0] == "1")) if half > 0 else 3, 0)
+    return f"{winner} is {more} than {loser} by {value:.{digits}f} ± {half:.{digits}f}{unit}."

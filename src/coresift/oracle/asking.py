@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from coresift.oracle.sources import CallError, Reader
 from coresift.redaction import holds_secret
 from coresift.types import Ints
 
+LOGGER = logging.getLogger(__name__)
 Keep = Callable[[Ints, NDArray[Any]], None]
 _TICK = 0.05
 
@@ -219,6 +221,8 @@ class Asker:
             failures += failure is not None
             if failure is not None and failures == self._tries:
                 raise failure
+            if failure is not None:
+                LOGGER.warning("%s It is asked again (%d of %d).", failure, failures + 1, self._tries)
 
     def _try(self, sending: Ints, keep: Keep) -> tuple[Ints, _NoAnswerError | None]:
         """Call the source once; return the rows that got no usable answer, and the error about them."""

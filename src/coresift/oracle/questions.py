@@ -85,7 +85,7 @@ class Question:
                 f"{self.argument} must be one {self.singular} for each of {ids.size} rows; got shape {answers.shape}."
             )
         if not self.numeric:
-            return answers, np.array([value is not _BAD for value in answers], np.bool_)
+            return answers, np.array([_is_label(value) for value in answers], np.bool_)
         usable = np.isfinite(answers) & (self.signed | (answers >= 0))
         return answers, usable & (np.abs(answers) <= LARGEST) if self.squared else usable
 
@@ -123,7 +123,7 @@ class Question:
 
     def shown(self, answer: Any) -> Any:
         """Return an unusable answer for an error message; a foreign object is not shown."""
-        return answer if self.numeric else "something else"
+        return answer if self.numeric or isinstance(answer, float) else "something else"
 
     def same(self, one: Any, other: Any) -> bool:
         """Return whether two answers are the same."""
@@ -196,14 +196,18 @@ def _parse_each(values: Any) -> NDArray[np.float64] | None:
 
 
 def _label(value: Any) -> Any:
-    """Return a label that JSON can store unchanged, None for "cannot tell", or _BAD."""
+    """Return a label that JSON can store unchanged, None for "cannot tell", an infinity or NaN, or _BAD."""
     value = value.as_py() if hasattr(value, "as_py") else value
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else _BAD
+        return value
     return _BAD  # also a missing value of pandas, which may mean "not yet" or "cannot tell"
+
+
+def _is_label(value: Any) -> bool:
+    return value is not _BAD and not (isinstance(value, float) and not math.isfinite(value))
 
 
 def _objects(values: Sequence[Any]) -> NDArray[Any]:

@@ -82,7 +82,7 @@ class Fetcher:
     def _safe(self) -> str:
         journal = self._answers.journal
         if journal is None:
-            return "Earlier answers are in this process only; with a journal, a later run could continue from there."
+            return "Earlier answers are in this process only; with a state file, a later run could continue from there."
         return f"{journal.count} answers are safe in the state file {journal.path}; the same call continues from there."
 
 
