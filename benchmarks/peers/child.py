@@ -1,37 +1,57 @@
-"""One tool does one job: `python -m benchmarks.peers.child JOB TOOL BUDGET SEED DATA.npz OUT.npz`.
+"""One tool does one job with some seeds: `python -m benchmarks.peers.child JOB TOOL BUDGET SEEDS DATA.npz OUT.npz`.
 
-Prints a line of JSON: CPU seconds of importing and calling the tool (without reading the data), the peak of the
-process's memory in megabytes, interpreter and imports included, or the error.
+Prints a line of JSON per seed: CPU seconds of calling the tool, those of the first call with its imports, the peak of
+the process's memory in megabytes after the first call, interpreter and imports included; or the error.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import resource
 import sys
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from benchmarks.peers.shared import Array
 from benchmarks.peers.tools import JOBS
+
+# A process that needs more seconds of CPU time is ended.
+CPU_LIMIT = 300
 
 
 def main() -> None:
-    job, tool, budget, seed, source, out = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT))
+    job, tool, budget, seeds, source, out = sys.argv[1:]
     warnings.simplefilter("ignore")
     with np.load(source) as kept:
         data = {name: kept[name] for name in kept.files}
-    start = time.process_time()
-    try:
-        found = JOBS[job][tool](data, int(budget), int(seed))
-    except Exception as error:  # what a tool raises is a result
-        print(json.dumps({"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}))
-        return
-    seconds = time.process_time() - start
-    np.savez(out, **found)
-    print(json.dumps({"cpu_seconds": round(seconds, 3), "peak_megabytes": round(peak_megabytes(), 1)}))
+    results: dict[str, Array] = {}
+    for place, seed in enumerate(map(int, seeds.split(","))):
+        facts: dict[str, Any] = {"seed": seed, "first": place == 0}
+        start = time.process_time()
+        try:
+            found = JOBS[job][tool](_given(data, place), int(budget), seed)
+        except Exception as error:  # what a tool raises is a result
+            print(json.dumps({"seed": seed, "error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}))
+            break
+        facts["cpu_seconds"] = round(time.process_time() - start, 3)
+        if place == 0:
+            facts["peak_megabytes"] = round(peak_megabytes(), 1)
+        results |= {f"{seed} {name}": values for name, values in found.items()}
+        print(json.dumps(facts))
+    np.savez(out, **results)
+
+
+def _given(data: dict[str, Array], place: int) -> dict[str, Array]:
+    """Return what a tool is given: arrays called "own" have a part for each seed."""
+    return {
+        name.removeprefix("own "): values[place] if name.startswith("own ") else values for name, values in data.items()
+    }
 
 
 def peak_megabytes() -> float:
