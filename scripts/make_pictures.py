@@ -149,6 +149,14 @@ text {{ font: 13px system-ui, sans-serif; fill: var(--ink); }}
 <circle cx="486" cy="64" r="3" class="other"/><text x="498" y="69">not labeled (382)</text></svg>"""
 
 
+def peers(page: Path) -> None:
+    """Coresift and other tools on five jobs."""
+    plot = (Path(__file__).parent.parent / "benchmarks" / "results" / "peers.svg").read_text(encoding="utf-8")
+    style = "body { margin: 12px; background: #fff; } svg { max-width: 100%; height: auto; }"
+    style += "@media (prefers-color-scheme: dark) { body { background: #14181c; } }"
+    page.write_text(f'<!doctype html><meta charset="utf-8"><style>{style}</style><div id="shot">{plot}</div>', "utf-8")
+
+
 # What makes the page (the demo has made the first one already), and the part of it that is shown.
 PAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "map": (lambda page: page.stat(), "#picture >> xpath=.."),
@@ -156,6 +164,7 @@ PAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "training": (cover, "#picture >> xpath=.."),
     "evaluating": (evaluation, "figure.narrow >> nth=0"),
     "regression": (regression, "#shot"),
+    "peers": (peers, "#shot svg"),
 }
 
 
