@@ -1,4 +1,4 @@
-"""What is embedded: the texts of a table's column, or the inputs of a torch module, in windows of many items."""
+"""The items to embed: texts of a table's column, or inputs of a torch module, in windows of many items."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coresift.types import Ints, digest
 
 
 class Window(Protocol):
-    """Some consecutive items: how long each is, and those at some places."""
+    """Consecutive items: the length of each, and a way to pick some of them."""
 
     sizes: Ints
 
@@ -25,23 +25,23 @@ class Window(Protocol):
 
 
 class Source(Protocol):
-    """Items to encode, window by window; `facts` distinguish them from others."""
+    """Items to encode, window by window; `facts` identify them."""
 
     n: int
     what: str
 
     def facts(self) -> Mapping[str, str]:
-        """Return what distinguishes these items from others."""
+        """Return facts that identify these items."""
 
     def windows(self, size: int) -> Iterator[Window]:
         """Yield all items in order, `size` at a time."""
 
     def names(self, ids: Ints) -> list[Any] | None:
-        """Return the ids of rows, if there are any."""
+        """Return the ids of these rows; None if there are none."""
 
     @property
     def id_name(self) -> str | None:
-        """The name of the column of own ids."""
+        """The name of the column of ids, if there is one."""
 
 
 class Texts:
@@ -55,7 +55,7 @@ class Texts:
         self._facts: dict[str, str] = {}
 
     def facts(self) -> Mapping[str, str]:
-        """Return what distinguishes these items from others."""
+        """Return facts that identify these items."""
         if not self._facts:
             names = self._corpus.names(np.arange(self.n))
             ids = "row numbers" if names is None else digest(np.frombuffer(repr(names).encode(), np.uint8))
@@ -67,12 +67,12 @@ class Texts:
         return map(_TextWindow, self._corpus.windows(self._column, size))
 
     def names(self, ids: Ints) -> list[Any] | None:
-        """Return the ids of rows, if there are any."""
+        """Return the ids of these rows; None if there are none."""
         return self._corpus.names(ids)
 
     @property
     def id_name(self) -> str | None:
-        """The name of the column of own ids."""
+        """The name of the column of ids, if there is one."""
         return self._corpus.id_name
 
 
@@ -96,12 +96,12 @@ class Items:
         self._dataset = torch.as_tensor(dataset) if isinstance(dataset, np.ndarray) else dataset
         self.n = len(dataset)
         if self.n == 0:
-            refuse("dataset", "one of at least one item", "an empty one")
+            refuse("dataset", "a data set with at least one item", "an empty one")
 
     def facts(self) -> Mapping[str, str]:
-        """Return what distinguishes these items from others."""
-        spread = np.unique(np.linspace(0, self.n - 1, min(self.n, 64)).astype(np.int64))
-        leaves = [leaf for place in spread for leaf in _leaves(self._dataset[int(place)])]
+        """Return facts that identify these items."""
+        sample = np.unique(np.linspace(0, self.n - 1, min(self.n, 64)).astype(np.int64))
+        leaves = [leaf for place in sample for leaf in _leaves(self._dataset[int(place)])]
         return {"items": f"{self.n} {digest(*leaves)}"}
 
     def windows(self, size: int) -> Iterator[Window]:
@@ -110,7 +110,7 @@ class Items:
             yield _ItemWindow(self._dataset, start, min(size, self.n - start))
 
     def names(self, ids: Ints) -> list[Any] | None:
-        """Return the ids of rows, if there are any."""
+        """Return the ids of these rows; None if there are none."""
         return None
 
 
@@ -126,8 +126,8 @@ def _leaves(item: Any) -> Iterator[NDArray[Any]]:
     if isinstance(item, Mapping):
         item = list(item.values())
     if isinstance(item, list | tuple):
-        for one in item:
-            yield from _leaves(one)
+        for part in item:
+            yield from _leaves(part)
     elif isinstance(item, torch.Tensor):
         yield item.detach().cpu().numpy()
     else:

@@ -1,4 +1,4 @@
-"""Losses that are kept in a file: whatever run asks for them next, a row's loss under a model is computed once."""
+"""Losses that are kept in a file, so that a row's loss under a model is computed only once, over all runs."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from coresift.types import Floats, Ints, digest
 
 
 class KeptLosses(Oracle):
-    """An oracle whose answers outlive the run: they depend on texts, model and options alone, not on the caller.
+    """An oracle whose answers stay in a file for later runs; the file's name depends on texts, model and options.
 
-    The model is loaded when a row is asked that the file does not have.
+    The model is loaded when the first row is asked that is not in the file.
     """
 
     def __init__(self, model: str, corpus: Corpus, folder: Path, *, gradient: bool, **options: Any) -> None:
-        where = find_model(model, "loss_model")
+        model_folder = find_model(model, "loss_model")
         facts = {name: repr(value) for name, value in options.items() if name != "device"}
         facts |= {"gradient": repr(gradient), "texts": corpus.digest(options["text"])}
         if options["target"] is not None:
             facts["targets"] = digest(_bytes("\x00".join(map(str, corpus.labels(options["target"])))))
-        self._facts, self._n, self._model = facts, corpus.n, fingerprint(where)
+        self._facts, self._n, self._model = facts, corpus.n, fingerprint(model_folder)
         self.path = folder / f"losses-{digest(_bytes(repr((facts, self._model))))[:12]}.jsonl"
-        self.computed = self.found = 0
+        self.computed = self.reused = 0
         self._values: RowValues | None = None
-        self._make: Callable[[], RowLoss] = lambda: text_loss(where, corpus, **options)
+        self._make: Callable[[], RowLoss] = lambda: text_loss(model_folder, corpus, **options)
         self._gradient = gradient
         super().__init__(self._answer, name=f"loss of {self._model}", batch=BATCH * BATCHES_AT_ONCE, retries=0)
 
     @property
     def kept(self) -> str:
-        """What was asked, for people to read."""
-        return f"{self.computed:,} computed and {self.found:,} found in {self.path}"
+        """How many losses were computed and how many were reused, as text."""
+        return f"{self.computed:,} computed and {self.reused:,} found in {self.path}"
 
     def _answer(self, ids: Ints) -> Floats:
         with closing(Journal(self.path, self._model, self._facts, self._n)) as journal:
@@ -49,7 +49,7 @@ class KeptLosses(Oracle):
             if missing.size:
                 journal.append(missing, self._compute(missing))
             losses = np.array([journal.values[row] for row in ids.tolist()])
-        self.computed, self.found = self.computed + missing.size, self.found + ids.size - missing.size
+        self.computed, self.reused = self.computed + missing.size, self.reused + ids.size - missing.size
         return losses
 
     def _compute(self, ids: Ints) -> Floats:

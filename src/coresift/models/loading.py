@@ -1,4 +1,4 @@
-"""Models from folders and from the hub: weights as safetensors only, and none of their code is ever run."""
+"""Load models from folders and the hub: only safetensors weights, and never any code of theirs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from coresift.checks import CoresiftError, InputError, refuse
 from coresift.models.extra import need
 from coresift.tables.parts import first_line
 
-# What a model needs to be loaded here; everything else, its code and its pickles first, is never downloaded.
+# The files that are downloaded; everything else, code and pickles above all, is left on the hub.
 WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")
 UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack")
 POOLINGS = ("mean", "cls")
-LONGEST = 512  # tokens, where a model does not say what it can take
+LONGEST = 512  # tokens, if a model does not say how many it takes
 
 
 def find_model(name: str | Path, argument: str = "model") -> Path:
-    """Return the folder of a model: the one that was named, or what the hub has under that name.
+    """Return the folder of a model: `name` itself if it is a folder, else a download from the hub.
 
-    Only configurations, tokenizers and weights as safetensors are downloaded. A folder whose weights are of another
-    kind, or that names its own classes, is refused.
+    Only configurations, tokenizers and safetensors weights are downloaded. A folder with other weights only, or with
+    classes of its own, is refused.
     """
     folder = Path(name)
     if not folder.exists():
@@ -40,12 +40,12 @@ def find_model(name: str | Path, argument: str = "model") -> Path:
         part = folder / module
         pickles = [path.name for pattern in UNSAFE for path in sorted(part.glob(pattern)) if "arg" not in path.name]
         if pickles and not any(part.glob("*.safetensors")):
-            refuse(argument, "one with its weights as safetensors", f"{part} with {pickles[0]} only")
+            refuse(argument, "a model with safetensors weights", f"{part} with only {pickles[0]}")
     return folder
 
 
 def fingerprint(folder: Path) -> str:
-    """Return a digest of everything that a model is loaded from."""
+    """Return a digest of all files that a model is loaded from."""
     state = hashlib.blake2b(digest_size=12)
     files = sorted({path for pattern in WANTED for path in folder.rglob(pattern) if path.is_file()})
     for path in files:
@@ -57,23 +57,23 @@ def fingerprint(folder: Path) -> str:
 
 
 def choose_device(device: str | None) -> torch.device:
-    """Return the device that was named; by default cuda, else mps, else the cpu, whichever there is."""
+    """Return the device with this name; by default cuda if available, else mps, else the cpu."""
     if device is None:
         mps = getattr(torch.backends, "mps", None)
         device = "cuda" if torch.cuda.is_available() else "mps" if mps and mps.is_available() else "cpu"
     try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
+        usable = torch.device(device)
+        torch.empty(0, device=usable)
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = (str(error).splitlines() or ["unknown"])[0].rstrip(".")
         raise InputError(
             f"device must be one that this machine has, such as cpu; got {device!r} ({reason})."
         ) from error
-    return found
+    return usable
 
 
 def load_sentence_encoder(folder: Path, device: torch.device, *, normalize: bool = True) -> Any:
-    """Load a sentence-transformers model, with or without the step that gives its vectors length 1."""
+    """Load a sentence-transformers model; without `normalize`, remove its step that scales vectors to length 1."""
     library = need("sentence_transformers")
     with _loading(folder):
         options = {"use_safetensors": True, "dtype": torch.float32}
@@ -87,7 +87,7 @@ def load_sentence_encoder(folder: Path, device: torch.device, *, normalize: bool
 
 
 def load_encoder(folder: Path, device: torch.device) -> tuple[Any, Any]:
-    """Load a transformers encoder and its tokenizer; of an encoder-decoder the encoder."""
+    """Load a transformers encoder and its tokenizer; from an encoder-decoder, only the encoder."""
     transformers = need("transformers")
     with _loading(folder):
         tokenizer = load_tokenizer(folder)
@@ -98,7 +98,7 @@ def load_encoder(folder: Path, device: torch.device) -> tuple[Any, Any]:
 
 
 def load_scorer(name: str | Path, device: str | None = None) -> tuple[Any, Any, str]:
-    """Load a model that has a loss, with its tokenizer, and say which kind it is: seq2seq, causal or classifier."""
+    """Load a model with a loss; return it, its tokenizer, and its kind: seq2seq, causal or classifier."""
     folder = find_model(name)
     transformers = need("transformers")
     with _loading(folder):
@@ -120,7 +120,7 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def _options() -> dict[str, Any]:
-    # In float32 whatever the file has: results do not depend on what a device can do with half precision.
+    # Always float32, so that results do not depend on how a device handles half precision.
     options = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
     return {**options, "dtype": torch.float32}
 
@@ -134,14 +134,14 @@ def _kind(config: Any, folder: Path) -> str:
     if "CausalLM" in names or "LMHead" in names:
         return "causal"
     allowed = "a seq2seq or causal language model, or a sequence classifier"
-    refuse("The model for losses", allowed, f"{folder} with {names or 'no architecture named'}")
+    refuse("The model for losses", allowed, f"{folder} with {names or 'no architecture'}")
 
 
 def _download(name: str, argument: str) -> Path:
     hub = need("huggingface_hub")
     try:
         return Path(hub.snapshot_download(name, allow_patterns=list(WANTED)))
-    except Exception as error:  # whatever a missing name or a missing network makes the hub raise
+    except Exception as error:  # the hub raises many kinds of errors for a missing name or network
         allowed = "a folder that exists, or the name of a model on the Hugging Face hub"
         refuse(argument, allowed, f"{name!r} (the hub says: {first_line(error)})")
 
@@ -164,7 +164,7 @@ def _modules(folder: Path, argument: str) -> list[str]:
 
 @contextmanager
 def _loading(folder: Path) -> Iterator[None]:
-    """Load without log output, and say in one sentence why it failed."""
+    """Turn off log output while a model loads, and turn a failure into one sentence."""
     logging = need("transformers").utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""The paper's two training recipes as functions: the model and its trainer are callables, every cost is counted."""
+"""The paper's two training recipes as functions: you pass functions that train and embed, and every cost is counted."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Train: TypeAlias = Callable[[Ints, Floats | None], Any]
 
 @dataclass(frozen=True)
 class Costs:
-    """What a recipe used.
+    """What a recipe cost.
 
-    A row counts once among the labels, whether its loss was asked, it was trained on, or both; only rows that an
-    estimate of Λ asked count again if they are drawn later.
+    A row needs one label, whether its loss was asked, it was trained on, or both. The exception: rows that were
+    asked to estimate Λ count again if they are drawn later.
 
     Attributes:
         labels: How many rows needed a label.
-        model_calls: How many losses a model was asked for.
+        model_calls: How many losses were computed.
         embedded: How many rows were embedded.
         rows: How many rows there are.
         trainings: How often a model was trained.
@@ -48,13 +48,13 @@ class Costs:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a recipe returns.
+    """The result of a training recipe.
 
     Attributes:
         model: The trained model.
         selection: The selection that it was trained on.
         costs: What it cost.
-        warm: The model that was trained first, if there was one.
+        warm: The model that was trained on the warm rows, if there was one.
     """
 
     model: Any
@@ -77,52 +77,52 @@ def image_recipe(
     seed: int = 0,
     **options: Unpack[Options],
 ) -> Trained:
-    """Train on a few uniform rows, select the rest of the budget by that model, and train again on all of them.
+    """Train on a few uniform rows, use that model to select the rest of the budget, and train again on all of them.
 
-    This is the paper's recipe for image classification. `warm`·budget rows are drawn uniformly and trained on. Rows
-    are then embedded by that model and clustered into `centers`·budget clusters, the losses of the centers are asked,
-    and the rest is drawn ∝ ℓ(c) + Λ‖e − c‖². Warm rows and centers are part of the budget and of the training set.
+    This is the paper's recipe for image classification. First, a model is trained on `warm`·budget uniform rows. That
+    model embeds all rows, which are clustered into `centers`·budget clusters, and the losses of the centers are asked.
+    The rest is drawn ∝ ℓ(c) + Λ‖e − c‖². Warm rows and centers are part of the budget and of the training set.
 
     Args:
         n: How many rows there are.
         budget: How many rows to train on.
-        train: Takes row numbers and their weights (None: unweighted), and returns a model, from the same start each
-            time.
-        embed: Takes the warm model and returns rows, such as `lambda model: last_layer(model, images)`.
-        losses: Takes the warm model and returns a function of row numbers, such as `classifier_loss(model, data)`.
-        holder: Λ, a number or a word as in `Sensitivity`.
-        warm: The part of the budget that is trained on first.
-        centers: The part of the budget that is centers.
+        train: A function of row numbers and their weights (None: unweighted) that returns a trained model. It must
+            start from the same initial model each time.
+        embed: A function of the warm model that returns the rows, such as `lambda model: last_layer(model, images)`.
+        losses: A function of the warm model that returns losses, such as `lambda model: classifier_loss(model, data)`.
+        holder: Λ, a number, or a word as in `Sensitivity`.
+        warm: The share of the budget for the first training.
+        centers: The number of clusters, as a share of the budget.
         weighted: Whether the final training gets the weights.
         seed: The seed.
-        options: Those of `select`. `pilot`, `score` and `design` replace the paper's parts;
-            `recipe=cs.recipes.default()` is this package's own recipe.
+        options: Options of `select`. `pilot`, `score` and `design` replace the paper's parts;
+            `recipe=cs.recipes.default()` uses coresift's default recipe.
 
     Returns:
-        The model, the selection and what it cost.
+        The model, the selection, and the costs.
 
     Examples:
         >>> points = np.random.default_rng(0).normal(size=(500, 3))
-        >>> found = image_recipe(500, 50, train=lambda ids, weights: points[ids].mean(0),
-        ...                      embed=lambda model: points, losses=lambda model: lambda ids: points[ids, 0] ** 2)
-        >>> len(found.selection), found.costs.labels, found.costs.model_calls, found.costs.embedding_passes
+        >>> result = image_recipe(500, 50, train=lambda ids, weights: points[ids].mean(0),
+        ...                       embed=lambda model: points, losses=lambda model: lambda ids: points[ids, 0] ** 2)
+        >>> len(result.selection), result.costs.labels, result.costs.model_calls, result.costs.embedding_passes
         (50, 50, 10, 1.0)
     """
     whole("n", n)
     budget = whole("budget", budget, least=5)
-    first = round(share("warm", warm) * budget)
+    warm_count = round(share("warm", warm) * budget)
     if budget > n:
         refuse("budget", f"at most the {n} rows", budget)
-    begun = np.sort(generator(seed, Stream.TRAINING).choice(n, first, replace=False))
-    model = train(begun, None)
+    warm_rows = np.sort(generator(seed, Stream.TRAINING).choice(n, warm_count, replace=False))
+    model = train(warm_rows, None)
     rows = open_rows(embed(model))
     _check_rows(rows, n)
     clusters = max(1, round(share("centers", centers) * budget))
     options.setdefault("recipe", merge_recipe(paper_training(holder), {"clusters": clusters}))
-    options.setdefault("given", begun)
+    options.setdefault("given", warm_rows)
     selection = select(rows, losses(model), budget, seed, **options)
     final = train(*_training_set(selection, weighted))
-    labels = selection.ids.size + _asked_but_left(selection)
+    labels = selection.ids.size + _asked_only(selection)
     return Trained(final, selection, Costs(labels, selection.ledger.asked, n, n, 2), warm=model)
 
 
@@ -136,42 +136,44 @@ def fine_tuning_recipe(
     seed: int = 0,
     **options: Unpack[Options],
 ) -> Trained:
-    """Embed, cluster, ask a model for a few losses, select, and fine-tune on the selection.
+    """Embed all rows, compute a few losses, select, and fine-tune on the selection.
 
     Args:
         budget: How many rows to fine-tune on.
-        embed: Returns the rows, such as `lambda: embed("corpus.parquet", "all-MiniLM-L6-v2", "embeddings", text="en")`.
-        losses: What `select` takes, such as `text_loss("t5-small", "corpus.parquet", text="en", target="de")`.
-        fine_tune: Takes row numbers and their weights (None: unweighted), and returns the model.
+        embed: A function that returns the rows, such as
+            `lambda: embed("corpus.parquet", "all-MiniLM-L6-v2", "embeddings", text="en")`.
+        losses: Losses as `select` takes them, such as
+            `text_loss("t5-small", "corpus.parquet", text="en", target="de")`.
+        fine_tune: A function of row numbers and their weights (None: unweighted) that returns the model.
         weighted: Whether fine-tuning gets the weights.
         seed: The seed.
-        options: Those of `select`, with this package's own defaults. The paper's run is
+        options: Options of `select`, with its defaults. The paper's recipe is
             `recipe=cs.recipes.paper_training(holder=0.1)`.
 
     Returns:
-        The model, the selection and what it cost.
+        The model, the selection, and the costs.
 
     Examples:
         >>> points = np.random.default_rng(0).normal(size=(500, 3))
-        >>> found = fine_tuning_recipe(50, embed=lambda: points, losses=lambda ids: points[ids, 0] ** 2,
-        ...                            fine_tune=lambda ids, weights: points[ids].mean(0))
-        >>> len(found.selection), found.costs.labels, found.costs.model_calls
+        >>> result = fine_tuning_recipe(50, embed=lambda: points, losses=lambda ids: points[ids, 0] ** 2,
+        ...                             fine_tune=lambda ids, weights: points[ids].mean(0))
+        >>> len(result.selection), result.costs.labels, result.costs.model_calls
         (50, 50, 10)
     """
     rows = open_rows(embed())
     selection = select(rows, losses, budget, seed, **options)
     model = fine_tune(*_training_set(selection, weighted))
-    labels = selection.ids.size + _asked_but_left(selection)
+    labels = selection.ids.size + _asked_only(selection)
     return Trained(model, selection, Costs(labels, selection.ledger.asked, rows.n, rows.n, 1))
 
 
 def _training_set(selection: WeightedSelection, weighted: bool) -> tuple[Ints, Floats | None]:
-    """Return rows and weights that may be written to: torch warns of arrays that may not."""
+    """Return writable copies of rows and weights: torch warns about read-only arrays."""
     return selection.ids.copy(), selection.weights.copy() if weighted else None
 
 
-def _asked_but_left(selection: WeightedSelection) -> int:
-    """Return how many rows were asked and are not part of the selection."""
+def _asked_only(selection: WeightedSelection) -> int:
+    """Return how many rows were asked but not selected."""
     return selection.ledger.asked - int(np.count_nonzero(~np.isnan(selection.losses)))
 
 

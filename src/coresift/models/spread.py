@@ -1,4 +1,4 @@
-"""Encoders on a Ray cluster: batches go to actors, each with its own model, and vectors come back in order."""
+"""Encoders on a Ray cluster: actors with a model each encode the batches, and the vectors come back in order."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from coresift.types import Singles
 
 
 class SpreadEncoder:
-    """An encoder in each of several actors; `facts` are those of the encoder that they all have.
+    """Several actors that all have the same encoder; `facts` are the facts of that encoder.
 
-    There is one actor for each GPU of the cluster or, without any, for each `engine.threads` of its CPUs.
+    There is one actor per GPU of the cluster; without GPUs, one per `engine.threads` CPUs.
     """
 
     def __init__(self, facts: dict[str, str], make: Callable[[], Callable[[Any], Any]], engine: Ray) -> None:
@@ -25,21 +25,21 @@ class SpreadEncoder:
         self._actors = Actors.filling(make, cpus=engine.threads or 1, address=engine.address)
 
     def encode(self, items: Sequence[Any]) -> Singles:
-        """Return a vector an item."""
-        (found,) = self.encode_all([items])
-        return found
+        """Return one vector per item."""
+        (vectors,) = self.encode_all([items])
+        return vectors
 
     def encode_all(self, batches: Iterable[Sequence[Any]]) -> Iterator[Singles]:
-        """Yield the vectors of batches, in their order."""
+        """Yield the vectors of each batch, in order."""
         return self._actors.map(batches)
 
     def close(self) -> None:
-        """End the actors."""
+        """Stop the actors."""
         self._actors.close()
 
 
 def spread_texts(encoder: TextEncoder, options: dict[str, Any], device: str | None, engine: Ray) -> SpreadEncoder:
-    """Have texts encoded on the cluster; all nodes need the model's folder under the same path."""
+    """Return an encoder of texts on the cluster; the model's folder must have the same path on all nodes."""
     make = partial(_text_encoder, encoder.folder.absolute(), options, device, engine.threads or 1)
     return SpreadEncoder(encoder.facts, make, engine)
 

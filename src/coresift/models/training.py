@@ -1,4 +1,4 @@
-"""Training on a selection: weighted or not, in torch, in the transformers Trainer, in datasets and in scikit-learn."""
+"""Training on a selection, with or without weights: torch, the transformers Trainer, datasets and scikit-learn."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NO_WEIGHTS = "Weighted training needs weights, and this selection has none; trai
 
 
 def training_weights(selection: Selection) -> Floats:
-    """Return the weights for a mean over the selected rows: w·s/N for s of N rows, about 1 on average.
+    """Return the weights for training: w·s/N if s of N rows are selected, which is about 1 on average.
 
-    The mean of w·s/N times a row's gradient over the s rows then has the mean gradient over all N rows as its
-    expectation, so learning rates stay what they are.
+    The mean over the s rows of this weight times the row's gradient is an unbiased estimate of the mean gradient over
+    all N rows, so you can keep your learning rate.
 
     Args:
         selection: A selection with weights.
@@ -49,12 +49,13 @@ def training_weights(selection: Selection) -> Floats:
 class Selected(torch.utils.data.Subset):  # type: ignore[misc]
     """Some rows of a data set as a torch `Subset`, with one weight per row.
 
-    An item is (item, weight); `weighing(collate)` makes batches of them. `weights` has all weights as a tensor.
+    Each entry is a pair (item, weight), and `weighing(collate)` makes batches of such pairs. `weights` is a tensor of
+    all weights.
 
     Args:
         dataset: A torch data set.
         ids: Row numbers.
-        weights: One number per row, or None for 1 each.
+        weights: One number per row; None means 1 for every row.
 
     Examples:
         >>> Selected(torch.arange(5), [1, 3], [2.0, 0.5])[1]
@@ -79,9 +80,9 @@ def subset(dataset: Any, selection: Selection, *, weighted: bool = True) -> Any:
     """Return the selected rows of a torch data set.
 
     Args:
-        dataset: The data set that was selected from.
+        dataset: The data set that the rows were selected from.
         selection: The selection.
-        weighted: Whether items come with their `training_weights`.
+        weighted: Whether to add the `training_weights` to the items.
 
     Returns:
         A `Selected`, or a plain torch `Subset` if unweighted.
@@ -102,10 +103,10 @@ def weighing(collate: Callable[[list[Any]], Any] | None = None) -> Callable[[lis
     """Return a collate function for items of `Selected`.
 
     Args:
-        collate: How a list of items without weights becomes a batch, by default torch's own way.
+        collate: A function that turns a list of items into a batch; by default torch's `default_collate`.
 
     Returns:
-        A function that returns the batch with its weights; a dict gets the key "weight", a tuple one more entry.
+        A function that adds the weights to a batch; a dict gets the key "weight", and a tuple gets one more entry.
 
     Examples:
         >>> batch, weights = weighing()([(torch.tensor(3), torch.tensor(0.5)), (torch.tensor(4), torch.tensor(2.0))])
@@ -127,13 +128,13 @@ def weighing(collate: Callable[[list[Any]], Any] | None = None) -> Callable[[lis
 def weighted_sampler(selection: Selection, draws: int | None = None, *, seed: int = 0) -> Any:
     """Return a torch sampler that draws places of the selection with probabilities ∝ weight, with replacement.
 
-    It goes with the unweighted subset: `DataLoader(subset(data, picked, weighted=False), sampler=...)`. The expected
-    gradient of a draw is Σwg/Σw; multiply the loss by the sampler's `scale`, Σw/N, for Σwg/N, which is exactly
-    unbiased for the mean over all rows.
+    Use it with the unweighted subset: `DataLoader(subset(data, picked, weighted=False), sampler=...)`. The expected
+    gradient of a draw is Σwg/Σw. Multiply the loss by the sampler's `scale`, Σw/N, to get Σwg/N, an unbiased estimate
+    of the mean gradient over all rows.
 
     Args:
         selection: A selection with weights.
-        draws: How many draws per epoch, by default as many as there are selected rows.
+        draws: How many draws per epoch; by default the number of selected rows.
         seed: The seed.
 
     Returns:
@@ -156,7 +157,7 @@ def select_dataset(dataset: Any, selection: Selection, *, weighted: bool = True,
     """Return the selected rows of a `datasets.Dataset`.
 
     Args:
-        dataset: The data set that was selected from.
+        dataset: The data set that the rows were selected from.
         selection: The selection.
         weighted: Whether to add the `training_weights` as a column.
         column: The name of that column.
@@ -174,15 +175,15 @@ def select_dataset(dataset: Any, selection: Selection, *, weighted: bool = True,
 
 
 def fit(estimator: Any, inputs: Any, targets: Any, selection: Selection, *, weighted: bool = True) -> Any:
-    """Fit a scikit-learn estimator on the selected rows of all inputs and targets.
+    """Fit a scikit-learn estimator on the selected rows.
 
     Args:
         estimator: The estimator.
         inputs: The inputs of all rows.
         targets: The targets of all rows.
         selection: The selection.
-        weighted: Whether the weights go in as `sample_weight`. Their sum is about N, so a penalty has the strength that
-            it would have on all rows.
+        weighted: Whether to pass the weights as `sample_weight`. Their sum is about N, so a penalty is as strong as it
+            would be on all rows.
 
     Returns:
         The fitted estimator.
@@ -196,14 +197,14 @@ def fit(estimator: Any, inputs: Any, targets: Any, selection: Selection, *, weig
     """
     _check_length(inputs, selection)
     _check_length(targets, selection)
-    some, wanted = take(inputs, selection.ids), take(targets, selection.ids)
+    X, y = take(inputs, selection.ids), take(targets, selection.ids)
     if not weighted:
-        return estimator.fit(some, wanted)
+        return estimator.fit(X, y)
     if not isinstance(selection, WeightedSelection):
         raise InputError(NO_WEIGHTS)
     if not need("sklearn.utils.validation").has_fit_parameter(estimator, "sample_weight"):
         refuse("estimator", "one that takes sample_weight, or weighted=False", type(estimator).__name__)
-    return estimator.fit(some, wanted, sample_weight=selection.weights)
+    return estimator.fit(X, y, sample_weight=selection.weights)
 
 
 class Resampler:
@@ -213,7 +214,7 @@ class Resampler:
 
     Args:
         budget: How many rows to select.
-        losses: As in `select`, or a function of (X, y) that returns such losses.
+        losses: Losses as `select` takes them, or a function of (X, y) that returns them.
         seed: The seed.
         by_class: Whether to keep clusters within the classes of y.
         options: Other options of `select`.
@@ -252,23 +253,23 @@ class Resampler:
         return {name: getattr(self, name) for name in ("budget", "losses", "seed", "by_class", "options")}
 
     def set_params(self, **params: Any) -> Resampler:
-        """Change options."""
+        """Set options, as scikit-learn's estimators do."""
         for name, value in params.items():
             if name not in self.get_params():
-                refuse("params", f"some of {', '.join(self.get_params())}", repr(name))
+                refuse("params", f"among {', '.join(self.get_params())}", repr(name))
             setattr(self, name, value)
         return self
 
 
 def take(values: Any, ids: Ints) -> Any:
-    """Return rows by number of an array, a list, or a table with `iloc`."""
+    """Return the rows with these numbers of an array, a list, or a table with `iloc`."""
     if hasattr(values, "iloc"):
         return values.iloc[ids]
     return [values[i] for i in ids] if isinstance(values, list | tuple) else values[ids]
 
 
 def row_losses(outputs: Any, labels: Any, *, causal: bool) -> Any:
-    """Return the loss of each row from a model's outputs: token means of sequences, else cross-entropy or squares."""
+    """Return the loss of each row: the mean over its tokens, its cross-entropy, or its squared error."""
     logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
     if logits.ndim == 3:
         return token_means(logits[:, :-1], labels[:, 1:]) if causal else token_means(logits, labels)
@@ -279,11 +280,11 @@ def row_losses(outputs: Any, labels: Any, *, causal: bool) -> Any:
 
 
 def weighted_trainer(base: Any = None) -> Any:
-    """Return the transformers `Trainer` with a loss that is weighted by a column "weight".
+    """Return a transformers `Trainer` class whose loss is weighted by the column "weight".
 
-    The loss of a batch is the mean of weight times row loss, where a row's loss is its token mean, its cross-entropy
-    or its squared error. Rows without the column have weight 1, as in evaluation. The column reaches the collator: one
-    that pads texts must leave numbers alone, as transformers' own do.
+    The loss of a batch is the mean of weight times row loss. A row's loss is the mean over its tokens, its
+    cross-entropy, or its squared error. Rows without the column have weight 1, as in evaluation. The column is
+    passed to the collator; a collator that pads texts must keep numbers as they are, as those of transformers do.
 
     Args:
         base: A subclass of `Trainer` to extend, by default `Trainer` itself.
@@ -294,10 +295,10 @@ def weighted_trainer(base: Any = None) -> Any:
     base = base or need("transformers").Trainer
 
     class WeightedTrainer(base):  # type: ignore[misc]
-        loss_is_scaled_for_ga = False  # a mean over the batch: the Trainer divides by its accumulation steps
+        loss_is_scaled_for_ga = False  # the loss is a mean over the batch, so the Trainer must divide by its steps
 
-        def __init__(self, *words: Any, **options: Any) -> None:
-            super().__init__(*words, **options)
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
             self.model_accepts_loss_kwargs = False
 
         def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, **_: Any) -> Any:

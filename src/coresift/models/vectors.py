@@ -1,4 +1,4 @@
-"""The vectors of the current shard: batches with a checksum each, so that damage is never taken for a vector."""
+"""The vectors of the current shard, in batches with checksums, so that damaged data are never read as vectors."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-HEAD = 2 * np.dtype(np.int64).itemsize  # bytes: how many rows, and how many numbers in each
+HEAD = 2 * np.dtype(np.int64).itemsize  # bytes: the number of rows, and of numbers per row
 SUM = 16  # bytes
 
 
 class VectorLog:
-    """A file of batches, each with its shape before it and a checksum of itself and all before it behind it.
+    """A file of batches. Each has its shape in front, and at its end a checksum of it and all earlier batches.
 
-    Opening it cuts the file off before the first batch that is torn or damaged; what is cut off is encoded again.
+    Opening the file cuts it off before the first incomplete or damaged batch; those vectors are encoded again.
 
     Args:
-        path: The file, which is made unless it is there.
+        path: The file; it is created if it does not exist.
         dtype: The type of the numbers.
 
     Attributes:
-        rows: How many vectors are safe in it.
+        rows: How many intact vectors the file has.
 
     Examples:
         >>> import tempfile
@@ -52,7 +52,7 @@ class VectorLog:
         body = np.array([vectors.shape], np.int64).tobytes() + vectors.astype(self._dtype, copy=False).tobytes()
         checksum = blake2b(self._sum + body, digest_size=SUM).digest()
         rest = memoryview(body + checksum)
-        while rest:  # one call, unless the system takes only a part of it
+        while rest:  # usually one call, but the system may write only a part
             rest = rest[self._file.write(rest) :]
         self.rows, self._sum, self._width = self.rows + len(vectors), checksum, vectors.shape[1]
 
@@ -70,7 +70,7 @@ class VectorLog:
         self._file.close()
 
     def _batch_at(self, content: bytes, start: int) -> int:
-        """Count the batch that begins here; return its size in bytes, or 0 if there is no sound one."""
+        """Count the batch that begins here; return its size in bytes, or 0 if it is not intact."""
         if start + HEAD > len(content):
             return 0
         rows, width = np.frombuffer(content, np.int64, 2, start).tolist()
