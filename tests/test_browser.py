@@ -138,7 +138,7 @@ def test_point_click_and_sort(visit, request, which, scheme):
     assert words[:100] in shown
     page.mouse.click(*at(page, points[row]))
     cluster = np.frombuffer(base64.b64decode(found["rows"]["cluster"]), "<i4")[row]
-    panel = page.locator("#found")
+    panel = page.locator("#map-panel")
     assert panel.locator(".name").text_content() == f"Cluster {cluster}"
     assert "Selected rows" in panel.text_content()
     page.mouse.move(*at(page, (0.001, 0.999)))
@@ -159,7 +159,7 @@ def test_point_click_and_sort(visit, request, which, scheme):
     page.locator("#class-table button[data-key=name]").click()
     assert page.locator("#class-table tbody th").first.text_content() == min(found["classes"]["name"])
     body.first.locator("button").click()
-    assert page.locator("#found .name").text_content().startswith("Cluster ")
+    assert page.locator("#map-panel .name").text_content().startswith("Cluster ")
 
 
 def test_the_title_of_a_hostile_page_is_words(visit, hostile_page):
@@ -189,9 +189,9 @@ def test_everything_is_reached_by_keyboard(visit, demo_page):
     heaviest = str(int(np.frombuffer(base64.b64decode(found["rows"]["row"]), "<f8")[0]))
     assert found["texts"][heaviest] in page.locator("#hint").text_content()
     page.keyboard.press("Enter")
-    assert page.locator("#found .name").text_content().startswith("Cluster ")
+    assert page.locator("#map-panel .name").text_content().startswith("Cluster ")
     page.keyboard.press("Escape")
-    assert page.locator("#found .name").text_content() == "No cluster is chosen"
+    assert page.locator("#map-panel .name").text_content() == "No cluster is chosen"
     reached, stops = set(), page.locator("a, button, [tabindex='0']").count()
     for _ in range(stops + 2):
         page.keyboard.press("Tab")
@@ -292,7 +292,7 @@ def test_a_representative_shows_what_it_stands_for(visit, pages):
     page, found = visit(pages["cover"]), facts(pages["cover"])
     page.locator("#cluster-table tbody button").first.click()
     largest = int(np.argmax(found["clusters"]["size"]))
-    panel = page.locator("#found")
+    panel = page.locator("#map-panel")
     assert f"stands for {found['clusters']['size'][largest] - 1:.0f} other rows." in panel.text_content()
     assert panel.locator("li").count() == len(found["clusters"]["examples"][largest]) == 3
 

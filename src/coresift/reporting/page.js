@@ -33,12 +33,12 @@
   }
   const percent = (value) => (value === null ? "" : (100 * value).toFixed(1) + "%");
 
-  // What users wrote goes through here and becomes text, never markup.
-  function element(tag, className, words) {
-    const made = document.createElement(tag);
-    if (className) made.className = className;
-    if (words !== undefined) made.textContent = words;
-    return made;
+  // Text from the user becomes a text node here, never markup.
+  function element(tag, className, text) {
+    const node = document.createElement(tag);
+    if (className) node.className = className;
+    if (text !== undefined) node.textContent = text;
+    return node;
   }
   function nameOf(row) {
     const place = placeOf.get(row);
@@ -46,20 +46,20 @@
     return own === null || own === undefined ? "Row " + number(row) : own;
   }
   function content(row, most) {
-    const made = document.createDocumentFragment();
+    const fragment = document.createDocumentFragment();
     if (images[row]) {
       const picture = element("img", "thumb");
       picture.alt = "";
       picture.src = images[row];
-      made.append(picture);
+      fragment.append(picture);
     }
     if (texts[row] !== undefined) {
-      const all = texts[row], cut = all.length > most ? all.slice(0, most).trimEnd() + "…" : all;
-      const words = element("span", "words", cut);
-      words.dir = "auto";
-      made.append(words);
+      const full = texts[row], cut = full.length > most ? full.slice(0, most).trimEnd() + "…" : full;
+      const span = element("span", "words", cut);
+      span.dir = "auto";
+      fragment.append(span);
     }
-    return made;
+    return fragment;
   }
   function about(place) {
     const parts = [];
@@ -149,9 +149,9 @@
     if (!members.has(at)) members.set(at, []);
     members.get(at).push(place);
   }
-  const panels = [by("found"), by("cluster-panel")].filter(Boolean);
+  const panels = [by("map-panel"), by("cluster-panel")].filter(Boolean);
 
-  function listed(row) {
+  function listItem(row) {
     const item = document.createElement("li"), place = placeOf.get(row);
     const who = element("span", "who");
     who.append(element("bdi", "", nameOf(row)));
@@ -159,35 +159,35 @@
     item.append(who, content(row, 240));
     return item;
   }
-  function list(title, some, most) {
-    const made = document.createDocumentFragment(), lines = element("ul");
-    made.append(element("h3", "", title));
-    lines.append(...some.slice(0, most).map(listed));
-    made.append(lines);
-    if (some.length > most) {
-      const more = element("button", "", "Show all " + number(some.length));
+  function list(title, shown, most) {
+    const fragment = document.createDocumentFragment(), lines = element("ul");
+    fragment.append(element("h3", "", title));
+    lines.append(...shown.slice(0, most).map(listItem));
+    fragment.append(lines);
+    if (shown.length > most) {
+      const more = element("button", "", "Show all " + number(shown.length));
       more.type = "button";
-      more.addEventListener("click", () => { lines.append(...some.slice(most).map(listed)); more.remove(); });
-      made.append(more);
+      more.addEventListener("click", () => { lines.append(...shown.slice(most).map(listItem)); more.remove(); });
+      fragment.append(more);
     }
-    return made;
+    return fragment;
   }
   function describe(at) {
-    const made = element("div", "panel"), n = clusters.number[at];
-    made.append(element("p", "name", clusterName(at)));
+    const panel = element("div", "panel"), n = clusters.number[at];
+    panel.append(element("p", "name", clusterName(at)));
     const about = clusters.exact ? "" : "about ";
-    if (clusters.cover) return covering(made, at);
-    let said = about + number(Math.round(clusters.size[at])) + " rows, " + number(clusters.selected[at]) + " selected";
-    if (clusters.loss && clusters.loss[at] !== null) said += ", mean loss about " + number(clusters.loss[at]);
-    made.append(element("p", "quiet", said + "."));
+    if (clusters.cover) return covering(panel, at);
+    let summary = about + number(Math.round(clusters.size[at])) + " rows, " + number(clusters.selected[at]) + " selected";
+    if (clusters.loss && clusters.loss[at] !== null) summary += ", mean loss about " + number(clusters.loss[at]);
+    panel.append(element("p", "quiet", summary + "."));
     const center = clusters.representative[at];
-    if (center >= 0) made.append(list(clusters.exact ? "Its center" : "Selected row nearest to its center", [center], 1));
-    const mine = (members.get(n) || []).map((place) => rows.row[place]);
-    if (mine.length) made.append(list("Selected rows", mine, 8));
+    if (center >= 0) panel.append(list(clusters.exact ? "Its center" : "Selected row nearest to its center", [center], 1));
+    const selected = (members.get(n) || []).map((place) => rows.row[place]);
+    if (selected.length) panel.append(list("Selected rows", selected, 8));
     const examples = clusters.examples[at];
-    if (examples.length) made.append(list("Some of the rows that they stand for", examples, 8));
-    made.append(back());
-    return made;
+    if (examples.length) panel.append(list("Some of the rows that they stand for", examples, 8));
+    panel.append(back());
+    return panel;
   }
   function back() {
     const links = element("div", "links"), all = element("button", "", "Back to all");
@@ -196,24 +196,24 @@
     links.append(all);
     return links;
   }
-  // A row that was chosen to cover others, and some of these.
-  function covering(made, at) {
-    made.append(content(clusters.representative[at], 240));
+  // Describe a row that was chosen to cover others, and show some of them.
+  function covering(panel, at) {
+    panel.append(content(clusters.representative[at], 240));
     const others = clusters.size[at] - 1;
-    made.append(element("p", "quiet", others ? "stands for " + number(others) + (others === 1 ? " other row." : " other rows.") : "stands for itself alone."));
+    panel.append(element("p", "quiet", others ? "stands for " + number(others) + (others === 1 ? " other row." : " other rows.") : "stands for itself alone."));
     const examples = clusters.examples[at];
-    if (examples.length) made.append(list(examples.length < others ? "Some of the rows that it stands for" : "The rows that it stands for", examples, 8));
-    made.append(back());
-    return made;
+    if (examples.length) panel.append(list(examples.length < others ? "Some of the rows that it stands for" : "The rows that it stands for", examples, 8));
+    panel.append(back());
+    return panel;
   }
   function welcome() {
-    const made = element("div", "panel");
-    made.append(element("p", "name", clusters && !clusters.cover ? "No cluster is chosen" : "Nothing is chosen"));
+    const panel = element("div", "panel");
+    panel.append(element("p", "name", clusters && !clusters.cover ? "No cluster is chosen" : "Nothing is chosen"));
     if (!clusters) {
-      made.append(element("p", "quiet", "Point at a dot to see its row."));
-      return made;
+      panel.append(element("p", "quiet", "Point at a dot to see its row."));
+      return panel;
     }
-    made.append(element("p", "quiet", clusters.cover ? "Click a dot, or begin with one that stands for many rows:" : "Click a dot or a diamond, or begin with one of the largest:"));
+    panel.append(element("p", "quiet", clusters.cover ? "Click a dot, or begin with one that stands for many rows:" : "Click a dot or a diamond, or begin with one of the largest:"));
     const largest = clusters.number.map((_, at) => at).sort((a, b) => clusters.size[b] - clusters.size[a] || a - b).slice(0, 6);
     const links = element("div", "links");
     for (const at of largest) {
@@ -222,14 +222,14 @@
       open.addEventListener("click", () => choose(clusters.number[at]));
       links.append(open);
     }
-    made.append(links);
-    if (data.weighted && count && !clusters.cover) made.append(list("The largest weights", Array.from(rows.row.slice(0, 4)), 4));
-    return made;
+    panel.append(links);
+    if (data.weighted && count && !clusters.cover) panel.append(list("The largest weights", Array.from(rows.row.slice(0, 4)), 4));
+    return panel;
   }
   function choose(n, fromTable) {
     chosen = n !== null && clusterAt.has(n) ? n : null;
     const [panel, other] = panels;
-    if (panel) panel.replaceChildren(chosen === null ? (panel.id === "found" ? welcome() : "") : describe(clusterAt.get(chosen)));
+    if (panel) panel.replaceChildren(chosen === null ? (panel.id === "map-panel" ? welcome() : "") : describe(clusterAt.get(chosen)));
     if (panel) panel.scrollTop = 0;
     if (other) other.replaceChildren();
     if (fromTable && chosen !== null) (by("map") || by("cluster-panel")).scrollIntoView({ block: "nearest" });
@@ -239,9 +239,9 @@
 
   // ---------------------------------------------------------------- map
   const canvas = by("picture"), marks = by("marks"), hint = by("hint");
-  const found = data.map && canvas ? readMap(data.map) : null;
+  const mapData = data.map && canvas ? readMap(data.map) : null;
   const view = { scale: 1, x: 0, y: 0 };
-  let sprites = new Map(), density = null, shadeOf = "", pointed = -1, width = 0, height = 0, waiting = false;
+  let sprites = new Map(), density = null, shadeOf = "", hovered = -1, width = 0, height = 0, waiting = false;
 
   function readMap(map) {
     const unit = (packed) => Float32Array.from(unpack(packed, Uint16Array), (value) => value / 65535);
@@ -266,7 +266,7 @@
     }
   }
 
-  // Points in cells of a grid, so that the nearest one is found among a few.
+  // Put the points into the cells of a grid, so that the nearest point is searched among a few.
   function index(x, y) {
     const size = Math.max(1, Math.min(160, Math.ceil(Math.sqrt(x.length))));
     const cell = (value) => Math.min(size - 1, Math.max(0, Math.floor(value * size)));
@@ -287,13 +287,13 @@
   let unitRadius = 1;
 
   function nearest(px, py) {
-    const reach = 16, ix = found.index, w = view.scale * width, h = view.scale * height;
+    const reach = 16, ix = mapData.index, w = view.scale * width, h = view.scale * height;
     const fx = px / w + view.x, fy = py / h + view.y;
     const x0 = ix.cell(fx - reach / w), x1 = ix.cell(fx + reach / w), y0 = ix.cell(fy - reach / h), y1 = ix.cell(fy + reach / h);
     let best = -1, least = reach * reach;
     for (let cy = y0; cy <= y1; cy++) {
       for (let i = ix.starts[cy * ix.size + x0]; i < ix.starts[cy * ix.size + x1 + 1]; i++) {
-        const place = ix.places[i], dx = (found.x[place] - fx) * w, dy = (found.y[place] - fy) * h, away = dx * dx + dy * dy;
+        const place = ix.places[i], dx = (mapData.x[place] - fx) * w, dy = (mapData.y[place] - fy) * h, away = dx * dx + dy * dy;
         if (away < least || (away === least && place < best)) { least = away; best = place; }
       }
     }
@@ -306,12 +306,12 @@
     const box = canvas.getBoundingClientRect(), ratio = Math.min(window.devicePixelRatio || 1, 2);
     width = box.width;
     height = box.height;
-    for (const one of [canvas, marks]) {
-      if (one.width !== Math.round(width * ratio) || one.height !== Math.round(height * ratio)) {
-        one.width = Math.round(width * ratio);
-        one.height = Math.round(height * ratio);
+    for (const layer of [canvas, marks]) {
+      if (layer.width !== Math.round(width * ratio) || layer.height !== Math.round(height * ratio)) {
+        layer.width = Math.round(width * ratio);
+        layer.height = Math.round(height * ratio);
       }
-      one.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
+      layer.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
     }
     let sum = 0;
     for (let i = 0; i < count; i++) sum += rows.weight[i];
@@ -321,11 +321,11 @@
       shadeOf = shade;
       sprites = new Map();
       density = document.createElement("canvas");
-      density.width = found.w;
-      density.height = found.h;
-      const context = density.getContext("2d"), picture = context.createImageData(found.w, found.h);
+      density.width = mapData.w;
+      density.height = mapData.h;
+      const context = density.getContext("2d"), picture = context.createImageData(mapData.w, mapData.h);
       const parts = shade.split(",").map(Number);
-      found.shades.forEach((value, i) => {
+      mapData.shades.forEach((value, i) => {
         picture.data[4 * i] = parts[0]; picture.data[4 * i + 1] = parts[1]; picture.data[4 * i + 2] = parts[2];
         picture.data[4 * i + 3] = 0.5 * value;
       });
@@ -333,13 +333,13 @@
     }
   }
 
-  // A dot of one size is drawn once and copied: that keeps many dots smooth.
+  // Each size of dot is drawn once and then copied, so that drawing many dots is fast.
   function sprite(r) {
     const size = Math.max(1, Math.round(r * 2)) / 2;
     if (!sprites.has(size)) {
-      const made = document.createElement("canvas"), ratio = 2, side = Math.ceil(2 * size + 4);
-      made.width = made.height = side * ratio;
-      const context = made.getContext("2d");
+      const bitmap = document.createElement("canvas"), ratio = 2, side = Math.ceil(2 * size + 4);
+      bitmap.width = bitmap.height = side * ratio;
+      const context = bitmap.getContext("2d");
       context.scale(ratio, ratio);
       context.beginPath();
       context.arc(side / 2, side / 2, size, 0, 2 * Math.PI);
@@ -350,14 +350,14 @@
       context.strokeStyle = color("--raised");
       context.lineWidth = size > 2 ? 0.9 : 0.3;
       context.stroke();
-      sprites.set(size, { made, side });
+      sprites.set(size, { bitmap, side });
     }
     return sprites.get(size);
   }
 
   function draw() {
     waiting = false;
-    if (!found) return;
+    if (!mapData) return;
     prepare();
     const context = canvas.getContext("2d");
     context.globalAlpha = 1;
@@ -365,21 +365,21 @@
     context.imageSmoothingEnabled = true;
     context.imageSmoothingQuality = "high";
     context.drawImage(density, across(0), along(0), view.scale * width, view.scale * height);
-    const one = (place) => {
-      const x = across(found.x[place]), y = along(found.y[place]);
+    const drawDot = (place) => {
+      const x = across(mapData.x[place]), y = along(mapData.y[place]);
       if (x < -20 || y < -20 || x > width + 20 || y > height + 20) return;
       const dot = sprite(radius(place));
-      context.drawImage(dot.made, x - dot.side / 2, y - dot.side / 2, dot.side, dot.side);
+      context.drawImage(dot.bitmap, x - dot.side / 2, y - dot.side / 2, dot.side, dot.side);
     };
     context.globalAlpha = chosen === null ? 1 : 0.13;
-    for (let place = 0; place < count; place++) one(place);
+    for (let place = 0; place < count; place++) drawDot(place);
     context.globalAlpha = 1;
-    if (chosen !== null) for (const place of members.get(chosen) || []) one(place);
-    const many = found.middles.length > 150;
+    if (chosen !== null) for (const place of members.get(chosen) || []) drawDot(place);
+    const many = mapData.middles.length > 150;
     context.fillStyle = color("--warm");
     context.strokeStyle = color("--raised");
     context.lineWidth = 1;
-    found.middles.forEach((middle, at) => {
+    mapData.middles.forEach((middle, at) => {
       if (!middle) return;
       const own = clusters.number[at] === chosen, half = (own ? 8 : many ? 2.4 : 5) * (width < 500 ? 0.7 : 1);
       context.globalAlpha = chosen === null ? (many ? 0.55 : 0.95) : own ? 1 : 0.25;
@@ -401,10 +401,10 @@
   function mark() {
     const context = marks.getContext("2d");
     context.clearRect(0, 0, width, height);
-    if (pointed < 0) { hint.hidden = true; return; }
-    const x = across(found.x[pointed]), y = along(found.y[pointed]);
+    if (hovered < 0) { hint.hidden = true; return; }
+    const x = across(mapData.x[hovered]), y = along(mapData.y[hovered]);
     context.beginPath();
-    context.arc(x, y, radius(pointed) + 3, 0, 2 * Math.PI);
+    context.arc(x, y, radius(hovered) + 3, 0, 2 * Math.PI);
     context.strokeStyle = color("--ink");
     context.lineWidth = 2;
     context.stroke();
@@ -416,13 +416,13 @@
     hint.style.bottom = low ? height - y + 12 + "px" : "auto";
   }
   function redraw() {
-    if (!found || waiting) return;
+    if (!mapData || waiting) return;
     waiting = true;
     requestAnimationFrame(draw);
   }
   function point(place) {
-    if (place === pointed) return;
-    pointed = place;
+    if (place === hovered) return;
+    hovered = place;
     if (place >= 0) {
       const row = rows.row[place], lines = [element("strong", "", nameOf(row))];
       lines[0].dir = "auto";
@@ -447,33 +447,33 @@
     redraw();
   }
 
-  if (found) {
-    let held = null, travelled = 0;
+  if (mapData) {
+    let drag = null, traveled = 0;
     const at = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
     canvas.addEventListener("pointermove", (event) => {
       const [x, y] = at(event);
-      if (held && view.scale > 1) {
-        travelled += Math.abs(x - held.px) + Math.abs(y - held.py);
-        move(held.x - (x - held.sx) / (view.scale * width), held.y - (y - held.sy) / (view.scale * height));
-        held.px = x; held.py = y;
+      if (drag && view.scale > 1) {
+        traveled += Math.abs(x - drag.px) + Math.abs(y - drag.py);
+        move(drag.x - (x - drag.sx) / (view.scale * width), drag.y - (y - drag.sy) / (view.scale * height));
+        drag.px = x; drag.py = y;
         return;
       }
       point(nearest(x, y));
     });
     canvas.addEventListener("pointerdown", (event) => {
       const [x, y] = at(event);
-      held = { sx: x, sy: y, px: x, py: y, x: view.x, y: view.y };
-      travelled = 0;
+      drag = { sx: x, sy: y, px: x, py: y, x: view.x, y: view.y };
+      traveled = 0;
       if (view.scale > 1) canvas.setPointerCapture(event.pointerId);
     });
-    canvas.addEventListener("pointerup", () => { held = null; });
-    canvas.addEventListener("pointercancel", () => { held = null; });
+    canvas.addEventListener("pointerup", () => { drag = null; });
+    canvas.addEventListener("pointercancel", () => { drag = null; });
     canvas.addEventListener("pointerleave", () => { point(-1); });
     canvas.addEventListener("click", (event) => {
-      if (travelled > 6) return;
+      if (traveled > 6) return;
       const [x, y] = at(event), place = nearest(x, y);
       let cluster = place >= 0 ? rows.cluster[place] : null, least = 14 * 14;
-      found.middles.forEach((middle, k) => {
+      mapData.middles.forEach((middle, k) => {
         if (!middle) return;
         const away = (across(middle[0]) - x) ** 2 + (along(middle[1]) - y) ** 2;
         if (away < least && (place < 0 || away < 49)) { least = away; cluster = clusters.number[k]; }
@@ -488,8 +488,8 @@
     }, { passive: false });
     canvas.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-      if (step) point(count ? (Math.max(pointed, step > 0 ? -1 : 0) + step + count) % count : -1);
-      else if (event.key === "Enter" && pointed >= 0) choose(rows.cluster[pointed]);
+      if (step) point(count ? (Math.max(hovered, step > 0 ? -1 : 0) + step + count) % count : -1);
+      else if (event.key === "Enter" && hovered >= 0) choose(rows.cluster[hovered]);
       else if (event.key === "Escape") { point(-1); choose(null); }
       else if (event.key === "+" || event.key === "=") zoom(1.5, width / 2, height / 2);
       else if (event.key === "-") zoom(1 / 1.5, width / 2, height / 2);
@@ -505,5 +505,5 @@
   if (clusterTable) clusterTable.sort("size", true);
   if (classTable) classTable.sort("rows", true);
   choose(null);
-  if (found) draw();
+  if (mapData) draw();
 })();

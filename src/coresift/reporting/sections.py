@@ -135,7 +135,7 @@ def _map(facts: Facts) -> str:
         "<button type='button' id='farther' aria-label='Zoom out'>−</button>"
         "<button type='button' id='whole'>All</button></div>"
         "<div id='hint' role='status' hidden></div></div>"
-        "<aside id='found' aria-live='polite'></aside></div></section>"
+        "<aside id='map-panel' aria-live='polite'></aside></div></section>"
     )
 
 
