@@ -1,16 +1,16 @@
 """Do chosen rows teach a model more than uniform ones? Test accuracy of a linear head on frozen embeddings.
 
     pip install '.[benchmarks]'
-    python -m benchmarks.active_learning               all that is missing, then the report; hours on two cores
-    python -m benchmarks.active_learning --seeds 5     the first five seeds alone
-    python -m benchmarks.active_learning --report      the report of what there is
+    python -m benchmarks.active_learning               do the missing runs and write the report; hours on two cores
+    python -m benchmarks.active_learning --seeds 5     only the first five seeds
+    python -m benchmarks.active_learning --report      only write the report
 
-Five data sets with a low and a higher budget each, 20 paired seeds. One head for all methods learns from the rows that
-a method asked: multinomial logistic regression whose penalty is cross-validated on those labels. Our method has one
-default for all pairs, and its audits count in the budget. It was chosen on Banking77 and MNIST with seeds from 1000 on
+There are five data sets with two budgets each, and 20 paired seeds. The same head learns from the rows that each method
+asked: multinomial logistic regression whose penalty is cross-validated on those labels. Our method uses its defaults on
+all pairs, and its audits count in the budget. The defaults were chosen on Banking77 and MNIST, with seeds from 1000 on
 (`benchmarks.active_learning_tuning`); the other data sets were only reported.
 
-Single runs are kept in `results/active_learning.jsonl`; what is there is not run again. Times are CPU time.
+Single runs are kept in `results/active_learning.jsonl` and not repeated. Times are CPU time.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """What makes a run the same run."""
+        """Return what identifies a run."""
         return self.data, self.budget, self.method, self.seed
 
 
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def missing(done: set[tuple[str, int, str, int]], methods: list[str], data: list[str], seeds: int) -> Iterator[Run]:
-    """Do what is not done: a method on all data before the next one, a seed everywhere before the next one."""
+    """Do the missing runs: seed by seed, and within a seed method by method."""
     for method in methods:
         if method == CURVE:
             yield from _more(done, data, seeds)
@@ -94,7 +94,7 @@ def missing(done: set[tuple[str, int, str, int]], methods: list[str], data: list
 
 
 def do(name: str, budget: int, method: str, seed: int) -> list[Run]:
-    """Let a method choose rows, and a head learn from them."""
+    """Choose rows by a method, and train a head on them."""
     features = features_of(name)
     start = time.process_time()
     if method == OURS:
@@ -126,7 +126,7 @@ def _more(done: set[tuple[str, int, str, int]], data: list[str], seeds: int) -> 
 
 
 def accuracy(features: Features, ids: np.ndarray) -> float:
-    """Return the test accuracy of a head that learns from these rows."""
+    """Return the test accuracy of a head that is trained on these rows."""
     head = LogisticHead().fit(features.x[ids], features.y[ids])
     return round(float((head.predict(features.x_test) == features.y_test).mean()), 5)
 

@@ -1,10 +1,10 @@
 """How should rounds differ? Variations of active learning's schedule on Banking77 and MNIST alone, seeds from 1000 on.
 
-    python -m benchmarks.active_learning_tuning              all that is missing, then the table
-    python -m benchmarks.active_learning_tuning --report     the table of what there is
+    python -m benchmarks.active_learning_tuning              do the missing runs and write the table
+    python -m benchmarks.active_learning_tuning --report     only write the table
 
-The data sets and seeds that `benchmarks.active_learning` reports play no part in these decisions, but for the rows of
-Banking77 and MNIST themselves. Audits are on and count in the budget. Single runs are kept in
+Except for the rows of Banking77 and MNIST themselves, these decisions use none of the data sets and seeds that
+`benchmarks.active_learning` reports. Audits are on and count in the budget. Single runs are kept in
 `results/active_learning_tuning.jsonl`, the table in `results/active_learning_tuning.md`.
 """
 
@@ -65,7 +65,7 @@ def main() -> None:
 def missing(
     done: set[tuple[str, int, str, int]], settings: list[str], pairs: list[tuple[str, int]], seeds: tuple[int, ...]
 ) -> Iterator[Facts]:
-    """Do what is not done: all settings with one seed before the next seed."""
+    """Do the missing runs, seed by seed."""
     for seed, name, (data, budget) in product(seeds, (BASE, *settings), pairs):
         if (data, budget, name, seed) in done:
             continue

@@ -1,4 +1,4 @@
-"""Speed of greedy k-center beside its own arithmetic.
+"""Speed of greedy k-center, compared with the time of its arithmetic alone.
 
     python -m benchmarks.baselines                  about a minute on two cores
 

@@ -1,9 +1,9 @@
-"""Coverage and width of the certificates' intervals, and the error of the estimators, over 2,000 seeds a problem.
+"""Coverage and width of the certificates' intervals, and the error of the estimators, over 2,000 seeds per problem.
 
-For every problem of `problems.py` and each of the designs: our default pilot and score, 20 clusterings × 100 draws.
-Uniform sampling without replacement gets the same kind of interval, on as many samples; its error is exact. Where a
-cheap model's losses are at hand, the difference and the regression estimator use them, on the same selections and on
-those of `Proxy`; the paper's error is that of `results/estimation.json`.
+For every problem of `problems.py` and each design, it draws with our default pilot and score, 20 clusterings × 100
+draws. Uniform sampling without replacement gets the same kind of interval, on as many samples; its error is exact. If a
+cheap model's losses are available, the difference and the regression estimator use them, on the same selections and on
+those of `Proxy`. The paper's error comes from `results/estimation.json`.
 
     python -m benchmarks.certificates                 all problems, about a quarter of an hour on two cores
     python -m benchmarks.certificates holder          some of them (printed, not written)
@@ -122,7 +122,7 @@ def draws(
 
 
 def facts(problem: Problem, picked: cs.WeightedSelection, method: Any = None) -> dict[str, float]:
-    """What a certificate says, and how that compares with the truth."""
+    """Return what a certificate says, and how it compares with the truth."""
     certificate = cs.certify(picked, problem.losses[picked.ids], method=method)
     total, truth = certificate.statistical.estimate.total, problem.losses.sum()
     return {
@@ -134,7 +134,7 @@ def facts(problem: Problem, picked: cs.WeightedSelection, method: Any = None) ->
 
 
 def uniform_selection(problem: Problem, seed: int) -> cs.WeightedSelection:
-    """A uniform sample without replacement: what a systematic draw along a random order is."""
+    """Return a uniform sample without replacement: a systematic draw along a random order."""
     n, size = len(problem.losses), problem.budget
     rng = np.random.default_rng([seed, 7])
     return cs.WeightedSelection(
@@ -170,8 +170,8 @@ def interval_lines(measured: list[dict[str, Any]]) -> list[str]:
         "",
         f"Nominal 95 % intervals over {CLUSTERINGS} clusterings × {DRAWS} draws, default pilot and score. Error: ours",
         "over uniform's, with its 95 % bootstrap interval. Width: ours over that of the same interval on uniform",
-        "samples; in brackets, over uniform's exact one. Hard problems have no aim but a warning: what no draw saw",
-        "cannot be covered.",
+        "samples; in brackets, over uniform's exact one. Hard problems have a warning instead of an aim: intervals",
+        "cannot account for rows of a kind that was never drawn.",
         "",
         "| problem | design | error | width | width − error | coverage | warned | uniform's coverage |",
         "|---|---|---|---|---|---|---|---|",

@@ -1,24 +1,23 @@
-"""Is the verdict of `diagnose` right? Held against measured errors, on every estimation problem.
+"""Is the verdict of `diagnose` right? It is compared with measured errors, on every estimation problem.
 
 For every problem of `problems.py`, `coresift.diagnose` is called with many seeds, each with its own clustering, probes
-and splits, at most 200 probes besides the centers. The measured ratio of errors, ours / uniform, and its 95 % bootstrap
-interval are read from `results/estimation.json`. A verdict is wrong when it costs something:
+and splits, and with at most 200 probes besides the centers. The measured ratio of errors, ours / uniform, and its 95 %
+bootstrap interval come from `results/estimation.json`. A verdict is wrong if it costs something:
 
-    "use it" where ours is worse than uniform: the ratio is above 1.0;
-    "sample uniformly" (or "with a proxy") where that gives a gain of a tenth away: the ratio is below 0.9;
-    "cannot tell from this many probes", unless no sample of the budget can tell either: unless the textbook interval of
-    a uniform sample, ten thousand of them, covers in less than 93 % (the same rule that names hard problems in
-    `estimation.md`).
+    "use it" although ours is worse than uniform: the ratio is above 1.0;
+    "sample uniformly" (or "with a proxy") although ours has at least a tenth less error: the ratio is below 0.9;
+    "cannot tell from this many probes", unless the problem is hard: the textbook interval of a uniform sample covers
+    the truth in less than 93 % of ten thousand samples (the same rule as in `estimation.md`).
 
-The ratio is itself measured: it is above or below a border if its whole interval is. The table also says how often
-verdicts are right if the measured ratio is taken as exact and "cannot tell" is always wrong.
+The ratio is itself an estimate, so it counts as above or below a limit only if its whole interval is. The table also
+says how often verdicts are right if the measured ratio is taken as exact and "cannot tell" is always wrong.
 
     python -m benchmarks.diagnosis                 all problems, about ten minutes of one core; can be interrupted
     python -m benchmarks.diagnosis --seeds 5       fewer seeds
     python -m benchmarks.diagnosis --half tuning   one half of the problems
 
-Single verdicts are kept in `results/diagnosis.jsonl`, each with the version of the method, and a run goes on where the
-last one of its version stopped; all problems get one seed after the other. Writes `results/diagnosis.json` and
+Single verdicts are kept in `results/diagnosis.jsonl`, each with the version of the method. A run continues where the
+last one of its version stopped, seed by seed over all problems. Writes `results/diagnosis.json` and
 `results/diagnosis.md`. The threshold on the ratio (halfway between 0.9 and 1.0) and two on how few rows may carry the
 loss were chosen while looking at the first fourteen problems, and which rows to probe on the tuning half, with seeds
 below 5,000; those reported begin there.
@@ -49,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many seeds")
     parser.add_argument("--half", choices=("tuning", "held-out"), help="only one half of the problems")
-    parser.add_argument("--report", action="store_true", help="ask nothing, write the tables")
+    parser.add_argument("--report", action="store_true", help="only write the tables")
     arguments = parser.parse_args()
     tuning, held_out = halves()
     names = {"tuning": tuning, "held-out": held_out, None: list(PROBLEMS)}[arguments.half]
@@ -74,7 +73,7 @@ def runs() -> list[dict[str, Any]]:
 
 
 def diagnosed(problem: Problem, seed: int) -> dict[str, Any]:
-    """The verdict with one seed, with a cheap model's losses as a proxy where there are some."""
+    """The verdict with one seed, with a cheap model's losses as a proxy if there are any."""
     rows, engine = cs.open_rows(problem.rows), cs.engines.Local(threads=1)
     options: dict[str, Any] = {"engine": engine, "progress": False}
     clustering = cs.cluster(rows, problem.budget // 10, seed=seed, **options)
@@ -144,7 +143,7 @@ def table(measured: list[dict[str, Any]]) -> str:
     lines = [
         "# Is the verdict right?",
         "",
-        f"`diagnose` with {measured[0]['seeds']} seeds a problem, at most 200 probes besides the centers. Measured:",
+        f"`diagnose` with {measured[0]['seeds']} seeds per problem, at most 200 probes besides the centers. Measured:",
         "the ratio of errors, ours / uniform, of `estimation.md`. Predicted: mean and standard deviation of what",
         "`diagnose` says it is; covered: how often its nominal 95 % interval holds the measured one. Right: as defined",
         "in `benchmarks/diagnosis.py`. Strictly: the measured ratio taken as exact, and “cannot tell” as wrong.",

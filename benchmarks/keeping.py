@@ -1,4 +1,4 @@
-"""Single runs of a study, kept in the repository line by line, so that a later process goes on where one ended."""
+"""Keep the single runs of a study in the repository, one line per run, so that a later process can continue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read(path: Path) -> list[Facts]:
 
 
 def append(path: Path, facts: Facts) -> None:
-    """Add a run in one write, after what a process that was killed left whole."""
+    """Add a run in one write, after the last complete line of a killed process."""
     path.parent.mkdir(exist_ok=True)
     whole = path.read_bytes() if path.exists() else b""
     if whole and not whole.endswith(b"\n"):

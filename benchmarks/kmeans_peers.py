@@ -1,7 +1,7 @@
-"""The k-means of others, each in a process of its own: `python -m benchmarks.kmeans_peers NAME ROWS.npy K OUT.npy`.
+"""The k-means of other libraries, each in its own process: `python -m benchmarks.kmeans_peers NAME ROWS.npy K OUT.npy`.
 
 Prints the seconds that the fit took, without imports and reading, and writes the centers. All use both cores and
-one initialization. faiss brings its own OpenBLAS, which needs to be told the type of CPU: `run` sets it.
+one initialization. faiss has its own OpenBLAS, which must be told the type of CPU; `run` does that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def sklearn_kmeans(rows: Matrix, k: int) -> tuple[float, Matrix]:
 
 
 def sklearn_minibatch(rows: Matrix, k: int) -> tuple[float, Matrix]:
-    """As it comes, with one initialization."""
+    """Default options, with one initialization."""
     from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415
 
     start = time.perf_counter()
@@ -39,7 +39,7 @@ def sklearn_minibatch(rows: Matrix, k: int) -> tuple[float, Matrix]:
 
 
 def faiss_kmeans(rows: Matrix, k: int) -> tuple[float, Matrix]:
-    """25 iterations from random rows; it looks at 256 rows a center, as it comes."""
+    """25 iterations from random rows; by default, it uses 256 rows per center."""
     import faiss  # noqa: PLC0415
 
     start = time.perf_counter()
@@ -63,7 +63,7 @@ def run(name: str, rows: Matrix, k: int) -> tuple[float, Matrix]:
 
 
 def core_type() -> str:
-    """What numpy's own OpenBLAS found this CPU to be."""
+    """The type of CPU that numpy's own OpenBLAS detected."""
     return next(str(pool["architecture"]) for pool in threadpool_info() if pool["internal_api"] == "openblas")
 
 

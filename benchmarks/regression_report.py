@@ -50,7 +50,7 @@ with other splits and seeds.
 
 
 def summary(runs: list[Facts]) -> Facts:
-    """Means, and paired differences to leverage, at the ridge that suits the fit on all rows best."""
+    """Means, and paired differences from leverage, at the penalty that is best for the fit on all rows."""
     ridges = list(runs[0]["all"])
     by_ridge = {ridge: float(np.mean([run["all"][ridge][0] for run in runs])) for ridge in ridges}
     ridge = max(by_ridge, key=lambda name: by_ridge[name])

@@ -1,4 +1,4 @@
-"""Does a regression on chosen rows come nearer to the fit on all rows? Eleven tables besides the gas sensor data.
+"""Is a regression on selected rows closer to the fit on all rows? Eleven tables besides the gas sensor data.
 
     pip install '.[benchmarks]'
     python -m benchmarks.regression_tables          three CPU minutes
@@ -6,7 +6,7 @@
 Ordinary least squares with an intercept, on standardized numeric columns, from uniform rows, from rows drawn by
 distance (the default before `LeverageMixture`), and from the default. The error of a fit is its excess risk: the mean
 squared difference between its predictions and those of the fit on all rows. The shares of `LeverageMixture` were chosen
-on gas sensor data (`benchmarks.regression`); that it is the default was decided on these tables and on those data.
+on gas sensor data (`benchmarks.regression`); the decision to make it the default used these tables too.
 Writes `results/regression_tables.md` and `.json`.
 """
 

@@ -5,7 +5,7 @@
 
 Rows are a float16 file, texts a Parquet column; the selection and the clustering are made first and are not counted.
 The report runs in this process; the least CPU time of three counts. Then Chromium opens the page, and the pointer moves
-over 100 places of the map: how long until the row's words are there, by the page's clock, and at how many places a row
+over 100 places of the map: how long until the row's text is shown, by the page's clock, and at how many places a row
 was near enough to show. Writes `results/report.json`.
 """
 

@@ -3,9 +3,10 @@
     python -m benchmarks.rounds                     200,000 × 128, 10 × 200 centers, about two minutes
     python -m benchmarks.rounds --rows 20000        fewer rows (printed, not written)
 
-*One clustering* draws all centers by D^z sampling in one go and gives every row to its nearest; *rounds* asks 200
-centers a time and draws a selection of 2,000 rows after each. Both run in turns, and the least of several times counts;
-the limit is the bare product of matrices of one assignment. Writes `results/rounds.json` and `results/rounds.md`.
+*One clustering* draws all centers by D^z sampling in one go and gives every row to its nearest; *rounds* asks for 200
+centers at a time and draws a selection of 2,000 rows after each. They take turns, and the least of several times
+counts; the limit is the bare product of matrices of one assignment. Writes `results/rounds.json` and
+`results/rounds.md`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Error of estimated totals when clusters keep to a class, at an equal number of distinct losses.
+"""Error of estimated totals if no cluster crosses a class, at an equal number of distinct losses.
 
 For every problem of `problems.py` that has classes: our default with `strata=` the classes, against the paper's
 Algorithm 1 at the best Λ of a grid and our default, both on clusters of all rows. Those two are not drawn again: their
@@ -86,7 +86,7 @@ def draw(problem: Problem, rows: Rows, clustering: cs.Clustering, seed: int) -> 
 
 
 def divide(one: list[float], other: list[float]) -> list[float]:
-    """The quotient of two ratios measured apart, and its interval: half widths of logarithms add up as squares."""
+    """The quotient of two independent ratios, and its interval: squared half-widths of the logarithms add up."""
     value = one[0] / other[0]
     low = np.hypot(np.log(one[0] / one[1]), np.log(other[2] / other[0]))
     high = np.hypot(np.log(one[2] / one[0]), np.log(other[0] / other[1]))

@@ -1,7 +1,7 @@
 """Ways to choose rows to label, for the benchmark of active learning: a function of (x, answer, budget, seed) each.
 
-`answer` gives the classes of row numbers; every method asks for `budget` of them at most and returns the rows it asked.
-Methods with a model use the same head, in the same number of rounds, and begin with a uniform fifth.
+`answer` returns the classes of rows; every method asks for at most `budget` of them and returns the rows it asked.
+Methods with a model use the same head and the same number of rounds, and begin with a uniform fifth.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_ROWS = 10_000
 
 
 def active_learning(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """Ours with every default: eight rounds, and an audit where a tenth of the budget is 50 rows."""
+    """Ours with all defaults: eight rounds, and audits if a tenth of the budget is at least 50 rows."""
     return learn(x, answer, budget, seed).ids
 
 
@@ -46,7 +46,7 @@ def uniform(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
 
 
 def coverage(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """Ours without any model: one coverage."""
+    """`cover`, without a model."""
     return cover(x, budget, seed=seed, engine=ONE_THREAD, progress=False).ids
 
 
@@ -56,12 +56,12 @@ def medoids(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
 
 
 def k_center(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """Each row as far as possible from those before."""
+    """Each row as far as possible from the earlier ones."""
     return cs.baselines.k_center(x, budget, seed=seed, engine=ONE_THREAD, progress=False).ids
 
 
 def paper(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """A uniform fifth teaches a head, a fifth are centers whose losses are known, the rest goes by sensitivity."""
+    """Train a head on a uniform fifth, take a fifth as centers with known losses, and draw the rest by sensitivity."""
     first = np.sort(uniform(x, answer, budget // 5, seed))
     head = LogisticHead().fit(x[first], answer(first))
 
@@ -82,7 +82,7 @@ def paper(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
 
 
 def in_rounds(choose: Callable[[Matrix, LogisticHead, Ints, int, int], Ints]) -> Method:
-    """Make a method of a choice of further rows, given a head and the rows so far."""
+    """Return a method that chooses rows in rounds by this function of a head and the rows so far."""
 
     def method(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
         first, *later = Plan.of(budget, ROUNDS, None, len(x)).batches

@@ -9,7 +9,7 @@ Matrix = NDArray[np.float32]
 
 
 def weiszfeld(rows: Matrix, k: int, rounds: int = 20, steps: int = 10) -> Matrix:
-    """The centers after `rounds` rounds, of `steps` Weiszfeld steps a cluster each."""
+    """The centers after `rounds` rounds, of `steps` Weiszfeld steps per cluster each."""
     centers = seed(rows, k, np.random.default_rng(0))
     for _ in range(rounds):
         labels = squared(rows, centers).argmin(axis=1)
