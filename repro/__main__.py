@@ -27,7 +27,7 @@ QUICK = Path(__file__).parent / ".quick"
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one reproduction, or tell which there are."""
+    """Run one reproduction, or list all of them."""
     arguments = parser().parse_args(words)
     if arguments.list or arguments.name is None:
         show_list()
@@ -51,7 +51,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command's words."""
+    """Return the parser of the command's arguments."""
     made = argparse.ArgumentParser("python -m repro", description="Reproduce a table or figure of the paper.")
     made.add_argument("name", nargs="?", choices=list(NAMES), metavar="NAME", help="which; --list tells the names")
     made.add_argument("--list", action="store_true", help="tell what there is and what it costs")
@@ -65,14 +65,14 @@ def parser() -> argparse.ArgumentParser:
 
 
 def count(word: str) -> int:
-    """Return a whole number above 0."""
+    """Parse a positive whole number."""
     if not word.isdigit() or int(word) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number above 0; got {word!r}")
     return int(word)
 
 
 def load(name: str) -> Experiment:
-    """Return an experiment by its name; its libraries are loaded only now."""
+    """Return an experiment by its name; this imports its libraries."""
     found: Experiment = importlib.import_module(NAMES[name]).EXPERIMENT
     return found
 

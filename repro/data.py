@@ -1,8 +1,8 @@
 """The paper's data sets: read from a folder that has them, or else downloaded from where they are published.
 
 A data set is looked for in `--data-home`, in the folder that `CORESIFT_DATA` names, in `../shared/data` beside the
-project and in the user's cache, in this order. What is found nowhere is downloaded into the cache, and refused unless
-its checksum is the published one.
+project and in the user's cache, in this order. If it is in none of them, it is downloaded into the cache, and
+refused if its checksum is not the published one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PATIENCE = 60.0  # seconds without an answer
 
 
 class DataError(CoresiftError):
-    """Data that are not there, or not what they should be."""
+    """Data are missing or are not what they should be."""
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def download_gas(folder: Path, url: str = GAS, digest: str = GAS_DIGEST) -> None
 
 
 def read_gas(packed: bytes) -> Arrays:
-    """Return the arrays of the archive: lines of "class;concentration 1:value … 128:value" in a file a batch."""
+    """Return the arrays of the archive: lines of "class;concentration 1:value … 128:value" with one file per batch."""
     rows, classes, concentration, batches = [], [], [], []
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         names = {Path(name).name: name for name in archive.namelist()}
@@ -305,7 +305,7 @@ def _read(url: str) -> bytes:
 
 
 def _make(folder: Path, write: Callable[[Path], None]) -> Path:
-    """Fill a folder aside and give it its name when it is whole."""
+    """Fill a temporary folder, and rename it when it is complete."""
     aside = folder.with_name(folder.name + ".part")
     aside.mkdir(parents=True, exist_ok=True)
     write(aside)

@@ -77,7 +77,7 @@ Problems = dict[str, Callable[[], dict[int, Problem]]]  # by kind of rows, then 
 
 
 def run(setting: Setting) -> None:
-    """Find the percentiles for every scaling, number of clusters and training set that is missing."""
+    """Compute the missing percentiles, for every scaling, number of clusters and training set."""
     torch.set_num_threads(1)  # layers this small gain nothing from a second thread, and lose much beside other work
     journal = Journal(setting.out / "holder-table.jsonl")
     for seed in range(setting.runs or (1 if setting.quick else SEEDS)):
@@ -86,7 +86,7 @@ def run(setting: Setting) -> None:
 
 
 def fill(setting: Setting, journal: Journal, data: str, seed: int, make: Callable[[], Any]) -> None:
-    """Do what is missing for one seed."""
+    """Do the missing runs of one seed."""
     clusters = CLUSTERS[data][:1] if setting.quick else CLUSTERS[data]
     keys: list[Key] = [(data, rows, k, seed) for rows in ROWS[data] if rows != SCALED for k in clusters]
     if all(key in journal.read() for key in keys) or not setting.time_left():
@@ -164,7 +164,7 @@ def percentiles(made: Problems, key: Key) -> Entry:
 
 
 def report(setting: Setting) -> Report:
-    """Write the percentiles of all that was tried, and name what is nearest to the paper."""
+    """Write the percentiles of all settings, and name the setting that is nearest to the paper."""
     found: dict[Key, list[Floats]] = {}
     for (data, rows, k, _), entry in there(Journal(setting.out / "holder-table.jsonl").read()).items():
         for seen, values in entry["percentiles"].items():
@@ -221,7 +221,7 @@ def distance(key: Key, values: Floats) -> float:
 
 
 def described(key: Key) -> str:
-    """Return what was clustered, and how."""
+    """Return a description of the setting."""
     seen = f", {key[3]:,} training images" if key[3] else ""
     clusters = "one cluster" if key[2] == 1 else f"{key[2]:,} clusters"
     return f"{ROWS[key[0]][key[1]]}, {clusters}{seen}"
@@ -244,7 +244,7 @@ def within(key: Key, values: Floats) -> int:
 
 
 def verdict_of(key: Key, values: Floats) -> str:
-    """Say whether the magnitudes come out."""
+    """Say whether the magnitudes are reproduced."""
     return (
         f"{TITLES[key[0]]}: with {described(key)}, {within(key, values)} of 5 percentiles are within a factor of two "
         f"({spread(key, values)} the paper's)."
@@ -258,7 +258,7 @@ def spread(key: Key, values: Floats) -> str:
 
 
 def plot(setting: Setting, means: dict[Key, Floats], best: dict[str, Key]) -> str:
-    """Draw the percentiles of everything tried in gray, and the nearest beside the paper's."""
+    """Draw the percentiles of all settings in gray, and the nearest beside the paper's."""
     plots = pyplot()
     figure, panels = plots.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     for panel, data in zip(panels, PAPER, strict=True):

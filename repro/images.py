@@ -65,7 +65,7 @@ class Split:
 
 
 class Task:
-    """One run: the network that was trained on the first uniform rows, and what methods need of it."""
+    """One run: the network trained on the first uniform rows, and what methods compute from it."""
 
     def __init__(self, split: Split, budget: int, seed: int) -> None:
         self.images, self.budget, self.seed = split.train, budget, seed
@@ -80,7 +80,7 @@ class Task:
 
     @cached_property
     def rows(self) -> cs.rows.Rows:
-        """What goes into its last layer."""
+        """The inputs of its last layer."""
         return last_layer(self.network, self.images.pixels, batch=AT_ONCE, progress=False)
 
     @cached_property
@@ -90,7 +90,7 @@ class Task:
 
     @cached_property
     def probabilities(self) -> Floats:
-        """What it thinks of every row."""
+        """Its probabilities of the classes, for every row."""
         last = [layer for layer in self.network.modules() if isinstance(layer, nn.Linear)][-1]
         with torch.no_grad():
             return last(torch.from_numpy(self.rows.take(np.arange(len(self.images))))).softmax(1).double().numpy()
@@ -149,7 +149,7 @@ def one_run(split: Split, key: Key) -> Entry:
 
 
 def study(setting: Setting, wanted: dict[tuple[str, int], int]) -> None:
-    """Do the runs that are missing of so many for each data set and budget."""
+    """Do the missing runs of each data set and budget."""
     torch.set_num_threads(1)  # layers this small gain nothing from a second thread, and lose much beside other work
     for (dataset, budget), count in wanted.items():
         keys: list[Key] = [(budget, number) for number in range(setting.runs or count)]
@@ -167,7 +167,7 @@ def journal_of(setting: Setting, dataset: str) -> Journal:
 
 
 def accuracies(setting: Setting, dataset: str) -> dict[int, dict[str, Floats]]:
-    """Return the accuracies of all runs by budget and method; runs are in one order, so they pair."""
+    """Return the accuracies of all runs by budget and method, in the order of the runs, so that they pair."""
     found: dict[int, dict[str, list[float]]] = {}
     for (budget, _), entry in sorted(journal_of(setting, dataset).read().items()):
         at = found.setdefault(budget, {name: [] for name in METHODS})
@@ -177,5 +177,5 @@ def accuracies(setting: Setting, dataset: str) -> dict[int, dict[str, Floats]]:
 
 
 def quicker(setting: Setting) -> Setting:
-    """Return the setting with one run where it is to be quick and no number is given."""
+    """Return the setting with one run if it is quick and has no number of runs."""
     return replace(setting, runs=setting.runs or 1) if setting.quick else setting

@@ -1,4 +1,4 @@
-"""What the paper leaves open about its image networks, done otherwise: where Algorithm 1 does not beat uniform here.
+"""Other readings of what the paper leaves open about its image networks, where Algorithm 1 does not beat uniform here.
 
     python -m repro images-curves          does these runs after its own
 
@@ -91,7 +91,7 @@ def one_run(split: Split, variant: Variant, seed: int) -> Entry:
 
 
 def study(setting: Setting) -> None:
-    """Do the runs that are missing, data set by data set and seed by seed."""
+    """Do the missing runs, data set by data set and seed by seed."""
     journal = journal_of(setting)
     for dataset in dict.fromkeys(variant.dataset for variant in VARIANTS.values()):
         mine = {name: variant for name, variant in VARIANTS.items() if variant.dataset == dataset}

@@ -4,8 +4,8 @@
 
 Cost: a run takes 3 to 27 CPU seconds on MNIST and Fashion-MNIST and 38 to 300 on CIFAR-10, growing with the budget:
 two and a half CPU hours beside those at 2,000, which are the runs of `images-table`. The paper plots means with bands
-of one standard deviation over 100 runs and gives no numbers but those at 2,000. Here: 30 runs a budget from 500 to
-8,000 on MNIST and Fashion-MNIST, 10 on CIFAR-10.
+of one standard deviation over 100 runs and gives only the numbers at 2,000. Here: 30 runs per budget from 500 to 8,000
+on MNIST and Fashion-MNIST, 10 on CIFAR-10.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ deviation, as in the paper. All methods and budgets: `results/images-curves.csv`
 
 
 def causes(setting: Setting, found: dict[str, dict[int, dict[str, Floats]]]) -> str:
-    """Return why some points of the curves do not come out, as far as the runs show it."""
+    """Return why some points of the curves are not reproduced, as far as the runs show it."""
     text = ""
     if "cifar10" in found and TABLE in found["cifar10"]:
         methods = found["cifar10"][TABLE]
@@ -115,7 +115,7 @@ def causes(setting: Setting, found: dict[str, dict[int, dict[str, Floats]]]) -> 
 
 
 def tried(setting: Setting, dataset: str) -> str:
-    """Return what was done otherwise on a data set, and what came out."""
+    """Return the other readings that were tried on a data set, and their results."""
     table = images_causes.markdown(images_causes.journal_of(setting).read(), dataset)
     return f" What was done otherwise, at {TRIED[dataset]}:\n\n{table}" if table else ""
 
@@ -145,7 +145,7 @@ def verdict(found: dict[str, dict[int, dict[str, Floats]]]) -> tuple[str, str, s
 
 
 def listed(words: list[str]) -> str:
-    """Return the words in a row, or "none"."""
+    """Return the words as a list in a sentence, or "none"."""
     return ", ".join(words) if words else "none"
 
 

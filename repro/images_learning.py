@@ -48,7 +48,7 @@ def choose(split: Split, rows: Floats, budget: int, seed: int, *, own: bool) -> 
 
 
 def chances(split: Split, ids: Ints, seed: int) -> Floats:
-    """Return what a network trained on these rows thinks of every row."""
+    """Return the probabilities of a network trained on these rows, for every row."""
     network = train(split.train, [np.sort(ids)], seed)[0].eval()
     with torch.inference_mode():
         parts = [network(some).softmax(1) for some in split.train.pixels.split(8 * AT_ONCE)]
@@ -64,7 +64,7 @@ def principal_components(split: Split) -> Floats:
 
 
 def study(setting: Setting, wanted: dict[tuple[str, int], int]) -> None:
-    """Do the runs that are missing of so many for each data set and budget."""
+    """Do the missing runs of each data set and budget."""
     torch.set_num_threads(1)
     for (dataset, budget), count in wanted.items():
         keys: list[Key] = [(budget, number) for number in range(setting.runs or count)]
@@ -82,7 +82,7 @@ def learning_journal(setting: Setting, dataset: str) -> Journal:
 
 
 def accuracies(setting: Setting, dataset: str, budget: int) -> dict[str, tuple[Floats, Floats]]:
-    """Return the accuracies of the runs there are, and uniform's in the same runs."""
+    """Return the accuracies of the kept runs, and uniform's in the same runs."""
     found, others = learning_journal(setting, dataset).read(), journal_of(setting, dataset).read()
     keys = [key for key in sorted(found) if key[0] == budget and key in others]
     if not keys:

@@ -2,7 +2,7 @@
 
     python -m repro images-table
 
-Cost: 9 CPU seconds a run on MNIST and Fashion-MNIST, 93 on CIFAR-10; active learning takes as much again. The paper:
+Cost: 9 CPU seconds per run on MNIST and Fashion-MNIST, 93 on CIFAR-10; active learning takes as much again. The paper:
 uniform .9130 / .8091 / .4587, k-center .9134 / .7692 / .4491, loss .9203 / .8140 / .4590, gradient .9207 / .8107 /
 .4598 on MNIST / Fashion-MNIST / CIFAR-10, 100 runs each. Here: 100, 100 and 30 runs. The protocol is in `images.py`,
 that of active learning in `images_learning.py`.
@@ -98,7 +98,7 @@ def line(what: str, paper: float | None, values: Floats, gap: float, error: floa
 
 
 def verdict(found: dict[str, dict[str, Floats]]) -> tuple[str, str]:
-    """Say for each data set whether uniform comes out and whether Algorithm 1 gains what the paper says."""
+    """Say for each data set whether uniform is reproduced and whether Algorithm 1 gains what the paper says."""
     parts, held = [], []
     for dataset, methods in found.items():
         place = list(DATASETS).index(dataset)

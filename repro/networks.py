@@ -1,8 +1,8 @@
 """The paper's two networks, trained as it trains them: 10 epochs, batches of 32, Adam with a rate of 0.001.
 
-What the paper leaves open is as in Keras, which it used: Glorot's uniform weights, biases of zero, Adam's ε of 1e-7,
-rectified linear units. Dense networks on training sets of the same size are trained side by side, with their weights
-in one tensor; the result is that of training each alone.
+Where the paper is silent, we do as Keras, which it used: Glorot's uniform weights, biases of zero, Adam's ε of 1e-7,
+and rectified linear units. Dense networks on training sets of the same size are trained together, with their weights in
+one tensor; the result is the same as if each were trained alone.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def train(
 
 
 def train_dense(images: Images, sets: Sequence[Ints], seeds: Sequence[int], epochs: int = EPOCHS) -> list[nn.Module]:
-    """Train one dense network a set, side by side; the sets are of one size."""
+    """Train one dense network per training set, all at once; the sets have the same size."""
     starts = [dense_network(images.pixels.shape[1], seed) for seed in seeds]
     weights = [torch.stack(same).detach() for same in zip(*(start.parameters() for start in starts), strict=True)]
     first, first_bias, last, last_bias = (weight.requires_grad_() for weight in weights)

@@ -2,7 +2,7 @@
 
     python -m repro regression
 
-Cost: 7 CPU seconds a run, 11 minutes for 100. The paper plots means of 100 runs and says in words that its algorithm
+Cost: 7 CPU seconds per run, 11 minutes for 100. The paper plots means of 100 runs and says in words that its algorithm
 does "almost equally well as leverage score sampling, while being drastically faster". Here: 100 runs, five methods,
 the gas sensor data with 16 features (the first of each sensor; the paper speaks of 16 dimensions) and with all 128.
 Only 7,946 of the 13,910 rows have a concentration here; 18 of them, with a feature beyond 20 standard deviations, are
@@ -64,7 +64,7 @@ STYLES = {
 
 
 def run(setting: Setting) -> None:
-    """Do the runs that are missing, both tasks in turns."""
+    """Do the missing runs, with both tasks in turn."""
     runs = setting.runs or (2 if setting.quick else RUNS)
     arrays = gas(setting.where)
     keys: list[Key] = [(features, number) for number in range(runs) for features in tasks(setting)]
@@ -113,7 +113,7 @@ def one_run(arrays: dict[str, Any], features: int, number: int, sizes: tuple[int
 
 
 def usual_rows(arrays: dict[str, Any], features: int) -> tuple[Floats, Floats]:
-    """Return features and concentration of the rows that have one and no feature far out."""
+    """Return features and concentration of the rows with a known concentration and no outlying feature."""
     known = np.isfinite(arrays["concentration"])
     rows, target = arrays["X"][known].astype(np.float64), arrays["concentration"][known].astype(np.float64)
     usual = np.abs((rows - rows.mean(0)) / rows.std(0)).max(1) <= OUTLIER
@@ -165,7 +165,7 @@ fitted too, or if there are ten times fewer of them, Algorithm 2 does almost as 
 
 
 def causes(setting: Setting) -> str:
-    """Return what was tried to find the cause, if it was."""
+    """Return what was tried to find the cause; empty without those runs."""
     first, confirming = regression_causes.parted(Journal(setting.out / "regression-causes.jsonl").read())
     if not first:
         return ""
@@ -203,7 +203,7 @@ def collect(setting: Setting) -> dict[tuple[int, int], dict[str, Values]]:
 
 
 def verdict(found: dict[tuple[int, int], dict[str, Values]]) -> tuple[str, str, str]:
-    """Say how near to leverage scores Algorithm 2 and our own come, at the least and the largest sample."""
+    """Say how close Algorithm 2 and ours are to leverage scores, at the smallest and the largest sample."""
     words = []
     for features in sorted({key[0] for key in found}):
         sizes = [size for some, size in found if some == features]
@@ -260,7 +260,7 @@ def plot(setting: Setting, found: dict[tuple[int, int], dict[str, Values]]) -> s
 EXPERIMENT = Experiment(
     "regression",
     "R² of least squares on few rows of the gas sensor data",
-    "Algorithm 2, coresift's own, uniform and leverage scores. Cost: 7 CPU seconds a run, 11 minutes for 100.",
+    "Algorithm 2, coresift's own, uniform and leverage scores. Cost: 7 CPU seconds per run, 11 minutes for 100.",
     run,
     report,
 )

@@ -1,4 +1,4 @@
-"""Why Algorithm 2 falls short of leverage scores here: one thing at a time is done otherwise.
+"""Why Algorithm 2 falls short of leverage scores here: one setting at a time is changed.
 
     python -m repro regression          does these runs after its own
 
@@ -66,7 +66,7 @@ CONFIRMED = ("as written", "medoids kept", "few medoids")
 
 
 class Problem:
-    """A split of the rows as a variant has them, with what both methods need."""
+    """A split of a variant's rows, with what both methods compute from it."""
 
     def __init__(self, arrays: Arrays, features: int, number: int, variant: Variant) -> None:
         rows, target = usable(arrays, variant)
@@ -237,6 +237,6 @@ def with_as_many_labels(entries: dict[Key, Entry]) -> dict[int, tuple[float, flo
 
 
 def medoids_suffice(entries: dict[Key, Entry], near: float) -> bool:
-    """Tell whether fits that have the medoids too are nowhere clearly farther than `near` below leverage scores."""
+    """Return whether fits with the medoids are nowhere clearly more than `near` below leverage scores."""
     kept = [paired(ours, base) for name, _, _, ours, base in compared(entries) if name == "medoids kept"]
     return bool(kept) and all(gap + 2 * error > -near and gap > -near for gap, error in kept)

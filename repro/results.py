@@ -1,4 +1,4 @@
-"""What a reproduction leaves: runs as JSON lines, a table, plots, and its part of the README."""
+"""The output of a reproduction: runs as JSON lines, a table, plots, and its part of the README."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Setting:
-    """How a reproduction is to run: where data lie, where results go, how much time there is."""
+    """How to run a reproduction: where the data are, where results go, and how long it may take."""
 
     where: Home
     out: Path = RESULTS
@@ -38,13 +38,13 @@ class Setting:
     progress: Progress = field(default_factory=lambda: choose(None))
 
     def work(self, name: str) -> Path:
-        """Return a folder for what is large and can be made again: in the user's cache, or beside results elsewhere."""
+        """Return a folder for large files that can be computed again: in the user's cache, or in `out`."""
         folder = (self.where.cache.parent / "repro" if self.out == RESULTS else self.out / ".work") / name
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def time_left(self) -> bool:
-        """Tell whether another run may begin."""
+        """Return whether there is time for another run."""
         return time.monotonic() - self.begun < 60 * self.minutes
 
 
@@ -61,14 +61,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """What came out.
+    """The result of a reproduction.
 
     word: the verdict in one word: `YES`, `PARTLY`, `NO` or `OPEN`.
-    number: what the page's first table shows: the number that the word rests on, in a few words.
+    number: the number behind the verdict, in a few words, for the page's first table.
     lines: every number, with the paper's beside it.
-    verdict: what held and what did not, in whole sentences.
+    verdict: what was reproduced and what was not, in full sentences.
     plots: files.
-    notes: how to read the lines; and where the paper's claim did not come out, what was tried to find the cause.
+    notes: how to read the lines; and if a claim was not reproduced, what was tried to find the cause.
     """
 
     word: str
@@ -84,9 +84,9 @@ YES, PARTLY, NO, OPEN = "reproduced", "partly", "not", "open"
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure of the paper: `run` does the runs that are missing, `report` writes what they come to.
+    """A table or figure of the paper: `run` does the missing runs, and `report` writes their results.
 
-    Where there is no report, the README says what `unrun` does.
+    If there is no report, the README shows `unrun`.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Experiment:
 
 
 class Journal:
-    """Runs kept as JSON lines, each as soon as it is done; a line that a kill tore does not count."""
+    """Runs kept as JSON lines, each as soon as it is done; an incomplete last line is ignored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -109,14 +109,14 @@ class Journal:
     def read(self) -> dict[Key, Entry]:
         """Return the runs by their keys."""
         lines = self.path.read_text().splitlines() if self.path.exists() else []
-        found: dict[Key, Entry] = {}
+        runs: dict[Key, Entry] = {}
         for line in lines:
             try:
                 entry = json.loads(line)
             except ValueError:
                 continue
-            found[tuple(entry["key"])] = entry
-        return found
+            runs[tuple(entry["key"])] = entry
+        return runs
 
     def add(self, key: Key, entry: Entry) -> None:
         """Keep a run."""
@@ -126,7 +126,7 @@ class Journal:
             file.write(("\n" if torn else "") + json.dumps({"key": list(key), **entry}) + "\n")
 
     def fill(self, setting: Setting, what: str, keys: Sequence[Key], one_run: Callable[[Key], Entry]) -> None:
-        """Do those of the runs that are missing, in order, as long as there is time."""
+        """Do the missing runs in order, as long as there is time."""
         done = self.read()
         missing = [key for key in keys if key not in done]
         with stage(setting.progress, what, len(missing)):
@@ -139,23 +139,23 @@ class Journal:
                 setting.progress.advance(1)
 
 
-def there(found: T) -> T:
-    """Return what runs came to, if there are any."""
-    if not found:
+def there(results: T) -> T:
+    """Return the results, or raise an error if there are none."""
+    if not results:
         raise InputError("There is no run to report yet; leave out --report, or give more --minutes.")
-    return found
+    return results
 
 
 # ------------------------------------------------------------------ figures
 
 
 def standard_error(values: Floats) -> float:
-    """Return the standard error of a mean; of one value it is not known."""
+    """Return the standard error of a mean; NaN for a single value."""
     return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
 
 
 def degree(held: Sequence[bool]) -> str:
-    """Return whether what the paper says held everywhere, in parts or nowhere; without a test it is open.
+    """Return whether the paper's claim holds everywhere, in some tests or in none; without tests, it is open.
 
     Example:
         >>> degree([True, True]), degree([True, False]), degree([False]), degree([])
@@ -171,7 +171,7 @@ def paired(values: Floats, base: Floats) -> tuple[float, float]:
 
 
 def write_table(path: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
-    """Write a CSV file, aside and then renamed; processors differ in the last digits of numbers, which are left out."""
+    """Write a CSV file atomically, without the last digits of numbers, which depend on the processor."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_suffix(".part")
     with aside.open("w", newline="") as file:
@@ -182,7 +182,7 @@ def write_table(path: Path, head: Sequence[str], lines: Iterable[Sequence[Any]])
 
 
 def pyplot() -> Any:
-    """Return matplotlib's pyplot, drawing to files, the same bytes for the same figures."""
+    """Return matplotlib's pyplot, set up to write the same bytes for the same figures."""
     import matplotlib  # noqa: PLC0415
 
     matplotlib.use("Agg")
@@ -193,7 +193,7 @@ def pyplot() -> Any:
 
 
 def save_plot(figure: Any, path: Path) -> str:
-    """Write a figure as SVG and as PNG, and return the name of the first."""
+    """Write a figure as SVG and PNG, and return the name of the SVG file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
     figure.savefig(path.with_suffix(".png"), dpi=110, metadata={"Software": None})
@@ -205,14 +205,14 @@ def save_plot(figure: Any, path: Path) -> str:
 
 
 def write_report(setting: Setting, experiment: Experiment, report: Report) -> None:
-    """Keep what came out, and make the README anew from all that is kept."""
+    """Keep the result of a reproduction as JSON."""
     setting.out.mkdir(parents=True, exist_ok=True)
     kept = json.dumps(asdict(report), indent=1, ensure_ascii=False)
     (setting.out / f"{experiment.name}.json").write_text(kept + "\n")
 
 
 def write_readme(setting: Setting, experiments: Sequence[Experiment]) -> Path:
-    """Write the page that shows the whole paper at a glance, in this order, from the results that are there."""
+    """Write the page about the whole paper, in this order, from the kept results."""
     usual = setting.out == RESULTS
     path = (setting.out.parent if usual else setting.out) / "README.md"
     prefix = f"{setting.out.name}/" if usual else ""
@@ -234,16 +234,17 @@ ABOUT = """# The paper's tables and figures, reproduced
 *Data-Efficient Learning via Clustering-Based Sensitivity Sampling: Foundation Models and Beyond* (ICML 2024). From the
 project's root, with `pip install -e ".[repro]"`:
 
-    python -m repro --list               what there is, and what each takes
-    python -m repro NAME                 one of them; a stopped one goes on where it was
-    python -m repro NAME --quick         a short version, into a folder of its own
+    python -m repro --list               all studies, and what each costs
+    python -m repro NAME                 run a study; the same command continues a stopped one
+    python -m repro NAME --quick         a short version, in its own folder
     python -m repro NAME --data-home DIR --runs N --minutes M
 
-A verdict is one word: *reproduced*, *partly* or *not*; *open* where the runs are too few to tell. What stands behind
-it, and what was tried where the paper's claim did not come out, is in the section of each study. This page is written
-by these commands, from the runs in `results/*.jsonl`. Data are looked for in `--data-home`, in
-`CORESIFT_DATA` and in the user's cache, else downloaded with a checksum (Europarl pairs, an alignment of their own,
-cannot be). Differences are ours minus the paper's, or paired by run where a line says so, ± one standard error.
+A verdict is one word: *reproduced*, *partly* or *not*, or *open* if there are too few runs to tell. The section of each
+study gives the evidence and, if a claim was not reproduced, what was tried to find the cause. These commands write this
+page from the runs in `results/*.jsonl`. Data are read from `--data-home`, from `CORESIFT_DATA` or from the user's
+cache, or else downloaded and checked by checksum. The Europarl pairs cannot be downloaded, because they have an
+alignment of their own. Differences are ours minus the paper's, or paired by run if a line says so, ± one standard
+error.
 """
 
 
@@ -256,7 +257,7 @@ def _glance(experiment: Experiment, facts: dict[str, Any] | None, prefix: str) -
 
 def _section(facts: dict[str, Any], prefix: str) -> str:
     rows = [["what", "paper", "ours", "runs", "difference"], ["---"] * 5]
-    rows += [[one["what"], one["paper"], one["ours"], str(one["runs"]), one["difference"]] for one in facts["lines"]]
+    rows += [[str(line[name]) for name in rows[0]] for line in facts["lines"]]
     text = f"**Verdict: {facts['word']}.** {facts['verdict']}\n"
     if facts["notes"]:
         text += f"\n{facts['notes'].strip()}\n"

@@ -42,7 +42,7 @@ NAMES = {"loss": "Algorithm 1, loss", "gradient": "Algorithm 1, gradient", "k-ce
 
 
 def run(setting: Setting) -> None:
-    """Time what is missing."""
+    """Do the missing timings."""
     times = [1, 1] if setting.quick else [setting.runs or TIMES, setting.runs or TIMES_GIVEN]
     budgets = (QUICK_BUDGET,) if setting.quick else BUDGETS
     for dataset in SETS[:1] if setting.quick else SETS:
@@ -87,7 +87,7 @@ def prepared(split: Split, budget: int) -> Task:
 
 
 def least(tasks: dict[str, Callable[[], Any]], times: int, clock: Callable[[], float]) -> dict[str, float]:
-    """Return the least seconds of each, in turns so that a busy moment hits none alone."""
+    """Return the least seconds of each; they take turns, so that a busy moment affects all of them."""
     best = dict.fromkeys(tasks, float("inf"))
     for _ in range(times):
         for name, one in tasks.items():
@@ -152,12 +152,12 @@ def verdict(found: dict[Key, Entry], given: dict[Key, Entry]) -> tuple[str, str,
 
 
 def fastest(seconds: dict[str, float]) -> bool:
-    """Tell whether loss is not slower than the other two."""
+    """Return whether loss is not slower than the other two."""
     return seconds["loss"] <= min(seconds["gradient"], seconds["k-center"])
 
 
 def listed(budgets: list[int]) -> str:
-    """Return the numbers in a row, or "no"."""
+    """Return the numbers as a list in a sentence, or "no"."""
     return ", ".join(f"{budget:,}" for budget in budgets) or "no"
 
 
