@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coresift.clustering import LARGEST_SAMPLE, SAMPLE_A_CENTER, SAMPLE_AXES, SMALLEST_SAMPLE
+from coresift.clustering import LARGEST_SAMPLE, SAMPLE_AXES, SAMPLE_PER_CENTER, SMALLEST_SAMPLE
 from coresift.clustering.refine import fold_size
 from coresift.clustering.search import TOGETHER
 from coresift.engine import RUNS
@@ -22,7 +22,7 @@ LIBRARIES, A_ROW, A_NUMBER, TABLES = 100e6, 110, 8, 40
 
 def sample_rows(n: int, k: int, axes: int) -> int:
     """How many rows many centers are learned from."""
-    return min(n, SAMPLE_A_CENTER * k, max(SMALLEST_SAMPLE, LARGEST_SAMPLE // axes))
+    return min(n, SAMPLE_PER_CENTER * k, max(SMALLEST_SAMPLE, LARGEST_SAMPLE // axes))
 
 
 def driver_memory(n: int, d: int, k: int, axes: int) -> float:

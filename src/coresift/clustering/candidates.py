@@ -1,7 +1,7 @@
-"""Search among a few candidates: centers in cells, and for each cell the centers that its rows may belong to.
+"""Search among a few candidates: centers are grouped into cells, and each cell has a list of candidate centers.
 
-Rows of one cell are compared with the same candidates, so that a product of matrices does it: the more rows of a cell
-come together, the better it pays.
+All rows of a cell are compared with the same candidates, by one product of matrices, which is faster the more rows of
+a cell come together.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
 from coresift.types import Ints, Singles
 
-# Cells are to hold about so many centers; with very many centers there are fewer cells, of more centers each, since
-# a row is compared with all cells.
-CENTERS_A_CELL, CELLS_A_ROOT = 4, 17
+# About how many centers a cell has. With very many centers there are fewer and larger cells, since a row is compared
+# with all cells.
+CENTERS_PER_CELL, CELLS_PER_ROOT = 4, 17
 GROUPING_STEPS = 3
-# Tasks have so many rows, or cells; a product of matrices has at most so many rows.
-ROWS_A_TASK, CELLS_A_TASK = 2048, 64
+# The number of rows, or of cells, per task, and the most rows of a product of matrices.
+ROWS_PER_TASK, CELLS_PER_TASK = 2048, 64
 CUT = 512
 
 
@@ -30,7 +30,7 @@ CUT = 512
 class Cells:
     """Centers in cells of neighbors (`cell`, one number per center), their `middles`, and the candidates of each cell.
 
-    `candidates` has a line a cell, nearest centers first; `middles` has one too: coordinates, and −‖m‖²/2.
+    `candidates` has one line per cell, nearest centers first. So does `middles`: coordinates, and −‖m‖²/2.
     """
 
     cell: Ints
@@ -56,14 +56,14 @@ class Cells:
 
 def group(points: Singles, workers: Workers) -> tuple[Singles, Ints]:
     """Return the middles of cells of nearby points, and the cell of each point; no cell is empty."""
-    count = max(1, min(len(points) // CENTERS_A_CELL, int(CELLS_A_ROOT * np.sqrt(len(points)))))
+    count = max(1, min(len(points) // CENTERS_PER_CELL, int(CELLS_PER_ROOT * np.sqrt(len(points)))))
     middles = points[np.linspace(0, len(points) - 1, count).astype(np.int64)]
     padded = np.column_stack([points, np.ones(len(points), np.float32)])
-    pieces = pieces_of(np.arange(len(points)), ROWS_A_TASK)
+    pieces = pieces_of(np.arange(len(points)), ROWS_PER_TASK)
     for _ in range(GROUPING_STEPS):
         table = with_bias(middles)
-        found = workers.each(pieces, lambda some: highest(padded[some], table))  # noqa: B023 - used within the step
-        _, cell = np.unique(np.concatenate(list(found)), return_inverse=True)
+        labels = workers.each(pieces, lambda piece: highest(padded[piece], table))  # noqa: B023 - used within the step
+        _, cell = np.unique(np.concatenate(list(labels)), return_inverse=True)
         order = order_by(cell)
         starts = np.searchsorted(cell[order], np.arange(cell.max() + 1))
         sums = np.add.reduceat(points[order], starts, axis=0)
@@ -76,13 +76,13 @@ def closest(points: Singles, cell: Ints, middles: Singles, count: int, workers: 
     table = with_bias(points)
 
     def of_some(numbers: Ints) -> Ints:
-        gaps = -(middles[numbers] @ table[:, :-1].T + table[:, -1])  # half of the squared distance, but for a constant
+        gaps = -(middles[numbers] @ table[:, :-1].T + table[:, -1])  # half of the squared distance, up to a constant
         gaps[cell == numbers[:, None]] -= np.float32(1e30)
         best = np.argpartition(gaps, count - 1, axis=1)[:, :count]
         ranks = np.argsort(np.take_along_axis(gaps, best, axis=1), axis=1, kind="stable")
         return np.take_along_axis(best, ranks, axis=1)
 
-    return np.concatenate(list(workers.each(pieces_of(np.arange(len(middles)), CELLS_A_TASK), of_some)))
+    return np.concatenate(list(workers.each(pieces_of(np.arange(len(middles)), CELLS_PER_TASK), of_some)))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Stretch:
 
 
 def runs_of(cell: Ints) -> list[Stretch]:
-    """Sort points by their cell, and cut them into runs of 2,048 points; parts are of one cell, 512 points at most."""
+    """Sort points by cell, and cut them into runs of 2,048 points; each part has at most 512 points of one cell."""
     order = order_by(cell)
     placed = cell[order]
     new = np.diff(placed, prepend=-1) != 0
@@ -102,12 +102,12 @@ def runs_of(cell: Ints) -> list[Stretch]:
     starts = np.flatnonzero(new)
     ends = np.append(starts, len(order))[1:]
     cuts = list(zip(placed[starts].tolist(), starts.tolist(), ends.tolist(), strict=True))
-    bounds = np.searchsorted(starts, np.arange(0, len(order) + ROWS_A_TASK, ROWS_A_TASK)).tolist()
+    bounds = np.searchsorted(starts, np.arange(0, len(order) + ROWS_PER_TASK, ROWS_PER_TASK)).tolist()
     runs = []
     for number, (begin, end) in enumerate(pairwise(bounds)):
-        first = number * ROWS_A_TASK
+        first = number * ROWS_PER_TASK
         here = [(which, start - first, stop - first) for which, start, stop in cuts[begin:end]]
-        runs.append(Stretch(order[first : first + ROWS_A_TASK], here))
+        runs.append(Stretch(order[first : first + ROWS_PER_TASK], here))
     return runs
 
 
@@ -117,23 +117,23 @@ def best_two(points: Singles, table: Singles, cells: Cells, run: Stretch) -> tup
     for cell, start, stop in run.cuts:
         candidates, line = cells.candidates[cell], np.arange(stop - start)
         products = points[start:stop] @ table[candidates].T
-        found = products.argmax(axis=1)
-        labels[start:stop] = candidates[found]
-        scores[0, start:stop] = products[line, found]
-        products[line, found] = -np.inf
+        best = products.argmax(axis=1)
+        labels[start:stop] = candidates[best]
+        scores[0, start:stop] = products[line, best]
+        products[line, best] = -np.inf
         scores[1, start:stop] = products.max(axis=1)
     return labels, scores[0], scores[1]
 
 
 def best_few(points: Singles, table: Singles, cells: Cells, run: Stretch, count: int) -> Labels:
-    """Return a line a point of a run: its best candidates, the best one first."""
-    found = np.empty((len(points), count), np.int32)
+    """Return one line per point of a run: its best candidates, the best one first."""
+    labels = np.empty((len(points), count), np.int32)
     for cell, start, stop in run.cuts:
         candidates = cells.candidates[cell]
         products = points[start:stop] @ table[candidates].T
         line = np.arange(stop - start)
         for place in range(count):
             place_of = products.argmax(axis=1)
-            found[start:stop, place] = candidates[place_of]
+            labels[start:stop, place] = candidates[place_of]
             products[line, place_of] = -np.inf
-    return found
+    return labels

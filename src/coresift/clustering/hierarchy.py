@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 # All pairs of rows are kept: 20 bytes each.
 MOST_ROWS = 4_096
-# A ball's children have radii so many times smaller, and their middles within so many radii of its own.
+# How many times smaller the radii of a ball's children are, and within how many radii of it their middles lie.
 SHRINK, WITHIN = 2 + 3**0.5, 3.2
-# How many times smaller than the distance to the centers so far a ball is with which the search begins.
+# How many times smaller than its distance to the centers so far the first ball of a search is.
 APART = SHRINK**2
 
 
@@ -25,9 +25,9 @@ class Hierarchy:
     """Each center is found by going down from the ball of highest value among those apart from all centers so far.
 
     A ball's value is Σ (r^z − d(x, y)^z) over the rows y in it: high where many rows are close together and far from
-    every center. From it the search goes to the child of highest value, a ball near by with a smaller radius, until
-    no other row is near. Every beginning of the order costs at most a constant times the least possible; the proof is
-    for z = 1, and for other z the constant is larger. Rows that equal a center come last. Time and memory are
+    every center. The search then goes to the child of highest value, a nearby ball with a smaller radius, until no
+    other row is near. Every prefix of the order costs at most a constant times the optimum; the proof is for z = 1, and
+    for other z the constant is larger. Rows that equal a center come last. Time and memory are
     quadratic.
     """
 
@@ -44,8 +44,8 @@ class Hierarchy:
             # Radii are kept as z-th powers, and so are the factors between them.
             self._shrink, self._within, self._apart = (factor**prefix.z for factor in (SHRINK, WITHIN, APART))
             self._taken: Bools = np.zeros(self._numbers.size, np.bool_)
-        found = [self._next(self._pairs) for _ in range(wanted if prefix.centers.size else 1)]
-        return self._numbers[found]
+        centers = [self._next(self._pairs) for _ in range(wanted if prefix.centers.size else 1)]
+        return self._numbers[centers]
 
     def _next(self, pairs: _Pairs) -> int:
         first = not self._taken.any()
@@ -90,7 +90,7 @@ class _Pairs:
     def values(self, rows: Ints, radii: Floats) -> Floats:
         """Return Σ (r^z − d^z) over the rows within r of each of these rows; `radii` are z-th powers."""
         low, high = np.zeros(rows.size, np.int64), np.full(rows.size, len(self._sorted))
-        while np.any(low < high):  # the same halving for all rows at once
+        while np.any(low < high):  # binary search for all rows at once
             middle = (low + high) // 2
             inside = self._sorted[rows, np.minimum(middle, len(self._sorted) - 1)] <= radii
             low, high = np.where(inside & (low < high), middle + 1, low), np.where(inside, high, middle)

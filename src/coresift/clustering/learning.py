@@ -1,8 +1,8 @@
 """Many centers from a sample: seeds drawn group by group, then steps that look only at nearby centers.
 
-With k centers, √k groups share the seeding, so each seed is compared with the rows of its own group alone; the
-steps that follow compare a row with the centers around the one it is with. Both run on principal axes where those
-capture most of the variance. The work grows about as k^1.5 with k rows' worth of sample, not as k².
+With k centers, seeding works in √k groups, and each seed is compared only with the rows of its own group. The steps
+that follow compare a row only with the centers around its current one. Both run on principal axes if those capture most
+of the variance. With a sample in proportion to k, the work grows about as k^1.5, not as k².
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from coresift.progress import Progress
 from coresift.rows import Rows, open_rows, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
 
-# Rows that a center's seeding looks at; the steps that follow look at the whole sample.
+# Rows per center that seeding uses; the steps that follow use the whole sample.
 SEEDED_FROM = 24
-# Centers that a row is compared with in a step, those around the one it is with: many where the cells have just
-# followed the centers, every few steps, and fewer in between.
+# How many centers around its current one a row is compared with in a step: many every few steps, when the cells have
+# just been made anew from the centers, and fewer in between.
 FEW, MANY, REGROUPED = 256, 512, 4
 MOST_STEPS = 24
-# Steps end when one lowers the cost by less than this part: first for a part of the rows, then for all.
+# Steps end when one lowers the cost by less than this share: first for a part of the rows, then for all.
 ROUGH_GAIN, LEAST_GAIN = 2e-3, 4e-4
-# With so many rows per center, every fourth row is settled first.
+# With at least this many rows per center, every fourth row is settled first.
 ROUGHED_FROM, PART = 64, 4
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of the data on a few axes (points with a last column of ones), and what the axes leave of each, squared."""
+    """Rows of the data on a few axes (points with a last column of ones), and the squared length outside of them."""
 
     points: Singles
     rest: Singles
@@ -55,9 +55,9 @@ def draw_sample(rows: Rows, size: int, axes: Axes, rng: np.random.Generator, wor
 
     def project(block: Singles) -> tuple[Singles, Singles]:
         shifted = axes.shift(block)
-        found = axes.project(shifted)
-        left = np.einsum("ij,ij->i", shifted, shifted) - np.einsum("ij,ij->i", found[:, :-1], found[:, :-1])
-        return found, left
+        projected = axes.project(shifted)
+        left = np.einsum("ij,ij->i", shifted, shifted) - np.einsum("ij,ij->i", projected[:, :-1], projected[:, :-1])
+        return projected, left
 
     if size == rows.n:
         pieces = workers.map(rows, lambda _, block: project(block), name="reading a sample")
@@ -65,11 +65,12 @@ def draw_sample(rows: Rows, size: int, axes: Axes, rng: np.random.Generator, wor
         ids = pieces_of(np.sort(rng.choice(rows.n, size, replace=False)), rows.block_rows)
         pieces = workers.pick(rows, ids, project, name="reading a sample")
     done = 0
-    for found, left in pieces:
+    for projected, left in pieces:
         if not np.isfinite(left).all():
             refuse_bad_row(rows)
-        points[done : done + len(found)], rest[done : done + len(found)] = found, np.maximum(left, 0)
-        done += len(found)
+        end = done + len(projected)
+        points[done:end], rest[done:end] = projected, np.maximum(left, 0)
+        done = end
     return Sample(points, rest)
 
 
@@ -80,7 +81,7 @@ def learn_centers(
     workers = workers.here
     centers, labels = _seed_in_groups(sample, k, z, rng, workers, progress)
     if len(labels) >= ROUGHED_FROM * k:
-        # The first steps are the largest, and a part of the rows shows well enough where they go.
+        # The first steps are the largest, and a part of the rows is enough for them.
         part = Sample(*(np.ascontiguousarray(array[::PART]) for array in (sample.points, sample.rest)))
         centers, _ = _settle(part, centers, labels[::PART], z, workers, ROUGH_GAIN)
     return _settle(sample, centers, labels, z, workers, LEAST_GAIN)
@@ -97,39 +98,39 @@ def _seed_in_groups(
     group, away = _nearest_of_all(coordinates, middles, workers)
     shares = np.bincount(group, away.astype(np.float64) ** z, len(middles)).astype(np.float64)
     members = [np.flatnonzero(group == number) for number in range(len(middles))]
-    wanted = deal(k * parts(shares), np.array([len(some) for some in members]), k)
+    wanted = deal(k * parts(shares), np.array([len(ids) for ids in members]), k)
     tasks = list(zip(members, wanted.tolist(), rng.spawn(len(middles)), strict=True))
 
     def seed(task: tuple[Ints, int, np.random.Generator]) -> tuple[Singles, Labels]:
-        some, number, own_rng = task
+        ids, number, own_rng = task
         if not number:
             return coordinates[:0], np.zeros(0, np.int32)
-        points = coordinates[some]
+        points = coordinates[ids]
         seen = points[own_rng.permutation(len(points))[: SEEDED_FROM * number]]
         seeds = seen[seed_centers(seen, number, z, own_rng, SerialWorkers(), Progress())]
         return seeds, nearest(points, Codebook.of(seeds))[0]
 
-    found, labels, done = [], np.zeros(len(coordinates), np.int32), 0
-    for some, (seeds, own) in zip(members, workers.each(tasks, seed, name="seeding centers"), strict=True):
-        found.append(seeds)
+    centers, labels, done = [], np.zeros(len(coordinates), np.int32), 0
+    for ids, (seeds, own) in zip(members, workers.each(tasks, seed, name="seeding centers"), strict=True):
+        centers.append(seeds)
         if len(seeds):
-            labels[some] = own + np.int32(done)
+            labels[ids] = own + np.int32(done)
         done += len(seeds)
-    return np.concatenate(found), labels
+    return np.concatenate(centers), labels
 
 
 def _nearest_of_all(coordinates: Singles, centers: Singles, workers: Workers) -> tuple[Labels, Singles]:
     codebook = Codebook.of(centers)
-    found = list(workers.map(open_rows(coordinates), lambda _, block: nearest(block, codebook)))
-    return np.concatenate([labels for labels, _ in found]), np.concatenate([away for _, away in found])
+    blocks = list(workers.map(open_rows(coordinates), lambda _, block: nearest(block, codebook)))
+    return np.concatenate([labels for labels, _ in blocks]), np.concatenate([away for _, away in blocks])
 
 
 def _settle(
     sample: Sample, centers: Singles, labels: Labels, z: float, workers: Workers, gain: float
 ) -> tuple[Singles, Labels]:
-    """Move centers to the (weighted) means of their rows and rows to the nearest centers around, until it rests.
+    """Move centers to the (weighted) means of their rows, and rows to the nearest centers around, until it settles.
 
-    For z = 2, a row is compared again only once the centers have moved so far that it may belong to another one.
+    For z = 2, a row is compared again only if the centers have moved so far that it may belong to another one.
     """
     norms, plain = np.einsum("ij,ij->i", sample.coordinates, sample.coordinates), z == 2
     total, patience = float((norms + sample.rest).sum(dtype=np.float64)), _patience(sample)
@@ -139,14 +140,14 @@ def _settle(
         if step % REGROUPED == 0:
             many = Cells.of(np.ascontiguousarray(table[:, :-1]), MANY, workers)
         cells = many.first(FEW) if step % REGROUPED else many
-        # Means need only what has changed, and that is little after the first steps; other weights all change.
+        # For z = 2, sums need only the rows that changed, few after the first steps; otherwise all weights change.
         active = np.flatnonzero(due <= drift[labels]) if plain else np.arange(len(labels))
         before = labels if plain and step else None
         sums = np.zeros(table.shape) if before is None else sums
         runs, cost = runs_of(cells.cell[labels[active]]), 0.0
         task = partial(_settle_run, sample, norms, table, cells, z, active, before)
-        found = workers.each(runs, task, name="settling centers")
-        for run, (run_labels, margins, run_cost, present, run_sums) in zip(runs, found, strict=True):
+        results = workers.each(runs, task, name="settling centers")
+        for run, (run_labels, margins, run_cost, present, run_sums) in zip(runs, results, strict=True):
             labels[active[run.ids]] = run_labels
             due[active[run.ids]] = drift[run_labels] + patience * margins
             sums[present] += run_sums
@@ -182,22 +183,22 @@ def _settle_run(
     """Return the new labels of a run's points, by how much the second center is farther away, their cost, and the
     weighted sums of the points of each label.
 
-    With labels from before, the sums are what has changed since.
+    With labels from before, the sums are the changes since then.
     """
     ids = active[run.ids]
-    some = sample.points[ids]
-    found, *scores = best_two(some, table, cells, run)
+    points = sample.points[ids]
+    labels, *scores = best_two(points, table, cells, run)
     near, far = (np.maximum(norms[ids] - 2 * score, 0) for score in scores)
     margins = np.sqrt(far) - np.sqrt(near)
     if before is not None:
-        changed = np.flatnonzero(found != before[ids])
+        changed = np.flatnonzero(labels != before[ids])
         twice, signs = np.concatenate([changed, changed]), np.repeat(np.array([1, -1], np.float32), len(changed))
-        labels = np.concatenate([found[changed], before[ids[changed]]])
-        return found, margins, 0.0, *sum_by_label(some[twice], labels, signs)
+        both = np.concatenate([labels[changed], before[ids[changed]]])
+        return labels, margins, 0.0, *sum_by_label(points[twice], both, signs)
     squares = (near + sample.rest[ids]).astype(np.float64)
     cost = float((squares ** (z / 2)).sum())
-    weights = np.ones(len(some)) if z == 2 else pull(np.sqrt(squares), z)
-    return found, margins, cost, *sum_by_label(some, found, weights.astype(np.float32))
+    weights = np.ones(len(points)) if z == 2 else pull(np.sqrt(squares), z)
+    return labels, margins, cost, *sum_by_label(points, labels, weights.astype(np.float32))
 
 
 def _means(means: Singles, sums: Floats) -> tuple[Singles, float]:
@@ -205,9 +206,9 @@ def _means(means: Singles, sums: Floats) -> tuple[Singles, float]:
     means explain; the column of ones has summed up the weights."""
     filled = sums[:, -1] > 0
     totals, weights = sums[filled, :-1], sums[filled, -1:]
-    found = means.copy()
-    found[filled] = totals / weights
-    return found, float((totals**2 / weights).sum())
+    moved = means.copy()
+    moved[filled] = totals / weights
+    return moved, float((totals**2 / weights).sum())
 
 
 def _move(table: Singles, means: Singles, z: float, *, beyond: bool) -> Singles:

@@ -1,4 +1,4 @@
-"""The hot kernel: the nearest of k centers for every row of a block."""
+"""The inner loop of clustering: the nearest of k centers for every row of a block."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Labels: TypeAlias = NDArray[np.int32]
 # search that reads it. Fixed numbers, so that the arithmetic, and with it the result, is the same for any machine.
 TILE_ROWS = 512
 TILE_CENTERS = 1152
-# How many numbers of rows are compared with their centers at a time, for the same reason.
+# How many numbers are compared with their centers at a time, for the same reason.
 COMPARED = 1 << 17
-# Squares below this have lost digits in single precision, down to all of them.
+# Squares below this have lost some or all of their digits in single precision.
 TINY = 1e-30
-# Of a squared distance that is this part of the squared lengths, a product of matrices keeps three digits.
+# If a squared distance is this share of the squared lengths, a product of matrices keeps three of its digits.
 LOST = 1e-4
 
 
@@ -28,9 +28,9 @@ LOST = 1e-4
 class Codebook:
     """Centers made ready for the search: argmin ‖x − c‖² = argmax x′·c′ − ‖c′‖²/2 with x′ = x − μ, c′ = c − μ.
 
-    Rows are shifted too, so that rounding is in proportion to how far apart the centers are, not to how far
-    from zero they lie. The table has −‖c′‖²/2 as a last column, which meets a 1 at the end of each row: one
-    product of matrices gives the scores, and nothing has to touch them again but the search.
+    Rows are shifted too, so that rounding errors are in proportion to the distances between centers, not to their
+    distance from zero. The last column of the table is −‖c′‖²/2, and each row ends with a 1, so one product of matrices
+    gives the scores.
     """
 
     centers: Singles
@@ -58,7 +58,7 @@ def nearest(block: Singles, codebook: Codebook) -> tuple[Labels, Singles]:
 
 
 def highest(points: Singles, table: Singles) -> Labels:
-    """Return for each point the line of the table with which its product is highest, the first on a tie."""
+    """Return for each point the line of the table with the highest product, the first one on a tie."""
     labels, step = np.empty(len(points), np.int32), _tile_rows(table)
     for start in range(0, len(points), step):
         labels[start : start + step], _ = _highest(points[start : start + step], table)
@@ -66,9 +66,9 @@ def highest(points: Singles, table: Singles) -> Labels:
 
 
 def highest_scores(block: Singles, mean: Singles, table: Singles) -> tuple[Labels, Singles]:
-    """Return for each row, less the mean, the line of the table with which its product is highest, and that product.
+    """Return for each row, less the mean, the line of the table with the highest product, and that product.
 
-    Rows are shifted a tile at a time, which spares a copy of the block.
+    Rows are shifted one tile at a time, which avoids a copy of the block.
     """
     labels, best = np.empty(len(block), np.int32), np.empty(len(block), np.float32)
     step = min(_tile_rows(table), len(block))
@@ -82,7 +82,7 @@ def highest_scores(block: Singles, mean: Singles, table: Singles) -> tuple[Label
 
 
 def _tile_rows(table: Singles) -> int:
-    """Return how many rows a tile has: more where the table is short."""
+    """Return how many rows a tile has: more if the table is short."""
     fitting = TILE_ROWS * TILE_CENTERS // (len(table) + table.shape[1])
     return int(max(fitting // TILE_ROWS, 1) * TILE_ROWS)
 
@@ -96,32 +96,32 @@ def _highest(points: Singles, table: Singles) -> tuple[Ints, Singles]:
     best = np.full(len(points), -np.inf, np.float32)
     for start in range(0, len(table), TILE_CENTERS):
         scores = points @ table[start : start + TILE_CENTERS].T
-        found = scores.argmax(axis=1)
-        values = scores[np.arange(len(points)), found]
+        places = scores.argmax(axis=1)
+        values = scores[np.arange(len(points)), places]
         better = values > best
-        np.copyto(labels, found + start, where=better)
+        np.copyto(labels, places + start, where=better)
         np.copyto(best, values, where=better)
     return labels, best
 
 
 def order_by(numbers: NDArray[np.integer[Any]]) -> Ints:
-    """Return the stable order of labels or the like; numbers of 16 bits are sorted ten times as fast."""
+    """Return the stable order of labels; numbers of 16 bits are sorted ten times as fast."""
     short = numbers.astype(np.uint16) if numbers.size and numbers.max() < 2**16 else numbers
     return np.argsort(short, kind="stable")
 
 
 def distances_to(block: Singles, centers: Singles, labels: Labels) -> Singles:
-    """Return the distance of each row to its own center, from differences: zero for an equal row and no other."""
+    """Return the distance of each row to its own center, by differences: zero only for an equal row."""
     squared = np.empty(len(block), np.float32)
     step = max(64, COMPARED // block.shape[1])
     difference = np.empty((min(step, len(block)), block.shape[1]), np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(block), step):
-            some = block[start : start + step]
-            here = difference[: len(some)]
-            # "clip" spares the copy that a check of the labels would need; they are numbers of centers.
+            piece = block[start : start + step]
+            here = difference[: len(piece)]
+            # "clip" avoids the copy that a check of the labels would need; all of them are valid.
             np.take(centers, labels[start : start + step], axis=0, out=here, mode="clip")
-            np.subtract(some, here, out=here)
+            np.subtract(piece, here, out=here)
             np.einsum("ij,ij->i", here, here, out=squared[start : start + step])
     distances = np.sqrt(squared)
     tiny = np.flatnonzero(squared < TINY)
@@ -133,7 +133,7 @@ def distances_to(block: Singles, centers: Singles, labels: Labels) -> Singles:
 def squared_distances(block: Singles, norms: Singles, centers: Singles) -> Singles:
     """Return centers × rows squared distances, zero for an equal row; `norms` are the rows' squared lengths.
 
-    A product of matrices gives them, and differences where it would lose most digits.
+    They come from a product of matrices, or from differences if it would lose most digits.
     """
     scale = np.einsum("ij,ij->i", centers, centers)[:, None] + norms
     # For few centers this is twice as fast as the other way round. A factor of 2 changes no digit.
@@ -150,7 +150,7 @@ def _squared_differences(block: Singles, rows: Ints, centers: Singles, labels: N
     squared = np.empty(len(rows))
     step = max(64, COMPARED // block.shape[1])
     for start in range(0, len(rows), step):
-        some = slice(start, start + step)
-        difference = block[rows[some]].astype(np.float64) - centers[labels[some]]
-        np.einsum("ij,ij->i", difference, difference, out=squared[some])
+        here = slice(start, start + step)
+        difference = block[rows[here]].astype(np.float64) - centers[labels[here]]
+        np.einsum("ij,ij->i", difference, difference, out=squared[here])
     return squared

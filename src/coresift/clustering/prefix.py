@@ -1,7 +1,6 @@
-"""Centers in an order of which every beginning is a good clustering, and for every row the nearest center so far.
+"""Centers in an order whose every prefix is a good clustering, and for every row the nearest center so far.
 
-More centers can join at any time. Only the new ones are then compared with the rows, block by block; what was known
-of the earlier ones stays.
+Centers can be added at any time. Only the new ones are then compared with the rows, block by block.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ from coresift.progress import Progress, stage
 from coresift.rows import Rows, refuse_bad_row
 from coresift.types import Bools, Clustering, Floats, Ints, Singles
 
-# How many candidates are drawn at once: some more than are wanted, as not all are taken, but not so many times the
-# centers so far that most would come too close to each other.
+# How many candidates are drawn at once: a few more than wanted, since some are rejected, but limited by the number of
+# centers so far, since most of very many candidates would be too close to each other.
 SURPLUS, TIMES_AS_MANY = 1.3, 4
 FEWEST_AT_ONCE, MOST_AT_ONCE = 16, 640
-# What a product of matrices may be off by, as a part of the squared lengths; within it differences decide.
+# The error of a product of matrices, as a share of the squared lengths; closer calls are decided by differences.
 SLACK = 1e-4
-# Rows from which the point is taken that all rows are shifted by.
+# The number of rows whose mean is subtracted from all rows.
 SHIFTED_BY = 1024
 
 
 class Order(Protocol):
-    """Where the next centers come from."""
+    """A way to choose the next centers."""
 
     def more(self, prefix: Prefix, wanted: int) -> Ints:
-        """Return the next centers, from one to as many as are wanted, given all that came before; first of all, one."""
+        """Return at least one and at most `wanted` next centers, given the earlier ones; the first call returns one."""
         ...
 
 
 class Prefix:
     """The first centers of an order, each row's nearest of them (`labels`, the earliest on a tie) and `distances`.
 
-    A row that is a center belongs to itself, also where an earlier center equals it. Rows that are not `allowed`
-    get labels too, but never become centers.
+    A center belongs to itself, even if an earlier center equals it. Rows that are not `allowed` get labels too, but
+    never become centers.
     """
 
     def __init__(self, rows: Rows, z: float, order: Order, allowed: Bools) -> None:
@@ -55,7 +54,7 @@ class Prefix:
         self._lengths: Singles = np.zeros(rows.n, np.float32)
 
     def grow(self, count: int, workers: Workers, progress: Progress) -> None:
-        """Let centers join until there are `count`, or as many as there are rows that may be one."""
+        """Add centers until there are `count`, or until all allowed rows are centers."""
         count = min(count, self._most)
         with stage(progress, "drawing centers", count - self.centers.size):
             while (missing := count - self.centers.size) > 0:
@@ -112,20 +111,20 @@ class Prefix:
             start += len(distances)
 
     def _compare(self, points: Singles, workers: Workers) -> None:
-        """Give rows to the nearest of the new centers where it is nearer than their own."""
+        """Assign rows to the nearest new center if it is nearer than their own."""
         shift = self._shift
         table = with_bias(points - shift)
         reach = float(-2 * table[:, -1].min())
 
         def closer(start: int, block: Singles, distances: Singles, lengths: Singles) -> tuple[Ints, Labels, Singles]:
             labels, scores = highest_scores(block, shift, table)
-            # A product of matrices says which rows may be nearer to a new center; differences say which are.
+            # A product of matrices shows which rows may be nearer to a new center; differences decide.
             gain = 2 * scores - lengths + distances**2
-            some = np.flatnonzero(gain > -SLACK * (lengths + reach))
-            away = distances_to(block[some], points, labels[some])
-            nearer = away < distances[some]
-            some = some[nearer]
-            return start + some, labels[some], away[nearer]
+            close = np.flatnonzero(gain > -SLACK * (lengths + reach))
+            away = distances_to(block[close], points, labels[close])
+            nearer = away < distances[close]
+            close = close[nearer]
+            return start + close, labels[close], away[nearer]
 
         known = np.int32(self.centers.size)
         for rows, labels, away in workers.map(self.rows, closer, beside=[self.distances, self._lengths]):
@@ -135,10 +134,9 @@ class Prefix:
 class Sampling:
     """D^z sampling: the next center is a row drawn with probability ∝ D^z, its distance from the centers so far.
 
-    Several are drawn at once without a change to that law: candidates come from D^z as it was, and each is taken
-    with probability (D now / D then)^z, where only those taken before it can have made D smaller. What is taken
-    then has the probability ∝ D^z of now, as if every row had been compared with each center at once. Rows that
-    equal a center come last, in random order.
+    Several are drawn at once by rejection sampling, which keeps the same distribution: candidates are drawn by the old
+    D^z, and each is accepted with probability (D now / D then)^z, where D now includes the candidates accepted before
+    it. Rows that equal a center come last, in random order.
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -160,16 +158,16 @@ class Sampling:
         spots = self._rng.random(count) * cumulative[-1]
         candidates: Ints = np.minimum(np.searchsorted(cumulative, spots, side="right"), then.size - 1)
         tosses = self._rng.random(count)
-        usable = then[candidates] > 0  # all, but for what rounding does at the very end
+        usable = then[candidates] > 0  # all of them, except for rounding at the very end
         candidates, tosses = candidates[usable], tosses[usable]
         taken = take_in_turn(prefix.rows.take(candidates), then[candidates], prefix.z, tosses)
         return candidates[taken[:wanted]]
 
 
 def take_in_turn(points: Singles, then: Singles, z: float, tosses: Floats) -> Ints:
-    """Return which candidates are taken: each with probability (D now / D then)^z, now being after those before it.
+    """Return which candidates are accepted: each with probability (D now / D then)^z, after the ones before it.
 
-    `then` are the distances from which the candidates were drawn; the first is always taken.
+    `then` are the distances by which the candidates were drawn; the first is always accepted.
     """
     middle = points.mean(axis=0, dtype=np.float64).astype(np.float32)
     shifted = points - middle
@@ -185,7 +183,7 @@ def take_in_turn(points: Singles, then: Singles, z: float, tosses: Floats) -> In
 
 
 def _middle(rows: Rows) -> Singles:
-    """Return a point amid the rows, so that rounding is in proportion to how far apart they are."""
-    some = np.linspace(0, rows.n - 1, min(rows.n, SHIFTED_BY)).round().astype(np.int64)
+    """Return a point amid the rows, so that rounding errors are in proportion to the distances between rows."""
+    sample = np.linspace(0, rows.n - 1, min(rows.n, SHIFTED_BY)).round().astype(np.int64)
     with np.errstate(invalid="ignore"):
-        return np.asarray(rows.take(some).mean(axis=0, dtype=np.float64), np.float32)
+        return np.asarray(rows.take(sample).mean(axis=0, dtype=np.float64), np.float32)

@@ -1,4 +1,4 @@
-"""Several rounds of centers that never cross a class: one prefix order per class, numbered as their centers join."""
+"""Rounds of clusters that never cross a class: one prefix order per class; centers are numbered as they are added."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coresift.types import Bools, Clustering, Floats, Ints
 
 
 class ClassPrefixes:
-    """A `Prefix` for each class. Centers are shared over the classes by size and spread, at least one each."""
+    """A `Prefix` per class. Classes get centers by size and spread, at least one each."""
 
     def __init__(
         self, rows: Rows, z: float, make_order: Callable[[int], Order], allowed: Bools, classes: NDArray[np.int32]
@@ -33,11 +33,11 @@ class ClassPrefixes:
             Prefix(rows.subset(ids), z, make_order(code), allowed[ids]) for code, ids in enumerate(self._members)
         ]
         self._spread: Floats = np.zeros(0)
-        # The class of each center, in the order in which they joined.
+        # The class of each center, in the order in which they were added.
         self._joined: Ints = np.zeros(0, np.int64)
 
     def grow(self, count: int, workers: Workers, progress: Progress) -> None:
-        """Let centers join until there are `count`, or as many as there are rows that may be one."""
+        """Add centers until there are `count`, or until all allowed rows are centers."""
         if count < len(self._members):
             refuse("clusters", f"at least {len(self._members)}, one for each class in strata", count)
         if not self._spread.size:
@@ -51,7 +51,7 @@ class ClassPrefixes:
         self._joined = np.concatenate([self._joined, np.repeat(np.arange(new.size), new)])
 
     def clustering(self, seed: int, *, normalized: bool) -> Clustering:
-        """Return the centers so far and their clusters, numbered as they joined."""
+        """Return the centers so far and their clusters, in the order in which they were added."""
         k, n = self._joined.size, self.rows.n
         centers, labels = np.empty(k, np.int64), np.empty(n, np.int32)
         distances, points = np.empty(n, np.float32), np.empty((k, self.rows.d), np.float32)

@@ -1,4 +1,4 @@
-"""Better centers: a few Lloyd-like steps on a sample, one over all rows; then snapping to rows."""
+"""Improve centers by a few Lloyd-like steps on a sample and one over all rows, then snap them to rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from coresift.rows import Rows, first_bad_row, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
 
 Step = tuple[float, Labels, Ints, Floats, Floats]
-# Sums are folded for at least so many rows per center, so that their tables stay small beside the rows.
+# Sums are combined over at least this many rows per center, so that they stay small compared with the rows.
 FOLDED, FEWEST_FOLDED = 8, 8
-# Centers go beyond the means of their rows, since rows that change sides mostly pull them on in the same direction.
-# It takes fewer steps, and ends at a lower cost.
+# Centers move beyond the means of their rows, since rows that change clusters mostly pull them further in the same
+# direction. This takes fewer steps and ends at a lower cost.
 OVERSHOOT = 1.8
-# Steps end when one lowers the cost by less than this part.
+# Steps end when one lowers the cost by less than this share.
 LEAST_GAIN = 2e-3
 
 
@@ -31,11 +31,11 @@ def refine(
 ) -> tuple[Singles, float]:
     """Return centers after up to `steps` steps, each one pass, and the lowest cost that was measured.
 
-    It stops when the cost falls by a smaller part than `gain`.
+    It stops when a step lowers the cost by a smaller share than `gain`.
 
-    One rule for every z: a center moves to the mean of its rows weighted by distance^(z−2), which is the mean
-    for z = 2 and a Weiszfeld step towards the median for z = 1; beyond 2 the step is damped by z − 1, without
-    which it overshoots.
+    The rule is the same for every z: a center moves to the mean of its rows weighted by distance^(z−2), which is the
+    mean for z = 2 and a Weiszfeld step towards the median for z = 1. For z > 2, the step is divided by z − 1, or it
+    would overshoot.
     """
     best, lowest = centers, np.inf
     for count in range(steps):
@@ -49,7 +49,7 @@ def refine(
 
 
 def go_beyond(centers: Singles, means: Singles, z: float) -> Singles:
-    """Return centers moved beyond the means of their rows; beyond z = 2 steps are damped, and it is the means."""
+    """Return centers moved beyond the means of their rows; for z > 2, return the means."""
     if z > 2:
         return means
     return np.asarray(centers + np.float32(OVERSHOOT) * (means - centers), np.float32)
@@ -73,7 +73,7 @@ def cost_of(distances: Singles, z: float) -> float:
 
 
 def refuse_infinite(rows: Rows, z: float) -> NoReturn:
-    """Say why a cost is not a finite number: a row that is not, or else z."""
+    """Raise an error that says why the cost is not finite: a bad row, or else z."""
     if first_bad_row(rows) is None:
         refuse("z", "small enough for distances to the power z to be finite numbers", z)
     refuse_bad_row(rows)
@@ -82,11 +82,11 @@ def refuse_infinite(rows: Rows, z: float) -> NoReturn:
 def step(
     rows: Rows, search: Search, centers: Singles, z: float, workers: Workers, coarse: Labels | None = None
 ) -> tuple[float, Singles, Labels]:
-    """Return the cost of centers, where one step takes them, and the labels of all rows; one pass."""
+    """Return the cost of the centers, the centers after one step, and the labels of all rows, in one pass."""
     join = partial(_join, centers.shape)
     fold = Fold(join, fold_size(len(centers), rows.block_rows))
-    found = search.assign(rows, partial(_block_sums, z), workers, coarse, "refining centers", fold)
-    cost, labels, present, weights, sums = join(found)
+    blocks = search.assign(rows, partial(_block_sums, z), workers, coarse, "refining centers", fold)
+    cost, labels, present, weights, sums = join(blocks)
     if not np.isfinite(cost):
         refuse_infinite(rows, z)
     filled = weights > 0
@@ -106,7 +106,7 @@ def _block_sums(z: float, start: int, block: Singles, labels: Labels, distances:
 
 
 def fold_size(k: int, block_rows: int) -> int:
-    """Return of how many blocks, a power of two, sums for k centers are folded into one.
+    """Return over how many blocks, a power of two, sums for k centers are combined.
 
     >>> fold_size(100, 2048), fold_size(10_000, 2048)
     (8, 64)
@@ -115,9 +115,9 @@ def fold_size(k: int, block_rows: int) -> int:
     return max(FEWEST_FOLDED, 1 << (wanted - 1).bit_length())
 
 
-def _join(shape: tuple[int, int], found: Iterable[Step]) -> Step:
-    """Add up in the order that they come; a single one stays as it is."""
-    steps = iter(found)
+def _join(shape: tuple[int, int], results: Iterable[Step]) -> Step:
+    """Add up the results of blocks in their order; a single one stays as it is."""
+    steps = iter(results)
     first = next(steps)
     second = next(steps, None)
     if second is None:
@@ -135,7 +135,7 @@ def _join(shape: tuple[int, int], found: Iterable[Step]) -> Step:
 
 
 def pull(distances: Floats, z: float) -> Floats:
-    """Return distance^(z−2), bounded where a row sits on its center, so that the row does not hold it fast."""
+    """Return distance^(z−2), bounded for rows at their center, so that they do not keep it from moving."""
     typical = distances.mean()
     if typical == 0:
         return np.ones(len(distances))

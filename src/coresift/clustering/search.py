@@ -1,8 +1,8 @@
-"""Which center is nearest, for all rows: exactly, or on principal axes where that costs little and saves much.
+"""Find the nearest center of every row: exactly, or on principal axes if that saves time and raises the cost little.
 
-The reduced search knows centers in cells of neighbors. A row finds its cell on a few hundred middles, or from a label
-that is nearly right; it is compared on principal axes with the candidates of that cell, and in full dimension with the
-best three. How many axes and candidates it takes is decided on sample rows by what it does to the cost, not by a clock.
+The reduced search groups centers into cells of neighbors. A row finds its cell by the middles of the cells, or from an
+approximate label. It is compared with the candidates of that cell on principal axes, and with the best three in full
+dimension. The numbers of axes and candidates are chosen by the cost of sample rows, never by a clock.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from coresift.rows import Block, Rows
 from coresift.types import Floats, Ints, Singles
 
 T = TypeVar("T")
-# What is done with a block once its rows have their centers: start, rows, labels, distances.
+# A function that is applied to a block with its centers: start, rows, labels, distances.
 Then = Callable[[int, Singles, Labels, Singles], T]
 
-# Rows on which a search is checked: a sixtieth of all, within these bounds.
+# How many rows a search is checked on: a sixtieth of all, within these bounds.
 FEWEST_CHECKED, MOST_CHECKED = 1024, 2048
 CHECKED_AT_ONCE = 256
-# They are a sample: the inflation counts with this many of its standard errors, 1 in 100 of a normal variable.
+# Their inflation is an estimate, so this many standard errors are added: the 99th percentile of a normal variable.
 SURE = 2.33
 # How many axes and candidates a search may have.
 AXES = (16, 24, 32, 48, 64, 96, 128, 160, 192)
 CANDIDATES = (64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072)
-# To list and check many candidates takes time itself, and only where these do not suffice there are more.
+# Listing and checking many candidates takes time itself, so more than this are tried only if these do not suffice.
 CANDIDATES_FIRST = 512
 # How many of them are compared in full dimension.
 BEST = 3
-# Of the numbers of axes, the largest few that make sense are tried.
+# How many of the possible numbers of axes are tried, the largest ones.
 TRIED = 4
-# To find the best of the products takes about as long as that many axes.
+# Finding the best product takes about as long as this many axes.
 SCAN = 16
-# The part of the variance that is worth having axes for.
+# The share of the variance beyond which more axes are not worth it.
 CAPTURED = 0.9
-# Where axes capture less of the variance than this, centers that they find close may lie anywhere.
+# If the axes capture less of the variance than this, centers that are close on them may be far apart.
 LEAST_CAPTURED = 0.65
-# Blocks that are searched together, so that many rows of a cell meet.
+# How many blocks are searched together, so that a cell has many rows.
 TOGETHER = 32
 
 
 class Search(Protocol):
-    """Finds the nearest centers of rows; `path` says how, and why so."""
+    """Finds the nearest centers of rows; `path` says how, and why."""
 
     @property
     def path(self) -> str:
@@ -66,7 +66,7 @@ class Search(Protocol):
         name: str,
         fold: Fold[T] | None = None,
     ) -> Iterator[T]:
-        """Yield then(start, block, labels, distances) for every block; `coarse` are labels that are nearly right."""
+        """Yield then(start, block, labels, distances) for every block; `coarse` are approximate labels."""
         ...
 
 
@@ -91,7 +91,7 @@ class Exact:
         name: str,
         fold: Fold[T] | None = None,
     ) -> Iterator[T]:
-        """Compare block by block."""
+        """Compare every block with all centers."""
         codebook = self.codebook
 
         def near(start: int, block: Singles) -> T:
@@ -116,7 +116,7 @@ class KnownLabels:
         name: str,
         fold: Fold[T] | None = None,
     ) -> Iterator[T]:
-        """Measure the distances alone."""
+        """Compute only the distances."""
         assert coarse is not None
         centers = self.centers
 
@@ -128,9 +128,9 @@ class KnownLabels:
 
 @dataclass(frozen=True)
 class Reduced:
-    """The candidates of a row's cell on principal axes, the best three in full dimension.
+    """Compares a row with the candidates of its cell on principal axes, and with the best three in full dimension.
 
-    The table has a line per center: its coordinates, and −‖c‖²/2 from all of its dimensions.
+    The table has one line per center: its coordinates, and −‖c‖²/2 from all dimensions.
     """
 
     centers: Singles
@@ -149,7 +149,7 @@ class Reduced:
         return cls(centers, axes, table, cells)
 
     def on(self, axes: int, count: int, path: str) -> Reduced:
-        """Return the search on the leading axes alone and with fewer candidates."""
+        """Return the search with only the leading axes and with fewer candidates."""
         cells = Cells(self.cells.cell, self.cells.first(count).candidates, _keep(self.cells.middles, axes))
         return Reduced(self.centers, self.axes.first(axes), _keep(self.table, axes), cells, path)
 
@@ -200,9 +200,9 @@ class Reduced:
         together, runs = np.concatenate(points), runs_of(np.concatenate(cells))
         best = np.empty((len(together), BEST), np.int32)
         with np.errstate(over="ignore", invalid="ignore"):
-            found = workers.each(runs, lambda run: best_few(together[run.ids], self.table, self.cells, run, BEST))
-            for run, some in zip(runs, found, strict=True):
-                best[run.ids] = some
+            results = workers.each(runs, lambda run: best_few(together[run.ids], self.table, self.cells, run, BEST))
+            for run, labels in zip(runs, results, strict=True):
+                best[run.ids] = labels
         return best
 
 
@@ -230,7 +230,7 @@ def choose_search(
 ) -> Search:
     """Return the cheapest search whose cost, on sample rows, is within `tolerance` of the exact one's.
 
-    `coarse` are labels that are nearly right, one for each of the rows: they spare the search for a row's cell.
+    `coarse` are approximate labels, one per row: with them, no search for a row's cell is needed.
     """
     most = min(axes.enough(CAPTURED), len(axes))
     counts = [count for count in CANDIDATES if count <= len(centers) // 2]
@@ -241,8 +241,8 @@ def choose_search(
     ids = np.sort(rng.choice(rows.n, checked, replace=False))
     check = _Check(take(rows, ids, workers), None if coarse is None else coarse[ids], rows.n, z, tolerance)
     first = [count for count in counts if count <= CANDIDATES_FIRST]
-    for some in [first, counts] if len(first) < len(counts) else [counts]:
-        search = check.cheapest(centers, axes.first(numbers[-1]), numbers, some, workers)
+    for tried in [first, counts] if len(first) < len(counts) else [counts]:
+        search = check.cheapest(centers, axes.first(numbers[-1]), numbers, tried, workers)
         if search is not None:
             return search
     return Exact.of(centers, f"no reduced search was within {tolerance:.2%} of its cost")
@@ -250,7 +250,7 @@ def choose_search(
 
 @dataclass(frozen=True)
 class _Check:
-    """Sample rows, with labels that are nearly right or None, on which searches are compared with the exact one."""
+    """Sample rows, with approximate labels or None, on which searches are compared with the exact one."""
 
     sample: Singles
     coarse: Labels | None
@@ -266,9 +266,9 @@ class _Check:
         search = Reduced.of(centers, axes, counts[-1], workers)
         codebook, pieces = Codebook.of(centers), pieces_of(np.arange(size), CHECKED_AT_ONCE)
 
-        def excess_of(some: Ints) -> tuple[float, Floats, Floats]:
-            known = None if self.coarse is None else self.coarse[some]
-            return _excess(search, codebook, self.sample[some], known, numbers, counts, self.z)
+        def excess_of(piece: Ints) -> tuple[float, Floats, Floats]:
+            known = None if self.coarse is None else self.coarse[piece]
+            return _excess(search, codebook, self.sample[piece], known, numbers, counts, self.z)
 
         truth, excess, squares = (sum(parts) for parts in zip(*workers.each(pieces, excess_of), strict=True))
         error = np.sqrt(np.maximum(squares - excess**2 / size, 0) * (1 - size / self.population))
@@ -287,7 +287,7 @@ class _Check:
 
 
 def _work(numbers: Sequence[int], counts: Sequence[int], cells: int, d: int) -> Floats:
-    """Return about how many products a row takes, for each number of axes and of candidates."""
+    """Return the approximate number of products per row, for each number of axes and of candidates."""
     axes, candidates = np.array(numbers, np.float64)[:, None], np.array(counts, np.float64)
     return d * (axes + SCAN) + cells * (axes + SCAN) + candidates * (axes + 2 * SCAN)
 
@@ -301,15 +301,15 @@ def _excess(
     counts: Sequence[int],
     z: float,
 ) -> tuple[float, Floats, Floats]:
-    """Return the cost of some rows with their nearest centers, and what more it is with those found on so many axes
-    of so many candidates: the sum over the rows, and the sum of its squares."""
+    """Return the cost of these rows with their nearest centers, and for each number of axes and candidates, how much
+    higher it is with the centers that the search finds: the sum over the rows, and the sum of squares."""
     shifted = block - codebook.mean
     scores = shifted @ codebook.table[:, :-1].T
     scores += codebook.table[:, -1]
     squares, line = np.einsum("ij,ij->i", shifted, shifted), np.arange(len(block))
 
-    def cost(found: Singles) -> Floats:
-        gaps: Floats = np.maximum(squares - 2 * found, 0).astype(np.float64)
+    def cost(best: Singles) -> Floats:
+        gaps: Floats = np.maximum(squares - 2 * best, 0).astype(np.float64)
         return np.asarray(gaps ** (z / 2))
 
     truth, points = cost(scores.max(axis=1)), search.axes.project(search.axes.shift(block))
@@ -320,12 +320,12 @@ def _excess(
         candidates = part.cells.candidates[part.cells_of(here, coarse)]
         products = np.take_along_axis(here @ part.table.T, candidates, axis=1)
         for which, count in enumerate(counts):
-            some, found = products[:, :count].copy(), np.full(len(block), -np.inf, np.float32)
+            left, best = products[:, :count].copy(), np.full(len(block), -np.inf, np.float32)
             for _ in range(BEST):
-                place = some.argmax(axis=1)
-                np.maximum(found, scores[line, candidates[line, place]], out=found)
-                some[line, place] = -np.inf
-            more[at, which] = cost(found) - truth
+                place = left.argmax(axis=1)
+                np.maximum(best, scores[line, candidates[line, place]], out=best)
+                left[line, place] = -np.inf
+            more[at, which] = cost(best) - truth
     return float(truth.sum()), more.sum(axis=2), (more**2).sum(axis=2)
 
 

@@ -1,4 +1,4 @@
-"""First centers by greedy D^z sampling: drawn far from each other, the best of a few candidates each time."""
+"""Choose the first centers by greedy D^z sampling: each one is the best of a few candidates far from the others."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def seed_centers(
     progress: Progress,
     weights: Floats | None = None,
 ) -> Ints:
-    """Return positions of at most k distinct rows of the sample, fewer when it has no more distinct rows.
+    """Return the positions of k distinct rows of the sample, or of fewer if it has fewer distinct rows.
 
     Each step draws 2 + ⌊ln k⌋ candidates with probability ∝ D(x)^z, the z-th power of the distance to the
     nearest center so far, and keeps the one that lowers Σ D^z the most (greedy k-means++ for z = 2). `weights` say how
     many rows each row of the sample stands for.
     """
     rows, norms = open_rows(sample), np.einsum("ij,ij->i", sample, sample)
-    candidates_a_step = 2 + int(np.log(k))
+    candidates_per_step = 2 + int(np.log(k))
     chosen = [int(rng.integers(len(sample)) if weights is None else rng.choice(len(sample), p=parts(weights)))]
     nothing = np.full(len(sample), np.inf, np.float32)
     closest = _update(sample, rows, norms, workers, nothing, sample[chosen])[0]
@@ -37,7 +37,7 @@ def seed_centers(
             cumulative = np.cumsum(_weighted(closest, z, weights))
             if cumulative[-1] <= 0:
                 break
-            spots = rng.random(candidates_a_step) * cumulative[-1]
+            spots = rng.random(candidates_per_step) * cumulative[-1]
             candidates = np.minimum(np.searchsorted(cumulative, spots, side="right"), len(sample) - 1)
             options = _update(sample, rows, norms, workers, closest, sample[candidates])
             best = int(_weighted(options, z, weights).sum(axis=1).argmin())
@@ -48,12 +48,12 @@ def seed_centers(
 
 
 def _weighted(squared: Singles, z: float, weights: Floats | None) -> Floats:
-    found = powers(squared, z)
-    return found if weights is None else found * weights
+    values = powers(squared, z)
+    return values if weights is None else values * weights
 
 
 def powers(squared: Singles, z: float) -> Floats:
-    """Return D^z from D²; what is too large becomes infinite, which is refused once the cost is known."""
+    """Return D^z from D²; overflow gives infinity, which is refused once the cost is known."""
     wide = squared.astype(np.float64)
     if z == 2:
         return wide
@@ -64,7 +64,7 @@ def powers(squared: Singles, z: float) -> Floats:
 def _update(
     sample: Singles, rows: Rows, norms: Singles, workers: Workers, closest: Singles, centers: Singles
 ) -> Singles:
-    """Return, a line for each of the centers that may join, the squared distance to the nearest center if it does."""
+    """Return the squared distances to the nearest center if a candidate is added, one line per candidate."""
 
     def squared(start: int, block: Singles) -> Singles:
         here = slice(start, start + len(block))

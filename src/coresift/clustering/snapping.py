@@ -1,4 +1,4 @@
-"""From points in space to rows: each center becomes the nearest row of its own cluster, all of them distinct."""
+"""Snap free centers to rows: each center becomes the nearest row of its own cluster, and all are distinct."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from coresift.types import Ints, Singles
 
 
 @dataclass(frozen=True)
-class Found:
-    """Centers in space and as rows, and for every row its center and the distances to both."""
+class Assignment:
+    """Free centers, the rows chosen for them, and for every row its center and its distances to both."""
 
     free: Singles
     chosen: Ints
@@ -31,8 +31,8 @@ class Found:
 Chooser = Callable[[Singles, Labels | None], Search]
 
 
-def snap_all(rows: Rows, free: Singles, choose: Chooser, workers: Workers, coarse: Labels | None = None) -> Found:
-    """Assign every row, by the search that `choose` gives for the centers, and snap each center to a row."""
+def snap_all(rows: Rows, free: Singles, choose: Chooser, workers: Workers, coarse: Labels | None = None) -> Assignment:
+    """Assign every row by the search that `choose` returns, and snap each center to a row."""
     search = choose(free, coarse)
     labels, free_distances = assign_rows(rows, search, workers, coarse)
     chosen = snap(labels, free_distances, len(free))
@@ -47,23 +47,23 @@ def snap_all(rows: Rows, free: Singles, choose: Chooser, workers: Workers, coars
     numbers[filled] = np.arange(len(filled))
     labels = numbers[labels]
     distances = _measure(rows, chosen[filled], labels, workers)
-    return Found(free[filled], chosen[filled], labels, free_distances, distances, search.path)
+    return Assignment(free[filled], chosen[filled], labels, free_distances, distances, search.path)
 
 
 def assign_rows(rows: Rows, search: Search, workers: Workers, coarse: Labels | None = None) -> tuple[Labels, Singles]:
-    """Return the center of every row, as the search finds it, and its distance."""
+    """Return the center of every row, by this search, and its distance."""
 
     def keep(start: int, block: Singles, labels: Labels, distances: Singles) -> tuple[Labels, Singles]:
         return labels, distances
 
     labels, distances = np.empty(rows.n, np.int32), np.empty(rows.n, np.float32)
     start = 0
-    for found, away in search.assign(rows, keep, workers, coarse, "assigning rows"):
+    for block_labels, away in search.assign(rows, keep, workers, coarse, "assigning rows"):
         if not np.isfinite(away).all():
             refuse_bad_row(rows)
-        labels[start : start + len(found)] = found
-        distances[start : start + len(found)] = away
-        start += len(found)
+        labels[start : start + len(away)] = block_labels
+        distances[start : start + len(away)] = away
+        start += len(away)
     return labels, distances
 
 
@@ -74,57 +74,57 @@ def _measure(rows: Rows, chosen: Ints, labels: Labels, workers: Workers) -> Sing
         return distances_to(block, centers, own)
 
     distances, start = np.empty(rows.n, np.float32), 0
-    for some in workers.map(rows, away, beside=[labels], name="measuring distances"):
-        distances[start : start + len(some)] = some
-        start += len(some)
+    for piece in workers.map(rows, away, beside=[labels], name="measuring distances"):
+        distances[start : start + len(piece)] = piece
+        start += len(piece)
     return distances
 
 
 def _take(rows: Rows, ids: Ints, workers: Workers) -> Singles:
-    """Return rows in the order asked."""
+    """Return rows in the order of `ids`."""
     order = np.argsort(ids)
-    found = np.empty((len(ids), rows.d), np.float32)
-    found[order] = take(rows, ids[order], workers)
-    return found
+    points = np.empty((len(ids), rows.d), np.float32)
+    points[order] = take(rows, ids[order], workers)
+    return points
 
 
-def fill_up(rows: Rows, k: int, found: Found, workers: Workers) -> Found:
-    """Make up for empty clusters: the rows farthest from their centers become centers, as long as any differs."""
-    while len(found.chosen) < k and found.distances.max() > 0:
-        known, missing = len(found.chosen), k - len(found.chosen)
-        far = np.argsort(-found.distances, kind="stable")[: 2 * missing]
-        far = far[found.distances[far] > 0]
+def fill_up(rows: Rows, k: int, assignment: Assignment, workers: Workers) -> Assignment:
+    """Replace empty clusters: the rows farthest from their centers become centers, as long as any row differs."""
+    while len(assignment.chosen) < k and assignment.distances.max() > 0:
+        known, missing = len(assignment.chosen), k - len(assignment.chosen)
+        far = np.argsort(-assignment.distances, kind="stable")[: 2 * missing]
+        far = far[assignment.distances[far] > 0]
         points = rows.take(far)
-        twins = _first_equal(np.concatenate([rows.take(found.chosen), points]))[known:]
+        twins = _first_equal(np.concatenate([rows.take(assignment.chosen), points]))[known:]
         added = np.flatnonzero(twins == known + np.arange(len(far)))[:missing]
         if not added.size:
-            found = _join(found, far, points, twins.astype(np.int32))
+            assignment = _join(assignment, far, points, twins.astype(np.int32))
             continue
         labels, distances = assign_rows(rows, Exact.of(points[added]), workers)
-        # Rounding may send a new center to its near twin; it belongs to itself.
+        # Rounding may assign a new center to one very close to it, but it belongs to itself.
         labels[far[added]], distances[far[added]] = np.arange(len(added)), 0
-        closer = distances < found.distances
-        found = Found(
-            free=np.concatenate([found.free, points[added]]),
-            chosen=np.concatenate([found.chosen, far[added]]),
-            labels=np.where(closer, labels + np.int32(known), found.labels),
-            free_distances=np.where(closer, distances, found.free_distances),
-            distances=np.where(closer, distances, found.distances),
-            path=found.path,
+        closer = distances < assignment.distances
+        assignment = Assignment(
+            free=np.concatenate([assignment.free, points[added]]),
+            chosen=np.concatenate([assignment.chosen, far[added]]),
+            labels=np.where(closer, labels + np.int32(known), assignment.labels),
+            free_distances=np.where(closer, distances, assignment.free_distances),
+            distances=np.where(closer, distances, assignment.distances),
+            path=assignment.path,
         )
-    return found
+    return assignment
 
 
-def _join(found: Found, rows: Ints, points: Singles, labels: Labels) -> Found:
-    """Give rows to the centers that they equal, which rounding had kept from them."""
+def _join(assignment: Assignment, rows: Ints, points: Singles, labels: Labels) -> Assignment:
+    """Assign rows to the centers that they equal, which rounding had prevented."""
     joined = replace(
-        found,
-        labels=found.labels.copy(),
-        free_distances=found.free_distances.copy(),
-        distances=found.distances.copy(),
+        assignment,
+        labels=assignment.labels.copy(),
+        free_distances=assignment.free_distances.copy(),
+        distances=assignment.distances.copy(),
     )
     joined.labels[rows], joined.distances[rows] = labels, 0
-    joined.free_distances[rows] = distances_to(points, found.free, labels)
+    joined.free_distances[rows] = distances_to(points, assignment.free, labels)
     return joined
 
 

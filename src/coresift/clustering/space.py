@@ -1,4 +1,4 @@
-"""Fewer dimensions for the same rows: principal axes, learned from a few thousand rows."""
+"""Principal axes of the rows, learned from a few thousand of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coresift.types import Floats, Ints, Singles
 MOST_AXES = 192
 LEARNED_FROM = 4096
 SWEEPS = 3
-# Rows by number are read in about so many pieces, of so many rows at least.
+# Rows by number are read in about this many pieces, of at least this many rows.
 READERS, FEWEST_READ = 64, 256
 
 
@@ -21,8 +21,8 @@ READERS, FEWEST_READ = 64, 256
 class Axes:
     """Coordinates of rows on p directions about their mean, in units of `scale`.
 
-    `directions` is d×p with orthonormal columns, or None where rows keep all their own coordinates;
-    `captured[i]` is the part of the variance that the first i + 1 directions capture. The scale is a power of two,
+    `directions` is d×p with orthonormal columns, or None if rows keep all their own coordinates;
+    `captured[i]` is the share of the variance that the first i + 1 directions capture. The scale is a power of two,
     which changes no digit, and keeps squares away from both ends of float32.
     """
 
@@ -35,18 +35,18 @@ class Axes:
         return len(self.mean) if self.directions is None else self.directions.shape[1]
 
     def first(self, count: int) -> Axes:
-        """Return the leading `count` directions alone."""
+        """Return only the first `count` directions."""
         if self.directions is None or count == len(self):
             return self
         kept = np.ascontiguousarray(self.directions[:, :count])
         return Axes(self.mean, self.scale, kept, self.captured[:count])
 
     def whole(self) -> Axes:
-        """Return the same origin and scale with all of the rows' own coordinates."""
+        """Return axes with the same origin and scale that keep all coordinates of the rows."""
         return Axes(self.mean, self.scale, None, np.ones(len(self.mean)))
 
     def shift(self, block: Singles) -> Singles:
-        """Return rows about the mean, in units of the scale."""
+        """Return rows minus the mean, in units of the scale."""
         with np.errstate(over="ignore", invalid="ignore"):
             shifted = block - self.mean
             shifted /= self.scale
@@ -68,7 +68,7 @@ class Axes:
         return np.asarray(wide * self.scale + self.mean, np.float32)
 
     def enough(self, part: float) -> int:
-        """Return how many directions capture this part of the variance, in steps of 16, all if they capture less."""
+        """Return how many directions capture this share of the variance, in steps of 16; all if they capture less."""
         return min(len(self), 16 * (int(np.searchsorted(self.captured, part)) // 16 + 1))
 
 
@@ -81,7 +81,7 @@ def principal_axes(rows: Rows, rng: np.random.Generator, workers: Workers) -> Ax
     scale = np.float32(2.0 ** np.frexp(float(max(sample.max(), -sample.min())))[1])
     sample /= scale
     covariance = np.zeros((rows.d, rows.d), np.float32)
-    for piece in workers.each(np.array_split(sample, max(1, size // 512)), lambda some: some.T @ some):
+    for piece in workers.each(np.array_split(sample, max(1, size // 512)), lambda part: part.T @ part):
         covariance += piece
     count = max(1, min(MOST_AXES, rows.d // 2))
     basis = rng.standard_normal((rows.d, min(rows.d, count + 16)), np.float32)
@@ -95,10 +95,10 @@ def principal_axes(rows: Rows, rng: np.random.Generator, workers: Workers) -> Ax
 
 
 def take(rows: Rows, ids: Ints, workers: Workers) -> Singles:
-    """Return rows by ascending number, refusing those that are not finite; pieces are read side by side."""
+    """Return rows by ascending number, refusing those that are not finite; pieces are read in parallel."""
     sample = np.empty((len(ids), rows.d), np.float32)
     done = 0
-    # Few rows may be spread over much that has to be read for them, and what is read together is better read once.
+    # A few rows may be spread over much data that must be read for them, and each piece of data should be read once.
     readers = max(1, min(READERS, rows.n // rows.read_at_once, rows.n // rows.block_rows))
     size = min(rows.block_rows, max(FEWEST_READ, -(-len(ids) // readers)))
     for piece in workers.pick(rows, pieces_of(ids, size), _as_they_are):
@@ -110,8 +110,8 @@ def take(rows: Rows, ids: Ints, workers: Workers) -> Singles:
     return sample
 
 
-def _as_they_are(some: Singles) -> Singles:
-    return some
+def _as_they_are(block: Singles) -> Singles:
+    return block
 
 
 def pieces_of(ids: Ints, size: int) -> list[Ints]:

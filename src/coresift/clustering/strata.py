@@ -1,4 +1,4 @@
-"""Clusters that never cross a class: centers are shared out over the classes, and each class is clustered alone."""
+"""Clusters that never cross a class: each class gets a number of centers and is clustered alone."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 from coresift.checks import InputError, refuse
 from coresift.clustering.nearest import Labels, distances_to
 from coresift.clustering.refine import sum_by_label
-from coresift.clustering.snapping import Found
+from coresift.clustering.snapping import Assignment
 from coresift.engine import SerialWorkers, Workers
 from coresift.inclusion import deal, parts
 from coresift.progress import Progress
 from coresift.rows import Rows, first_bad_row, open_rows, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
 
-# Classes are read into memory together up to so many numbers; a larger class is read block by block.
+# Classes are read into memory together up to this many numbers; a larger class is read block by block.
 HELD = 2**25
 
-Finder = Callable[[Rows, int, Workers, Progress], Found]
+Finder = Callable[[Rows, int, Workers, Progress], Assignment]
 
 
 def encode(strata: Any, rows: Rows) -> Labels:
-    """Return the class of every row as a number; classes are counted as they first appear.
+    """Return the class of every row as a number; classes are numbered in the order of their first rows.
 
-    `strata` is one label per row, of any kind that a dict takes for a key, or the name of a column of the table that
+    `strata` is one label per row, of any hashable kind, or the name of a column of the table that
     the rows come from.
 
     >>> encode(["b", "a", "b"], open_rows(np.eye(3)))
@@ -48,19 +48,21 @@ def encode(strata: Any, rows: Rows) -> Labels:
 
 def find_within(
     rows: Rows, classes: Labels, k: int, find: Finder, workers: Workers, progress: Progress
-) -> tuple[Found, Ints]:
-    """Return the clusters that `find` makes of each class, as one, and the class of each cluster."""
+) -> tuple[Assignment, Ints]:
+    """Cluster each class with `find`; return one result for all rows, and the class of each cluster."""
     members = np.split(np.argsort(classes, kind="stable"), np.cumsum(np.bincount(classes))[:-1])
     if k < len(members):
         refuse("k", f"at least {len(members)}, one cluster for each class in strata", k)
     try:
-        found = _find_each(rows, members, measure_spread(rows, classes, workers), k, find, workers, progress)
+        assignments = _find_each(rows, members, measure_spread(rows, classes, workers), k, find, workers, progress)
     except InputError:
-        # A class numbers its rows by itself; the sentence is to name the row as the user knows it.
+        # A class has its own row numbers, but the message must have the user's.
         if first_bad_row(rows) is not None:
             refuse_bad_row(rows)
         raise
-    return _combine(members, found), np.repeat(np.arange(len(members)), [len(one.chosen) for one in found])
+    return _combine(members, assignments), np.repeat(
+        np.arange(len(members)), [len(part.chosen) for part in assignments]
+    )
 
 
 def share_centers(spread: Floats, limits: Ints, k: int) -> Ints:
@@ -81,7 +83,7 @@ def share_centers(spread: Floats, limits: Ints, k: int) -> Ints:
 
 
 def measure_spread(rows: Rows, classes: Labels, workers: Workers) -> Floats:
-    """Return Σ‖e − m‖ over the rows of each class, m their mean: its size times how far its rows reach."""
+    """Return Σ‖e − m‖ over the rows of each class, where m is their mean: its size times its mean spread."""
     count = int(classes.max()) + 1
 
     def add_up(_: int, block: Singles, own: Labels) -> tuple[Ints, Floats]:
@@ -92,14 +94,14 @@ def measure_spread(rows: Rows, classes: Labels, workers: Workers) -> Floats:
         return np.bincount(own, distances_to(block, means, own), count).astype(np.float64)
 
     sums = np.zeros((count, rows.d))
-    for present, some in workers.map(rows, add_up, beside=[classes], name="measuring classes"):
-        sums[present] += some
+    for present, block_sums in workers.map(rows, add_up, beside=[classes], name="measuring classes"):
+        sums[present] += block_sums
     if not np.isfinite(sums).all():
         refuse_bad_row(rows)
     means = (sums / np.bincount(classes)[:, None]).astype(np.float32)
     spread = np.zeros(count)
-    for some in workers.map(rows, reach, beside=[classes], name="measuring classes"):
-        spread += some
+    for block_spread in workers.map(rows, reach, beside=[classes], name="measuring classes"):
+        spread += block_spread
     if not np.isfinite(spread).all():
         refuse_bad_row(rows)
     return spread
@@ -107,33 +109,37 @@ def measure_spread(rows: Rows, classes: Labels, workers: Workers) -> Floats:
 
 def _find_each(
     rows: Rows, members: list[Ints], spread: Floats, k: int, find: Finder, workers: Workers, progress: Progress
-) -> list[Found]:
+) -> list[Assignment]:
     limits = np.array([ids.size for ids in members])
-    found: dict[int, Found] = {}
+    assignments: dict[int, Assignment] = {}
     while True:
         shares = share_centers(spread, limits, k)
-        asked = [code for code, share in enumerate(shares) if code not in found or len(found[code].chosen) != share]
+        asked = [
+            code
+            for code, share in enumerate(shares)
+            if code not in assignments or len(assignments[code].chosen) != share
+        ]
         if not asked:
-            return [found[code] for code in range(len(members))]
-        some = _find_some(rows, [members[code] for code in asked], shares[asked], find, workers, progress)
-        found.update(zip(asked, some, strict=True))
-        # What a class with few distinct rows cannot use goes to the others.
-        counts = np.array([len(found[code].chosen) for code in range(len(members))])
+            return [assignments[code] for code in range(len(members))]
+        results = _find_some(rows, [members[code] for code in asked], shares[asked], find, workers, progress)
+        assignments.update(zip(asked, results, strict=True))
+        # Centers that a class with few distinct rows cannot use go to the others.
+        counts = np.array([len(assignments[code].chosen) for code in range(len(members))])
         limits = np.where(counts < shares, counts, limits)
 
 
 def _find_some(
     rows: Rows, members: list[Ints], shares: Ints, find: Finder, workers: Workers, progress: Progress
-) -> Iterator[Found]:
+) -> Iterator[Assignment]:
     for group in gather([ids.size * rows.d for ids in members], HELD):
         first = members[group[0]]
         if first.size * rows.d > HELD:
             yield find(rows.subset(first), int(shares[group[0]]), workers, progress)
             continue
         ids = [members[place] for place in group]
-        held = np.split(rows.take(np.concatenate(ids)), np.cumsum([len(some) for some in ids])[:-1])
+        held = np.split(rows.take(np.concatenate(ids)), np.cumsum([len(numbers) for numbers in ids])[:-1])
         tasks = list(zip(held, shares[group].tolist(), strict=True))
-        # Small classes are one task each, so that all cores have something to do.
+        # Each small class is one task, so that all cores are busy.
         yield from workers.each(
             tasks,
             lambda task: find(open_rows(task[0]), task[1], SerialWorkers(), Progress()),
@@ -142,7 +148,7 @@ def _find_some(
 
 
 def gather(numbers: list[int], limit: int) -> list[list[int]]:
-    """Split places, in their order, into groups of at most `limit` numbers; one with more stands alone.
+    """Split places, in their order, into groups of at most `limit` numbers; a larger one is a group of its own.
 
     >>> gather([2, 3, 9, 1, 4], limit=5)
     [[0, 1], [2], [3, 4]]
@@ -158,19 +164,19 @@ def gather(numbers: list[int], limit: int) -> list[list[int]]:
     return groups
 
 
-def _combine(members: list[Ints], found: list[Found]) -> Found:
+def _combine(members: list[Ints], assignments: list[Assignment]) -> Assignment:
     """Return one result for all rows; clusters are numbered class by class."""
     n = sum(ids.size for ids in members)
     labels, free_distances, distances = np.empty(n, np.int32), np.empty(n, np.float32), np.empty(n, np.float32)
     chosen, done = [], 0
-    for ids, one in zip(members, found, strict=True):
-        chosen.append(ids[one.chosen])
-        labels[ids] = one.labels + np.int32(done)
-        free_distances[ids], distances[ids] = one.free_distances, one.distances
-        done += len(one.chosen)
-    paths = sorted({one.path for one in found})
-    return Found(
-        free=np.concatenate([one.free for one in found]),
+    for ids, part in zip(members, assignments, strict=True):
+        chosen.append(ids[part.chosen])
+        labels[ids] = part.labels + np.int32(done)
+        free_distances[ids], distances[ids] = part.free_distances, part.distances
+        done += len(part.chosen)
+    paths = sorted({part.path for part in assignments})
+    return Assignment(
+        free=np.concatenate([part.free for part in assignments]),
         chosen=np.concatenate(chosen),
         labels=labels,
         free_distances=free_distances,
@@ -181,14 +187,14 @@ def _combine(members: list[Ints], found: list[Found]) -> Found:
 
 def _as_labels(labels: Any) -> NDArray[Any]:
     if isinstance(labels, np.ma.MaskedArray):
-        labels = labels.tolist()  # what is masked becomes None
+        labels = labels.tolist()  # masked labels become None
     if hasattr(labels, "__array__"):
         return np.asarray(labels)
-    # Of a list numpy would make one type: 1 and "1" must stay two labels.
+    # numpy would convert a list to one type, but 1 and "1" must stay two labels.
     items = list(labels) if isinstance(labels, Iterable) else [labels]
-    found = np.empty(len(items), object)
-    found[:] = items
-    return found
+    array = np.empty(len(items), object)
+    array[:] = items
+    return array
 
 
 def _by_sorting(labels: NDArray[Any]) -> tuple[list[Any], Labels]:
