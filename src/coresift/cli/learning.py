@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,7 +78,7 @@ def start(
         "out": out,
         "table": table,
         "rounds": rounds,
-        "audit": int(audit) if audit >= 1 else audit or None,
+        "audit": int(audit) if 1 <= audit < math.inf else audit or None,
         "classes": None if classes is None else [name.strip() for name in classes.split(",")],
         "numeric": numeric,
         "seed": seed,
