@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+import coresift as cs
 from coresift.checks import InputError
 from coresift.engine import Local, available_cores
 from coresift.progress import Progress
@@ -279,3 +280,18 @@ def test_control_c_ends_a_long_clustering_promptly_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ProcessLookupError):
         os.killpg(run.pid, 0)
+
+
+def test_whatever_ray_raises_when_it_starts_is_one_sentence(monkeypatch):
+    """Ray has an exception of no type for a node that takes too long to start."""
+    from coresift.remote import connection
+
+    class Late:
+        @staticmethod
+        def init(**options):
+            raise Exception("The current node timed out during startup.\nMore.")
+
+    monkeypatch.setattr(connection, "_require_token", lambda ray: None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(cs.CoresiftError, match=r"^Ray could not start or find a cluster: The current node timed out"):
+        connection._initialize(Late, None)

@@ -48,7 +48,9 @@ def _initialize(ray: Any, address: str | None) -> None:
     _check_reachable(address)
     try:
         ray.init(address=address, **options)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+    except Exception as error:  # Ray raises bare exceptions, too, such as when a node takes too long to start
+        if address is None:
+            raise CoresiftError(f"Ray could not start or find a cluster: {first_line(error)}.") from error
         refuse("address", "that of a Ray cluster that can be reached", f"{address!r} ({first_line(error)})")
     _connected["address"] = address or ""
 
