@@ -280,7 +280,7 @@ def missed_positives():
 
 
 def test_intervals_hold_for_a_rare_class_that_the_model_misses_confidently():
-    """With true coverage .95, 3 or more of 8 intervals miss once in 170 times; the seeds are fixed."""
+    """With true coverage .95, 2 or more of 4 intervals miss in 1.4 % of such cases; the seeds are fixed."""
     truth, guess, chance = missed_positives()
     right = positives(guess, truth)[2]
     for options in ({"budget": 800}, {"within": 0.05}):
