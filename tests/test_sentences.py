@@ -176,7 +176,7 @@ def test_an_evaluation_says_that_its_budget_is_more_than_there_is():
 
 @pytest.mark.slow
 def test_a_diagnosis_of_all_rows_says_so():
-    with pytest.warns(cs.CoresiftWarning, match=r"every loss is asked; give probes=\.\.\. below the number of rows"):
+    with pytest.warns(cs.CoresiftWarning, match=r"every loss is asked; to avoid that, give fewer probes"):
         cs.diagnose(cs.open_rows(FRAME, exclude_columns=["loss"]), FRAME["loss"], 20)
 
 
