@@ -302,7 +302,27 @@ def test_every_kind_of_table_gives_the_same_texts(tmp_path):
         assert corpus.digest("en") == open_corpus(table).digest("en")
 
 
+def test_a_column_of_texts_needs_no_table():
+    import datasets
+    import pandas as pd
+    import polars as pl
+
+    texts = ["one", "", "two"]
+    columns = [pd.Series(texts, name="question"), pl.Series(texts), pa.array(texts), pa.chunked_array([texts])]
+    for column in [*columns, np.array(texts), datasets.Dataset.from_dict({"question": texts})["question"]]:
+        assert list(open_corpus(column).windows("text", 5)) == [texts]
+
+
+def test_a_loaded_sentence_encoder_is_refused_in_one_sentence():
+    loaded = load_sentence_encoder(find_model(MINILM), choose_device("cpu"))
+    with pytest.raises(InputError, match=r"^model must be the model's folder or hub name.* SentenceTransformer; pass"):
+        models.embed(["a"], loaded)
+
+
 def test_bad_tables_are_one_sentence(tmp_path):
+    import datasets
+    import pandas as pd
+
     (tmp_path / "bad.jsonl").write_text("[1]\n")
     (tmp_path / "worse.jsonl").write_text("{\n")
     (tmp_path / "no.txt").write_text("a")
@@ -325,6 +345,13 @@ def test_bad_tables_are_one_sentence(tmp_path):
     for column, said in [("number", "a column of texts"), ("other", "one of the columns"), ("text", "row 1 has none")]:
         with pytest.raises(InputError, match=said):
             models.embed(table, MINILM, text=column)
+    for odd, shown in [(None, "None"), (float("nan"), "nan"), (3, "3"), (["a"], "list")]:
+        for texts in (["a", "b", odd], pd.Series(["a", "b", odd], dtype=object)):
+            with pytest.raises(InputError, match=f"^The texts must have a text in every row; row 2 has {shown}"):
+                models.embed(texts, MINILM)
+    splits = datasets.DatasetDict(train=datasets.Dataset(table))
+    with pytest.raises(InputError, match=r"got a DatasetDict; pass one of its splits, such as dataset\['train'\]\.$"):
+        models.embed(splits, MINILM)
     for source in ([], pa.table({"text": pa.array([], pa.string())}), 3, ["a", 3], {"a": ["b"], "c": []}):
         with pytest.raises(InputError):
             open_corpus(source)

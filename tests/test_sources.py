@@ -197,7 +197,7 @@ def test_columns_that_cannot_be_chosen_are_told(options, says):
     ("source", "says"),
     [
         (pl.DataFrame({"x": [1.0]}).lazy(), "rows must be a 2-D array or tensor, .*; got a LazyFrame; collect"),
-        (pd.Series([1.0, 2.0]), "rows must be a table: .*; got a Series, a single column"),
+        (pd.Series([1.0, 2.0]), "rows must be a path, .*; got a Series, a single column"),
         (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), "rows must be columns of one type .*: Duplicate column names"),
         (pd.DataFrame({"x": [1.0, "a"]}), "rows must be columns of one type .*"),
         (torch.eye(3).to_sparse(), "rows must be a dense tensor, or a sparse matrix of scipy; got a tensor of layout"),

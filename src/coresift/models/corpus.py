@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,15 +68,30 @@ class Corpus(Table):
 
 
 def open_corpus(source: Any, *, id_column: str | None = None) -> Corpus:
-    """Open a corpus: anything that `open_table` takes, or a list of texts.
+    """Open a corpus: anything that `open_table` takes, or texts.
 
-    A plain list of texts is a table with the one column "text".
+    A list, an array or a single column of texts is a table with the one column "text".
     """
     if isinstance(source, Corpus):
         return source
-    if isinstance(source, list | tuple | np.ndarray):
-        odd = next((item for item in source if not isinstance(item, str)), None)
-        if odd is not None:
-            refuse("The texts", "a list of texts", f"one with {odd!r} in it")
-        source = {"text": [str(text) for text in source]}
+    if _is_column(source):
+        source = {"text": _listed(source)}
     return Corpus(open_table(source, argument="The table", id_column=id_column), id_column)
+
+
+def _is_column(source: Any) -> bool:
+    """Return whether `source` is a list, an array, or one column of a frame, of an Arrow table or of a data set."""
+    if isinstance(source, np.ndarray) or (isinstance(source, Sequence) and not isinstance(source, str)):
+        return True
+    single = not any(hasattr(source, name) for name in ("columns", "column_names"))
+    return single and any(hasattr(source, name) for name in ("to_frame", "to_pylist"))
+
+
+def _listed(column: Any) -> list[str]:
+    """Return the texts of a column; refuse the first row without one."""
+    items = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    for row, item in enumerate(items):
+        if not isinstance(item, str):
+            got = repr(item) if item is None or np.isscalar(item) else type(item).__name__
+            raise InputError(f"The texts must have a text in every row; row {row} has {got}.")
+    return [str(text) for text in items]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,9 +59,9 @@ def embed(
     """Embed texts, or images and other inputs of a torch module.
 
     Args:
-        source: For a text model, a list of texts, or a table with the column `text`: a Parquet, Arrow, CSV or JSONL
-            file, a folder or glob of them, a folder of `datasets`, an Arrow table or a `Dataset`. For a torch module, a
-            tensor, an array or a data set of inputs, or of pairs of an input and a label.
+        source: For a text model, a list or a column of texts, or a table with the column `text`: a Parquet, Arrow, CSV
+            or JSONL file, a folder or glob of them, a folder of `datasets`, an Arrow table or a `Dataset`. For a torch
+            module, a tensor, an array or a data set of inputs, or of pairs of an input and a label.
         model: The folder or hub name of a sentence-transformers model or a transformers encoder, or a torch module.
         out: A folder to write; `open_rows(out)` and the command line take it as rows, with the table's ids. Called
             again with the same texts and options, it resumes after a kill, or finds that everything is done. None
@@ -87,6 +88,7 @@ def embed(
         Rows(n=3, d=2)
     """
     if isinstance(model, torch.nn.Module):
+        _refuse_text_model(model)
         _refuse_text_options(pooling=pooling, max_length=max_length, id_column=id_column)
         if isinstance(engine, Ray):
             refuse("engine", "left out for a torch module, which is in this process", repr(engine))
@@ -334,3 +336,11 @@ def _refuse_text_options(**options: Any) -> None:
     for name, value in options.items():
         if value is not None:
             refuse(name, "left out for a torch module, which takes no texts", repr(value))
+
+
+def _refuse_text_model(model: Any) -> None:
+    """Refuse a loaded sentence-transformers model: only a folder says how it was loaded, and is the same tomorrow."""
+    library = sys.modules.get("sentence_transformers")
+    if library is not None and isinstance(model, library.SentenceTransformer):
+        allowed = "the model's folder or hub name, or a torch module that takes tensors"
+        refuse("model", allowed, "a loaded SentenceTransformer; pass its name, or save_pretrained() it to a folder")

@@ -16,7 +16,7 @@ from coresift.selection import select
 from coresift.types import Floats, Ints, Selection, WeightedSelection
 
 WEIGHT = "weight"
-NO_WEIGHTS = "Weighted training needs weights, and this selection has none; train unweighted."
+NO_WEIGHTS = "Weighted training needs weights, and this selection has none; use weighted=False (with a sampler: none)."
 
 
 def training_weights(selection: Selection) -> Floats:

@@ -14,8 +14,9 @@ from coresift.tables.parts import ArrowPart, DatasetPart, MemoryPart, ParquetPar
 from coresift.tables.places import Place, find_places, is_uri
 from coresift.tables.table import Table
 from coresift.tables.textual import read_csv, read_jsonl, split_note
+from coresift.types.places import is_split, split_hint
 
-ALLOWED = "a table: a path, a pandas, polars or Arrow table, a datasets.Dataset or a dict of columns"
+ALLOWED = "a path, a pandas, polars or Arrow table, a datasets.Dataset or a dict of columns"
 
 
 def open_table(
@@ -88,6 +89,8 @@ def part_in_memory(source: Any, argument: str) -> Part | None:
         return DatasetPart(source)
     if not is_tabular(source):
         return None
+    if is_split(source):
+        refuse(argument, ALLOWED, f"a {type(source).__name__}; pass {split_hint(source)}")
     if hasattr(source, "to_frame") and not hasattr(source, "columns"):
         refuse(argument, ALLOWED, f"a {type(source).__name__}, a single column; use its to_frame()")
     try:

@@ -31,12 +31,30 @@ def length_of(table: Any) -> int:
     for name in ("n", "num_rows"):  # coresift's own, and Arrow; in a frame, these may be columns
         if isinstance(count := getattr(table, name, None), int):
             return count
+    if is_split(table):
+        raise InputError(f"table must be one table; got a {type(table).__name__}; pass {split_hint(table)}.")
     if isinstance(table, dict) and table:
         return length_of(next(iter(table.values())))
     if not hasattr(table, "__len__"):
         lazy = "; collect() it first" if hasattr(table, "collect") else ""
-        raise InputError(f"table must be a table, an array or a list in memory; got a {type(table).__name__}{lazy}.")
+        name = type(table).__name__
+        article = "an" if name[0] in "AEIOU" else "a"
+        raise InputError(f"table must be a table, an array or a list in memory; got {article} {name}{lazy}.")
     return len(table)
+
+
+def is_split(source: Any) -> bool:
+    """Return whether this is a dict of data sets, such as a `datasets.DatasetDict`, and not one of columns.
+
+    >>> is_split({"text": ["a"]})
+    False
+    """
+    return isinstance(source, dict) and any(hasattr(value, "column_names") for value in source.values())
+
+
+def split_hint(source: Any) -> str:
+    """Return what to pass in place of a dict of data sets."""
+    return f"one of its splits, such as dataset[{next(iter(source))!r}]"
 
 
 def names_in(table: Any) -> list[Any]:
