@@ -210,6 +210,16 @@ class TestCover:
         assert len(chosen & set(range(100))) > 40
         assert len(set(cover(points, 50).ids) & set(range(100))) < 20
 
+    def test_importance_may_be_a_function_of_row_numbers(self):
+        points, sizes, asked = blobs(200), np.arange(200.0), []
+
+        def importance(ids):
+            asked.append(ids)
+            return sizes[ids]
+
+        assert cover(points, 20, importance=importance) == cover(points, 20, importance=sizes)
+        np.testing.assert_array_equal(asked, [np.arange(200)])
+
     def test_excluded_rows_do_not_need_to_be_covered(self):
         points = blobs(400)
         selection = cover(points, 30, exclude=[0])

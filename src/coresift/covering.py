@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coresift.baselines.making import BaselineTask, ProgressLike, begin, flag
+from coresift.baselines.making import BaselineTask, ProgressLike, begin, flag, option_text
 from coresift.checks import named_options, real_vector, refuse
 from coresift.engine import Engine
 from coresift.facility import cover_rows
@@ -25,7 +26,7 @@ def cover(
     rows: RowsLike,
     budget: int,
     *,
-    importance: ArrayLike | None = None,
+    importance: ArrayLike | Callable[[Ints], ArrayLike] | None = None,
     given: NumbersLike | None = None,
     exclude: NumbersLike | None = None,
     normalize: bool = False,
@@ -47,8 +48,8 @@ def cover(
     Args:
         rows: Anything that `open_rows` takes.
         budget: How many rows to select, given rows included.
-        importance: u, a number of at least 0 per row: a loss, a gradient norm, a model's uncertainty,
-            `cs.signals.near(rows, target)`. By default all rows count the same.
+        importance: u, a number of at least 0 per row, such as `cs.signals.near(rows, target)`, or a function of row
+            numbers that returns them; it is asked once, for all rows. By default all rows count the same.
         given: Rows that are already chosen; they are selected too, and cover their neighbors. Row numbers, or ids as
             text.
         exclude: Rows that must not be selected and need not be covered, in the same form.
@@ -70,8 +71,11 @@ def cover(
         array([3, 4, 5])
     """
     normalize = flag("normalize", normalize)
-    weights = None if importance is None else np.asarray(importance)
+    weights = None if importance is None or callable(importance) else np.asarray(importance)
     task = begin("cover", rows, budget, seed, given, exclude, engine, progress, importance=weights, normalize=normalize)
+    if callable(importance):
+        weights = np.asarray(importance(np.arange(task.frame.n)))
+        task.options["importance"] = option_text(weights)
     task = replace(task, rng=generator(task.seed, Stream.COVER))
     task.rows.warn_of_columns()
     ids = task.counted

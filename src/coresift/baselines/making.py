@@ -156,7 +156,7 @@ def begin(
         refuse("budget", f"more than the {frame.given.size} given rows, which count toward it", budget)
     warn_of_budget(budget, frame.population)
     budget = min(budget, frame.population)
-    option_texts = {name: _option_text(option) for name, option in options.items()}
+    option_texts = {name: option_text(option) for name, option in options.items()}
     rng = generator(seed, Stream.BASELINES)
     return BaselineTask(rows, frame, budget, seed, method, option_texts, rng, engine or Local(), choose(progress))
 
@@ -168,7 +168,8 @@ def flag(argument: str, value: Any) -> bool:
     return bool(value)
 
 
-def _option_text(option: Any) -> str:
+def option_text(option: Any) -> str:
+    """Return what the provenance says about an option."""
     if isinstance(option, Clustering):
         return f"{option.k}, seed {option.seed}"
     record = recorded(option)
