@@ -45,3 +45,15 @@ def test_every_target_row_has_a_row_at_the_top_and_no_row_has_nothing():
 def test_other_columns_are_refused():
     with pytest.raises(cs.InputError, match="target_rows must be rows of 3 numbers, like the rows; got rows of 2"):
         near(np.ones((4, 3)), np.ones((1, 2)))
+
+
+@pytest.mark.parametrize("numbers", [[3, 5], np.array([3, 5]), (3, 5)])
+def test_row_numbers_are_not_examples(numbers):
+    with pytest.raises(cs.InputError, match=r"^target_rows must be the embeddings of examples.* got row numbers; use"):
+        near(np.ones((4, 3)), numbers)
+
+
+@pytest.mark.parametrize("targets", [np.ones(3), np.zeros((0, 3)), [["a"]]])
+def test_bad_examples_are_not_blamed_on_the_rows(targets):
+    with pytest.raises(cs.InputError, match=r"^target_rows must be"):
+        near(np.ones((4, 3)), targets)

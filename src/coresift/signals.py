@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from coresift.checks import named_options, refuse, share
+from coresift.checks import InputError, named_options, refuse, share
 from coresift.engine import Engine, Local
 from coresift.histories import history
 from coresift.logs import from_log
 from coresift.progress import Progress, choose
-from coresift.rows import RowsLike, open_rows
+from coresift.rows import Rows, RowsLike, open_rows
 from coresift.signal_table import disagreement, from_probabilities
 from coresift.types import Floats, Ints, Singles
 
@@ -36,7 +38,7 @@ def near(
 
     Args:
         rows: Anything that `open_rows` accepts.
-        target_rows: Examples of the target task, embedded in the same way, with the same number of columns.
+        target_rows: The embeddings of examples of the target task, computed in the same way as the rows.
         floor: The part of the total importance that is spread evenly, from 0 to 1, so that every row has some.
         engine: What runs the row blocks: threads, or a Ray cluster.
         progress: Whether to show a progress bar.
@@ -49,7 +51,7 @@ def near(
         >>> near(values, np.array([[1.0, 0.05]])).round(2).tolist()
         [1.83, 0.96, 0.68, 0.53]
     """
-    pool, targets = open_rows(rows), open_rows(target_rows)
+    pool, targets = open_rows(rows), _open_targets(target_rows)
     if pool.d != targets.d:
         refuse("target_rows", f"rows of {pool.d} numbers, like the rows", f"rows of {targets.d}")
     floor = share("floor", floor, ends=True)
@@ -72,6 +74,17 @@ def near(
     for rank, ids in enumerate(numbers, start=1):
         best[ids] = np.maximum(best[ids], 1 / rank)
     return np.asarray(floor + (1 - floor) * best / best.mean(), np.float64)
+
+
+def _open_targets(target_rows: Any) -> Rows:
+    """Open the examples; an error names their argument, not that of the rows."""
+    flat = isinstance(target_rows, list | tuple) or getattr(target_rows, "ndim", None) == 1
+    if flat and any(isinstance(first, int | np.integer) for first in target_rows[:1]):
+        refuse("target_rows", "the embeddings of examples, one row each", "row numbers; use embeddings[row_numbers]")
+    try:
+        return open_rows(target_rows)
+    except InputError as error:
+        raise InputError(f"target_{error}" if str(error).startswith("rows ") else str(error)) from None
 
 
 def _largest(numbers: Ints, values: Singles, count: int) -> tuple[Ints, Singles]:
