@@ -243,6 +243,16 @@ def test_take_is_plain_indexing_whatever_the_boundaries(data: st.DataObject, tmp
         np.testing.assert_array_equal(rows.take(ids), array[ids])
 
 
+def test_rows_become_an_array() -> None:
+    array = np.arange(6.0).reshape(3, 2)
+    found = np.asarray(open_rows(array))
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, array)
+    assert np.asarray(open_rows(array), dtype=np.float64).dtype == np.float64
+    with pytest.raises(ValueError, match="always a copy"):
+        np.array(open_rows(array), copy=False)
+
+
 def test_take_takes_any_kind_of_numbers() -> None:
     rows = open_rows(HALF)
     for ids in ([3, 1], (3, 1), np.array([3, 1], np.uint8), np.array([3, 1], np.uint64), range(3, 0, -2)):

@@ -109,6 +109,12 @@ class Rows(ABC):
             raise InputError(CHANGED)
         return result
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return all rows as an array in memory, for `np.asarray(rows)`."""
+        if copy is False:
+            raise ValueError("Rows are read, so an array of them is always a copy.")
+        return self.take(np.arange(self.n)).astype(np.float32 if dtype is None else dtype, copy=False)
+
     @property
     def columns(self) -> tuple[str, ...] | None:
         """The columns of the table that are the rows: d numeric ones, or one of lists; None if there is no table."""
