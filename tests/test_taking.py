@@ -301,3 +301,21 @@ def test_a_report_notices_another_order(tmp_path):
 def test_a_lazy_frame_is_collected_first():
     with pytest.raises(InputError, match=r"table must be .* in memory; got a LazyFrame; collect\(\) it first\."):
         cs.select(PLAIN, budget=9).take(pl.from_pandas(PLAIN).lazy())
+
+
+def test_a_dict_of_splits_names_one_of_them():
+    class Split(list):
+        column_names = ("text",)
+
+    chosen = cs.cover(np.arange(20.0).reshape(10, 2), 2)
+    with pytest.raises(InputError, match=r"^table must be one table; got a dict; pass .* as dataset\['train'\]\.$"):
+        chosen.take({"train": Split("abcdefghij")})
+
+
+def test_a_selection_without_weights_says_so():
+    chosen = cs.cover(np.arange(20.0).reshape(10, 2), 2)
+    assert not hasattr(chosen, "weights")
+    with pytest.raises(AttributeError, match=r"^A CoverSelection has no weights; use its rows as they are\.$"):
+        _ = chosen.weights
+    with pytest.raises(AttributeError, match=r"^'CoverSelection' object has no attribute 'wights'$"):
+        _ = chosen.wights

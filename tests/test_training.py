@@ -120,7 +120,7 @@ def test_what_does_not_fit_is_refused():
         lambda: models.weighted_sampler(unweighted),
         lambda: models.fit(Ridge(), INPUTS, CLASSES, unweighted),
     ):
-        with pytest.raises(InputError, match="has none"):
+        with pytest.raises(InputError, match=r"has none; use weighted=False \(with a sampler: none\)\.$"):
             call()
     with pytest.raises(InputError, match="sample_weight"):
         models.fit(KNeighborsClassifier(), INPUTS, CLASSES, picked)

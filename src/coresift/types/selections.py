@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,6 +158,15 @@ class Selection(Value):
 
     def _weights(self) -> dict[str, Any]:
         return {}
+
+    if not TYPE_CHECKING:  # a type checker would then let any name pass
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "weights":
+                raise AttributeError(
+                    f"A {type(self).__name__} has no weights; use its rows as they are.", name=name, obj=self
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __len__(self) -> int:
         return self.ids.size
