@@ -21,6 +21,7 @@ from tiny_models import ending_tokenizer, sentences, tiny_bert, tiny_gpt2, tiny_
 import coresift as cs
 from coresift import models
 from coresift.models.corpus import open_corpus
+from coresift.models.encoders import TextEncoder
 
 N = 300
 EN, DE = sentences(N), sentences(N, seed=1)
@@ -71,6 +72,24 @@ def test_embed_writes_rows_that_the_other_verbs_take(run, corpus, folders):
     succeeded(run("select", "rows", "--budget", 20))
     assert cs.load("picked.parquet").names == tuple(f"pair {row}" for row in cs.load("picked.parquet").ids)
     assert "Example: coresift embed" in succeeded(run("embed", "--help"))
+
+
+def test_embed_says_what_a_table_without_ids_means(run, folders, tmp_path):
+    pa.parquet.write_table(pa.table({"en": EN[:20]}), tmp_path / "texts.parquet")
+    words = ("embed", "texts.parquet", "--text", "en", "--model", folders / "encoder", "--out", "rows")
+    assert "none, so rows are found by position; keep the table's order" in texts_of(run(*words))
+
+
+def test_embed_that_is_stopped_says_that_it_continues(run, corpus, folders, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    words = ("embed", "corpus.parquet", "--text", "en", "--model", folders / "encoder", "--out", "rows")
+    with monkeypatch.context() as patch:
+        patch.setattr(TextEncoder, "encode", stop)
+        outcome = run(*words)
+    assert (outcome.status, outcome.err) == (130, "Stopped; the same command continues.\n")
+    assert "Wrote rows" in succeeded(run(*words))
 
 
 def test_embed_takes_its_options(run, corpus, folders):

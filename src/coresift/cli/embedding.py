@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +12,7 @@ import typer
 
 import coresift as cs
 from coresift.cli.app import verb
-from coresift.cli.flags import Address, Device, EngineName, IdColumn, MaxLength, Threads
+from coresift.cli.flags import Address, Device, EngineName, IdColumn, MaxLength, computing
 from coresift.cli.parsing import parse_engine
 from coresift.cli.showing import show_facts, speaking, tell
 
@@ -37,7 +40,10 @@ def embed(
     batch: Annotated[int, typer.Option(help="How many texts per batch.")] = 64,
     dtype: Annotated[str, typer.Option(help="float16 or float32.")] = "float16",
     device: Device = None,
-    threads: Threads = None,
+    threads: Annotated[
+        int | None,
+        computing(help="Threads (by default one per core); another number may change the last digits of a vector."),
+    ] = None,
     engine: EngineName = "local",
     address: Address = None,
 ) -> None:
@@ -45,26 +51,38 @@ def embed(
 
     Example: coresift embed corpus.parquet --text en --model encoder --out embeddings
     """
-    computing = parse_engine(engine, threads, address)
+    runner = parse_engine(engine, threads, address)
     set_threads(threads)
     there = out.exists()
-    rows = cs.models.embed(
-        table,
-        model,
-        out,
-        text=text,
-        id_column=id_column,
-        pooling=pooling,
-        normalize=normalize,
-        max_length=max_length,
-        batch=batch,
-        dtype=dtype,
-        device=device,
-        engine=computing,
-    )
-    facts = [("rows", f"{rows.n:,} of {rows.d:,} numbers"), ("ids", rows.id_name or "row numbers")]
+    with telling_of_stop():
+        rows = cs.models.embed(
+            table,
+            model,
+            out,
+            text=text,
+            id_column=id_column,
+            pooling=pooling,
+            normalize=normalize,
+            max_length=max_length,
+            batch=batch,
+            dtype=dtype,
+            device=device,
+            engine=runner,
+        )
+    ids = rows.id_name or "none, so rows are found by position; keep the table's order"
+    facts = [("rows", f"{rows.n:,} of {rows.d:,} numbers"), ("ids", ids)]
     tell(wrote=str(out), rows=rows.n, dimension=rows.d, made_before=there)
     show_facts(f"{out} is complete already" if there else f"Wrote {out}", facts)
+
+
+@contextmanager
+def telling_of_stop() -> Iterator[None]:
+    """Say what Ctrl-C leaves behind."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("Stopped; the same command continues.", file=sys.stderr)
+        raise
 
 
 def set_threads(threads: int | None) -> None:
