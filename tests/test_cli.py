@@ -568,6 +568,14 @@ def test_very_different_scales_are_hinted_at(run, data):
     assert cs.load("picked.parquet") == twin
 
 
+def test_cover_takes_columns_from_another_table(run, data):
+    pa.csv.write_csv(pa.table({"words": [f"text {row}" for row in range(len(ROWS))]}), "words.csv")
+    succeeded(run("cover", "rows.npy", "--budget", BUDGET, "--table", "words.csv", "--out", "cover.csv"))
+    assert _read("cover.csv")["words"] == [f"text {row}" for row in cs.load("cover.csv").ids]
+    pa.csv.write_csv(pa.table({"words": ["one"]}), "one.csv")
+    assert "rows; got 1 row." in refused(run("cover", "rows.npy", "--budget", 9, "--table", "one.csv"))
+
+
 def test_cover_takes_its_options(run, data):
     succeeded(run("cover", "rows.npy", "--budget", 30, "--normalize", "--seed", 5, "--importance", "losses.csv:size"))
     twin = cs.cover(ROWS, 30, normalize=True, seed=5, importance=np.arange(N) % 5.0)

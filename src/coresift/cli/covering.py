@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 import coresift as cs
@@ -27,6 +28,7 @@ from coresift.cli.flags import (
 )
 from coresift.cli.parsing import parse_engine, read_importance, read_rows, split_column
 from coresift.cli.showing import show_facts, speaking, tell
+from coresift.rows.taking import take
 
 
 @verb()
@@ -41,6 +43,9 @@ def cover(
             help="A number of at least 0 per row, such as a loss: a column of ROWS, or a file with row or id, "
             "and importance (or NAME). By default all rows count the same.",
         ),
+    ] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="A table with the same rows, whose columns go into OUT too (by default ROWS).")
     ] = None,
     out: SelectionOut = Path("covering.parquet"),
     seed: Seed = 0,
@@ -62,11 +67,13 @@ def cover(
     Example: coresift cover embeddings.npy --budget 200 --importance losses.csv:loss --out covering.parquet
     """
     path, name = (None, None) if importance is None else split_column(importance, "importance")
-    check_out(out, "a selection", rows, path)
+    check_out(out, "a selection", rows, path, table)
     opened = open_source(rows, column, id_column, exclude_column, standardize)
     if path is None and name is not None and name in (opened.columns or ()):
         # The importance of a row says nothing about its distance to others.
         opened = open_source(rows, column, id_column, [*(exclude_column or ()), name], standardize)
+    if table is not None:
+        take(table, np.zeros(0, np.int64), opened.n)  # refuses a table of other rows before anything is computed
     selection = cs.cover(
         opened,
         budget,
@@ -77,7 +84,7 @@ def cover(
         seed=seed,
         engine=parse_engine(engine, threads, address),
     )
-    cs.save(selection, out, table=table_of(opened))
+    cs.save(selection, out, table=table or table_of(opened))
     tell(wrote=str(out), selected=len(selection), rows=selection.n, seed=seed)
     facts = [("rows chosen", f"{len(selection):,} of {selection.n:,}"), *used_columns(opened)]
     show_facts(f"Wrote {out}", facts)
