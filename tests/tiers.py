@@ -10,6 +10,7 @@ ROOT = Path(__file__).parent.parent
 # Files and tests that need libraries which take seconds to import. Each kind runs in one worker: only one imports them.
 HEAVY = {
     "tests/test_browser.py": "browser",
+    "tests/test_docs.py::test_every_block_runs[hand-over]": "models",
     "tests/test_examples.py::test_example_runs[finetune_banking77.py]": "models",
     "tests/test_golden.py::test_rows_give_the_stored_bytes": "golden_rows",
     "tests/test_models.py": "models",
