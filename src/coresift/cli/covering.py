@@ -40,8 +40,8 @@ def cover(
         str | None,
         typer.Option(
             metavar="NAME|FILE[:NAME]",
-            help="A number of at least 0 per row, such as a loss: a column of ROWS, or a file with row or id, "
-            "and importance (or NAME). By default all rows count the same.",
+            help="A number of at least 0 per row, such as nearness to a task: a column of ROWS, or a file with row "
+            "or id, and importance (or NAME). By default all rows count the same.",
         ),
     ] = None,
     table: Annotated[
