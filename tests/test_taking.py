@@ -314,6 +314,7 @@ def test_a_dict_of_splits_names_one_of_them():
 
 def test_a_selection_without_weights_says_so():
     chosen = cs.cover(np.arange(20.0).reshape(10, 2), 2)
+    assert repr(chosen) == "CoverSelection(2 of 10 rows, seed=0)"
     assert not hasattr(chosen, "weights")
     with pytest.raises(AttributeError, match=r"^A CoverSelection has no weights; use its rows as they are\.$"):
         _ = chosen.weights

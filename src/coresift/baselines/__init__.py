@@ -8,7 +8,7 @@ Examples:
     >>> import numpy as np
     >>> rows = np.random.default_rng(0).normal(size=(1000, 4))
     >>> METHODS["k-center"](rows, 50)
-    Selection(50 of 1000 rows, 0 losses asked, seed=0)
+    Selection(50 of 1000 rows, seed=0)
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def cover(
 
     The chosen rows have no weights. For totals and intervals, use select.
 
-    Example: coresift cover embeddings.npy --budget 200 --importance losses.csv:loss --out covering.parquet
+    Example: coresift cover embeddings.npy --budget 200 --normalize --table texts.csv --out covering.parquet
     """
     path, name = (None, None) if importance is None else split_column(importance, "importance")
     check_out(out, "a selection", rows, path, table)

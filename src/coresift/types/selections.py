@@ -172,8 +172,9 @@ class Selection(Value):
         return self.ids.size
 
     def __repr__(self) -> str:
-        asked, used = counted(self.ledger.asked, "loss", "losses"), self.provenance.brief()
-        return f"{type(self).__name__}({len(self)} of {self.n} rows, {asked} asked, seed={self.seed}{used})"
+        asked = f", {counted(self.ledger.asked, 'loss', 'losses')} asked"
+        asked = asked if self.ledger.asked or hasattr(self, "weights") else ""  # a method without weights may need none
+        return f"{type(self).__name__}({len(self)} of {self.n} rows{asked}, seed={self.seed}{self.provenance.brief()})"
 
     def _repr_html_(self) -> str:
         return card(f"{len(self):,} of {self.population:,} rows", self._lines())
