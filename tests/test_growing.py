@@ -111,7 +111,7 @@ def test_what_cannot_grow_is_refused(problem):
         cs.grow(picked, budget=200, rows=rows)
     with pytest.raises(cs.InputError, match="must be those that the selection was made with"):
         cs.grow(picked, losses, 200, rows=rows, exclude=[5])
-    with pytest.raises(cs.InputError, match="not the one that the selection was made with"):
+    with pytest.raises(cs.InputError, match="rows must be the rows that were selected from, in their order"):
         cs.grow(picked, losses, 200, rows=rows[::-1].copy())
     with pytest.raises(cs.InputError, match="it had its own seed"):
         cs.grow(cs.select(rows, losses, 100, 1, clusters=cs.cluster(rows, 9, seed=5)), losses, 200, rows=rows)

@@ -26,6 +26,7 @@ from tables import write
 from coresift.checks import AnswerError, InputError
 from coresift.oracle import Oracle, as_oracle
 from coresift.oracle.journal import Journal
+from coresift.oracle.questions import LARGEST
 from coresift.progress import Progress
 
 FINGERPRINT = {"rows": "a1b2", "arguments": "seed=0"}
@@ -458,7 +459,7 @@ def test_a_path_that_is_no_table_is_refused_at_once(tmp_path):
 
 
 @pytest.mark.slow
-@given(st.lists(st.floats(0, allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+@given(st.lists(st.floats(0, LARGEST), min_size=1, max_size=20))
 def test_losses_come_back_from_the_journal_to_the_last_bit(tmp_path_factory, values):
     path, values = tmp_path_factory.mktemp("journal") / "journal", np.array(values)
     rows = np.arange(values.size)

@@ -298,7 +298,7 @@ def test_an_empty_selection_is_one():
 
 def test_intervals_and_estimates_are_plain_values():
     interval = Interval(1234.5, 1000.0, 1500.25, 100.0)
-    assert str(interval) == "1,234.5 [1,000, 1,500.25]"
+    assert str(interval) == "1,234 [1,000, 1,500]"
     estimate = Estimate(interval, interval, 0.95, 10.0, "expansion", "none")
     assert estimate == replace(estimate)
     assert estimate.warnings == ()

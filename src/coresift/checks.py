@@ -108,7 +108,7 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     >>> did_you_mean("yeer", ["year", "lat"])
     " (did you mean 'year'?)"
     """
-    close = difflib.get_close_matches(name, known, 1)
+    close = difflib.get_close_matches(name, known, 1, cutoff=0.7)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

@@ -27,7 +27,7 @@ VERBS = {
     "plan": ("selecting", "Predict what a selection will cost."),
     "cover": ("covering", "Choose rows that cover all rows, to label or train on."),
     "active-learning": ("learning", "Label rows in rounds, the most informative ones first."),
-    "evaluate": ("evaluating", "Estimate a model's accuracy or another number from few answers."),
+    "evaluate": ("evaluating", "Measure a model's accuracy from few answers."),
     "estimate": ("estimating", "Estimate totals and means over all rows."),
     "certify": ("estimating", "Show how far off the estimated total loss can be."),
     "diagnose": ("diagnosing", "Predict whether a selection would beat a uniform sample."),

@@ -93,7 +93,7 @@ def rate_interval(
     Examples:
         >>> import numpy as np
         >>> print(rate_interval(np.zeros(200), np.full(200, 50.0), 0.0, population=10_000, least_inclusion=0.02))
-        0 [0, 0.0182753]
+        0.0000 [0.0000, 0.0183]
     """
     sampled = real_vector("values", values, len(values))
     weighted = real_vector("weights", weights, sampled.size)
@@ -146,7 +146,7 @@ def constant_interval(
 
     Examples:
         >>> print(constant_interval(0.0, (0.0, 5.0), rows=200, population=10_000, least_inclusion=0.02))
-        0 [0, 0.0913767]
+        0.0000 [0.0000, 0.0914]
     """
     least, most = ends
     if not least <= value <= most:
@@ -167,7 +167,7 @@ def within(interval: Interval, ends: tuple[float, float]) -> Interval:
 
     Examples:
         >>> print(within(Interval(0.2, -0.1, 0.5, 0.15), (0.0, 1.0)))
-        0.2 [0, 0.5]
+        0.200 [0.000, 0.500]
     """
     value, low, high = (min(max(number, ends[0]), ends[1]) for number in (interval.value, interval.low, interval.high))
     return Interval(value, low, high, interval.standard_error)
