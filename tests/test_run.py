@@ -125,7 +125,7 @@ class Sessions(RuleBasedStateMachine):
         if self.question.same(answer, self.known[row]):
             self.run.tell([row], [answer])
             return
-        with pytest.raises(InputError, match="already ha(s|ve) (the|another) answer"):
+        with pytest.raises(InputError, match=r"already ha(s|ve) (the|another) answer"):
             self.run.tell([row], [answer])
 
     @precondition(lambda self: getattr(self, "known", None))
