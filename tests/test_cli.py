@@ -111,6 +111,7 @@ def example(run, verb):
     ids = np.arange(2_500)
     pa.csv.write_csv(pa.table({"row": ids, "loss": ids / 7}), "losses.csv")
     pa.csv.write_csv(pa.table({"row": ids, "label": ids / 7}), "labels.csv")
+    pa.csv.write_csv(pa.table({"text": ids.astype(str)}), "texts.csv")
     succeeded(run("select", "embeddings.npy", "--budget", 50))
     if verb in ("ask", "tell", "status"):
         succeeded(run("start", "select", "embeddings.npy", "--budget", 50))

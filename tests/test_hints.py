@@ -54,7 +54,7 @@ def test_all_columns_with_nulls_are_named():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"columns": ["yy"]}, r"got 'yy' \(did you mean 'y'\?\)\."),
+        ({"columns": ["wnd"]}, r"got 'wnd' \(did you mean 'wind'\?\)\."),
         ({"target": "wimd"}, r"got 'wimd' \(did you mean 'wind'\?\)\."),
         ({"columns": ["kind"]}, r"'kind' of type category; turn categories into numbers, .* pandas.get_dummies\."),
         ({"columns": ["when"]}, r"'when' of type date or time; turn times into numbers, such as the year\."),
