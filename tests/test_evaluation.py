@@ -173,6 +173,10 @@ def test_small_things_are_said_plainly(caplog):
         cs.evaluate(predictions=same, metric=cs.evaluation.F1(positive="c"), budget=20)
     with pytest.raises(AnswerError, match=r"row \d+ has nan .* with a state file, a later run could continue"):
         cs.evaluate(predictions=same, budget=20).complete(Oracle(lambda ids: [np.nan] * len(ids), retries=0))
+    gap = Oracle(lambda ids: [np.nan, *same[ids[1:]]])
+    with pytest.raises(AnswerError, match=r"has nan \(unusable in 1 of \d+ rows\)"):
+        cs.evaluate(predictions=same, budget=20).complete(gap)
+    assert gap.calls == 1  # asked again, it would be the same
     failures = iter([ConnectionError("busy")])
 
     def flaky(ids):

@@ -140,3 +140,40 @@ def test_the_plan_of_a_run_uses_its_complete_stages(command):
 def test_refusals(command):
     assert "predictions must be" in command("start", "rows.csv", "--predictions", "nobody", "--budget", 9, status=2)
     assert "needs --within" in command("start", "rows.csv", "--predictions", "guess", status=2)
+
+
+def test_ids_may_be_in_another_column_of_the_table_and_of_answers(command, tmp_path):
+    for name in ("rows.csv", "labels.csv"):
+        path = tmp_path / name
+        path.write_text("stone" + path.read_text().removeprefix("id"))
+    options = ("--predictions", "guess", "--budget", 60, "--id-column", "stone")
+    by_id = command("run", "rows.csv", *options, "--answers", "labels.csv", "--json")
+    command("start", "rows.csv", *options)
+    command("ask", "run.state")
+    assert (tmp_path / "ask.csv").read_text().splitlines()[0].replace('"', "") == "row,id,stone,rival,doubt,text"
+    for _ in range(2):
+        command("tell", "run.state", "labels.csv")
+    assert json.loads((tmp_path / "evaluation.json").read_text())["value"] == by_id["value"]
+    said = command("start", "rows.csv", *options[:-1], "stones", "--state", "other.state", status=2)
+    assert "--id-column must be one of the columns 'stone', 'guess'" in said
+
+
+@pytest.mark.parametrize("name", ["evaluate", "active-learning"])
+def test_commands_that_users_guess_lead_to_the_right_ones(name):
+    for more in ((), ("--help",)):
+        said = CliRunner().invoke(app, ["start", name, *more])
+        assert said.exit_code == 2
+        assert f"the command is coresift {name} start" in said.output
+    for verb in ("ask", "tell", "status"):
+        shown = CliRunner().invoke(app, [name, verb, "--help"]).output
+        assert f"coresift {name} {verb} run.state" in shown
+        assert f"coresift {verb}" not in shown
+
+
+def test_the_page_of_a_state_file_has_its_own_command(command):
+    command("start", "rows.csv", "--predictions", "guess", "--budget", 60)
+    said = CliRunner().invoke(app, ["report", "run.state"])
+    assert str(said.exception) == (
+        "SELECTION must be a file that select wrote; run.state is a state file: for a page about its run, use "
+        "coresift evaluate report."
+    )

@@ -7,6 +7,7 @@ from scipy.stats import chi2
 import coresift as cs
 from coresift.evaluation.errors import Count
 from coresift.evaluation.metrics import all_pairs
+from coresift.evaluation.result import halved
 from coresift.evaluation.sampling import Sample
 from coresift.types import Moments
 
@@ -258,6 +259,24 @@ def test_a_page_escapes_names_and_shows_groups(tmp_path):
     assert run.stages()[-1] == run.result
     with pytest.raises(cs.InputError, match="takes only title"):
         cs.report(run, tmp_path / "page.html", losses=LOSS)
+    with pytest.raises(cs.InputError, match=r"got Evaluation; give the run that returned it: cs.report\(run, path\)"):
+        cs.report(run.result, tmp_path / "page.html")
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "difference"])
+def test_differences_and_half_widths_of_shares_are_in_points(tmp_path, metric):
+    run = cs.evaluate(labels=TRUTH, predictions={"A": GUESS, "B": RIVAL}, metric=metric, budget=300)
+    found = run.complete()
+    page = cs.report(run, tmp_path / "page.html").read_text()
+    difference = found.figures["A − B"]
+    numbers = difference.value, difference.low, difference.high
+    value, low, high = (f"{100 * number:.3g}".replace("-", "−") for number in numbers)
+    assert f"{value} points ({low} to {high})" in page
+    assert "half-width of the interval (± points)" in page
+    half = halved(found.half_width)
+    assert f"For ± {100 * half:.3g} points" in page
+    assert f"for ± {half:g}" in found._repr_html_()
+    assert (f"{value} points, with 95% confidence" in page) == (metric == "difference")
 
 
 @pytest.mark.parametrize("kind", [bool, float, str, object])

@@ -188,3 +188,13 @@ def test_a_model_predicts_opened_rows():
     np.testing.assert_array_equal(run.model.predict(FRAME.assign(text="a")), run.model.predict(rows))
     with pytest.raises(InputError, match="a matrix of numbers, or the result of open_rows; got a table with other"):
         LogisticHead().fit(FRAME.assign(text="a"), ["a"] * len(FRAME))
+
+
+def test_files_of_labels_may_have_the_id_column_of_the_table(tmp_path):
+    frame = FRAME.assign(stone=[f"s{row}" for row in range(40)], guess=["a", "b"] * 20)
+    rows = cs.open_rows(frame, columns=["age", "height"], id_column="stone")
+    path = tmp_path / "truth.csv"
+    labels = np.where(frame.index < 20, frame["guess"], "b")
+    frame.assign(label=labels)[["stone", "label"]][::-1].to_csv(path, index=False)
+    assert cs.evaluate(rows, predictions="guess", labels=path, budget=40).complete().value == 0.75
+    assert len(cs.active_learning(rows, 4, labels=str(path), rounds=1, audit=None).complete()) == 4

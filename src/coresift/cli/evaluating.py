@@ -19,7 +19,8 @@ from coresift.cli.flags import Confidence, Seed
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments, with_flags
 from coresift.cli.showing import as_json_text, show_facts, show_page, show_warning, speaking, tell
 from coresift.evaluation import Evaluation, EvaluationRun, Figure
-from coresift.evaluation.result import shown
+from coresift.evaluation.result import halved, shown
+from coresift.oracle.sources import filed
 from coresift.recipes.known import columns_of
 from coresift.reporting.facts import plain
 from coresift.tables import open_table
@@ -48,6 +49,10 @@ PredictionColumns = Annotated[
 SignalColumns = Annotated[
     str | None,
     typer.Option("--signals", metavar="A,B,...", help="Columns of numbers that are related to the answers."),
+]
+AnswerIds = Annotated[
+    str | None,
+    typer.Option("--id-column", metavar="NAME", help="Column of ids (by default id), which files of answers may have."),
 ]
 Groups = Annotated[str | None, typer.Option(metavar="NAME", help="Column of groups, to estimate each.")]
 GroupWithin = Annotated[float | None, typer.Option(help="The half-width that every group should have.")]
@@ -84,6 +89,7 @@ def gather(
     budget: AnswersBudget = None,
     confidence: Confidence = 0.95,
     rows: Embeddings = None,
+    id_column: AnswerIds = None,
     seed: Seed = 0,
 ) -> Arguments:
     """Start an evaluation whose answers come later.
@@ -107,12 +113,13 @@ def gather(
         "budget": budget,
         "confidence": confidence,
         "rows": rows,
+        "id_column": id_column,
         "seed": seed,
     }
 
 
 def _open(arguments: Arguments, state: Path | None, answers: Any = None) -> EvaluationRun:
-    table = open_table(arguments["table"])
+    table = _table(arguments)
     names = _columns(arguments["predictions"])
     predictions = _arrays(table, names, "predictions")
     signals = _signals(arguments["table"], _columns(arguments["signals"]))
@@ -131,6 +138,10 @@ def _open(arguments: Arguments, state: Path | None, answers: Any = None) -> Eval
         arguments=arguments if state is not None else None,
         **({} if answers is None else {"labels" if names else "values": answers}),
     )
+
+
+def _table(arguments: Arguments) -> Table:
+    return open_table(arguments["table"], id_column=arguments["id_column"])
 
 
 def _metric(name: str | None, positive: str | None) -> Any:
@@ -160,7 +171,7 @@ def _arrays(table: Table, names: list[str], argument: str) -> dict[str, Any]:
 def _beside(arguments: Arguments, ids: Ints, n: int) -> Any:
     """Return the table's columns for people who answer, without predictions and signals, which would sway them."""
     hidden = {*_columns(arguments["predictions"]), *_columns(arguments["signals"])}
-    table = open_table(arguments["table"])
+    table = _table(arguments)
     return table.take(ids).drop_columns([name for name in table.columns if name in hidden and name != table.id_name])
 
 
@@ -194,8 +205,8 @@ def lines_of(evaluation: Evaluation) -> list[tuple[str, str]]:
         lines.append(("no answer", f"{missing.rows:,} rows; {span}"))
     lines.append(("answers", f"{evaluation.asked:,}, worth {evaluation.effective_sample_size:,.0f} uniform rows"))
     if 0 < evaluation.half_width < math.inf:
-        half = evaluation.half_width / 2
-        lines.append((f"for ± {half:.2g}", f"about {evaluation.answers_for(half):,} answers"))
+        half = halved(evaluation.half_width)
+        lines.append((f"for ± {half:g}", f"about {evaluation.answers_for(half):,} answers"))
     return lines
 
 
@@ -210,7 +221,7 @@ JOB = StepJob(
     NAME, _open, _write, lambda arguments: Path(arguments["out"]), columns=_beside, kept=KEPT, progress=_progress
 )
 add_start(verbs, JOB, gather, command="start")
-add_verbs(verbs)
+add_verbs(verbs, NAME)
 
 
 def run(answers: Path, **flags: Any) -> None:
@@ -220,7 +231,7 @@ def run(answers: Path, **flags: Any) -> None:
     """
     arguments = gather(**flags)
     check_out(arguments["out"], "an evaluation", answers, suffixes=(".json",))
-    evaluation = _open(arguments, None, answers).complete()
+    evaluation = _open(arguments, None, filed(answers, arguments["id_column"])).complete()
     show_facts(f"Wrote {arguments['out']}", _write(evaluation, arguments))
 
 

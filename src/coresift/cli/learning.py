@@ -161,7 +161,7 @@ JOB = StepJob(
     remarks=remarks_on,
 )
 add_start(verbs, JOB, start, command="start")
-add_verbs(verbs)
+add_verbs(verbs, NAME)
 
 
 @verb("report", verbs)

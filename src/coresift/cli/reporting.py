@@ -9,12 +9,17 @@ from typing import Annotated, Any
 import typer
 
 import coresift as cs
+from coresift.checks import InputError
 from coresift.cli.app import verb
 from coresift.cli.files import has_column, load_selection
 from coresift.cli.flags import Column, IdColumn, SelectionPath, Threads
 from coresift.cli.origins import find_origin, work_folder
 from coresift.cli.parsing import load_clusters
 from coresift.cli.showing import show_page, speaking
+from coresift.oracle.journal import read_header
+from coresift.storage import SELECTION_SUFFIXES
+
+PAGES = ("active-learning", "evaluate")  # jobs whose runs have pages of their own
 
 
 @verb()
@@ -61,6 +66,7 @@ def report(
 
     Example: coresift report picked.parquet --rows embeddings.npy --losses losses.csv --out picked.html
     """
+    _refuse_state(selection)
     picked = load_selection(selection)
     target = out or selection.with_suffix(".html")
     sources = _find(selection, rows, table, column, id_column, work, [text, image, label])
@@ -80,6 +86,22 @@ def report(
         engine=cs.engines.Local(threads),
     )
     show_page(written, facts, sources.lines)
+
+
+def _refuse_state(path: Path) -> None:
+    """Refuse the state file of a run, and name the command or the file that has its page."""
+    if path.suffix in SELECTION_SUFFIXES:
+        return
+    try:
+        arguments = read_header(path).get("arguments")
+    except (InputError, OSError):  # it is no state file
+        return
+    job, out = (arguments.get("job"), arguments.get("out")) if isinstance(arguments, dict) else (None, None)
+    if job in PAGES:
+        advice = f"for a page about its run, use coresift {job} report"
+    else:
+        advice = f"give the selection that its run writes{f', {out}' if job == 'select' else ''}"
+    raise InputError(f"SELECTION must be a file that select wrote; {path} is a state file: {advice}.")
 
 
 @dataclass(frozen=True)

@@ -133,10 +133,13 @@ def _title(now: Status, name: str, state: Path, before: bool) -> str:
     return f"Started {name}; its state is in {state}"
 
 
-def add_verbs(app: typer.Typer) -> None:
-    """Add the commands `ask`, `tell` and `status`, which work with every job."""
+def add_verbs(app: typer.Typer, group: str | None = None) -> None:
+    """Add the commands `ask`, `tell` and `status`, which work with every job; their help names the `group`."""
     for verb in (ask, tell_answers, status):
-        verb_on("tell" if verb is tell_answers else verb.__name__, app)(speaking(verb))
+        command = speaking(verb)
+        if group is not None:
+            command.__doc__ = (verb.__doc__ or "").replace("coresift ", f"coresift {group} ")
+        verb_on("tell" if verb is tell_answers else verb.__name__, app)(command)
 
 
 def ask(
@@ -202,7 +205,8 @@ def tell_answers(
     with _opened(state) as (run, job, arguments):
         if cannot_tell is not None and run.question.numeric:
             raise InputError("--cannot-tell is for runs that ask for labels; this one asks for numbers.")
-        ids, values, other_rows = _read(answers, column or run.question.column, run, run.question)
+        key = arguments.get("id_column")
+        ids, values, other_rows = _read(answers, column or run.question.column, run, run.question, key)
         if cannot_tell is not None:
             values = [None if value == cannot_tell.strip() else value for value in values]
         before = run.answers
@@ -335,11 +339,13 @@ def _beside(job: StepJob, arguments: Arguments, ids: Ints, n: int) -> Any:
     return asked.drop_columns([name for name in rows.columns or () if is_nested(asked[name].type)])
 
 
-def _read(path: Path, column: str, run: Run[Any], question: Question) -> tuple[Any, list[Any], int]:
+def _read(
+    path: Path, column: str, run: Run[Any], question: Question, id_column: str | None
+) -> tuple[Any, list[Any], int]:
     """Return the asked rows that a file answers, the answers, and how many other rows the file has."""
     check_file(path, (*SUFFIXES, SUFFIX), "A file of answers")
     exported = read_tasks(path, column) if path.suffix.lower() == SUFFIX else None
-    answers = AnswerFile(path, exported)
+    answers = AnswerFile(path, exported, id_column)
     unknown = answers.strangers(run.n, run.names)
     if unknown:
         raise InputError(

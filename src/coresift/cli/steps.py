@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import typer
+from typer.core import TyperGroup
 
 import coresift as cs
 import coresift.cli.evaluating
 import coresift.cli.learning
 from coresift import diagnosis as diagnosing
 from coresift import selection as selecting
-from coresift.cli.app import app
+from coresift.cli.app import UsageError, app
 from coresift.cli.diagnosing import (
     CheapLosses,
     DiagnosisBudget,
@@ -61,7 +62,21 @@ from coresift.reporting.facts import plain
 from coresift.storage import CLUSTERING_SUFFIX
 from coresift.tables.writing import check_target, write_bytes
 
-starts = typer.Typer(rich_markup_mode=None)
+# Jobs that have their own commands, among them start.
+OWN_COMMANDS = (coresift.cli.evaluating.NAME, coresift.cli.learning.NAME)
+
+
+class Starts(TyperGroup):
+    """The jobs of `start`."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a job; for one that has its own commands, say which of them starts it."""
+        if cmd_name in OWN_COMMANDS and not ctx.resilient_parsing:
+            raise UsageError(f"There is no coresift start {cmd_name}; the command is coresift {cmd_name} start.", ctx)
+        return super().get_command(ctx, cmd_name)
+
+
+starts = typer.Typer(cls=Starts, rich_markup_mode=None)
 
 
 @starts.callback(invoke_without_command=True)

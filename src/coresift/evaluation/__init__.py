@@ -31,6 +31,7 @@ from coresift.evaluation.result import Evaluation, Figure, Missing
 from coresift.evaluation.run import EvaluationRun, EvaluationStatus
 from coresift.evaluation.steps import Task
 from coresift.oracle import as_oracle
+from coresift.oracle.sources import filed
 from coresift.progress import Progress, choose
 from coresift.rows import ClassesLike, RowsLike, SignalsLike
 
@@ -91,13 +92,14 @@ def evaluate(
     Args:
         rows: Embeddings of the rows (anything that `open_rows` takes), which help to predict answers; optional.
         values: The source of answers that are numbers, for `run.complete()`: a callable of row numbers, an array of n
-            numbers, a file with the columns row or id, and value, or an `Oracle`. With `models`, an answer has one
-            number per model, as a list or a mapping. The answer None means that nobody can tell.
+            numbers, a file with the columns row or id (or the id column of the rows), and value, or an `Oracle`. A
+            callable gets at most 256 rows per call. With `models`, an answer has one number per model, as a list or a
+            mapping. The answer None means that nobody can tell.
         labels: The source of answers that are labels, in the same forms, if `predictions` are evaluated.
         predictions: A model's prediction for every row, or the name of a column of the rows' table; for several models,
             a mapping of names to arrays.
         signals: Anything that you know about every row at no cost, as in `select`: a cheap model's loss, a model's own
-            confidence (`cs.signals.from_probabilities`), a length, a class.
+            confidence (`cs.signals.from_probabilities`), a length, a class; or names of columns of the rows' table.
         n: The number of rows, if no other argument says it.
         ids: One id per row, for handing in answers; by default the ids of the rows' table.
         within: The half-width that the interval should have; answers are then asked in three stages. To go on with a
@@ -154,7 +156,7 @@ def evaluate(
     shares = chosen.ends == (0.0, 1.0) or bool(chosen.labels and context.codes)
     wish = wish_of(within, budget, group_within, population, shares)
     question = chosen.question(context)
-    oracle = as_oracle(answers, question)
+    oracle = as_oracle(filed(answers, None if source is None else source.id_name), question)
     names = names_of(ids, count) if ids is not None else None if source is None else source.names
     if oracle is not None:
         oracle.verify(count, question, names=names, skip=population.others)

@@ -117,8 +117,8 @@ class Evaluation(Figure):
             span = f"between {self.missing.worst:.4g} and {self.missing.best:.4g}, whatever their answers are"
             lines.append(("no answer", f"{counted(self.missing.rows, 'row')}; the estimate is {span}"))
         if self.half_width > 0 and math.isfinite(self.half_width):
-            half = self.half_width / 2
-            lines.append((f"for ± {half:.3g}", f"about {self.answers_for(half):,} answers"))
+            half = halved(self.half_width)
+            lines.append((f"for ± {half:g}", f"about {self.answers_for(half):,} answers"))
         return card(f"Evaluation with {100 * self.confidence:g}% intervals", lines, (*self.verdicts, *self.remarks))
 
 
@@ -155,6 +155,15 @@ def missed_groups(groups: dict[Any, Figure], within: Floats) -> str:
     more = f", and {len(wide) - MOST_NAMED} more" if len(wide) > MOST_NAMED else ""
     listed = "; ".join(wide[:MOST_NAMED])
     return f"The interval is wider than wanted in {counted(len(wide), 'group')}: {listed}{more}." if wide else ""
+
+
+def halved(half_width: float) -> float:
+    """Return half of a half-width, rounded: results say everywhere how many answers this one takes.
+
+    >>> halved(0.0297)
+    0.015
+    """
+    return float(f"{half_width / 2:.2g}")
 
 
 def shown(value: float) -> str:

@@ -60,7 +60,8 @@ class Oracle:
         journal: A state file that stores every answer, so that a stopped run can continue.
         batch: The number of rows per call. An answer must depend on its row alone, not on its batch.
         retries: How often to retry a call that raised, took too long, or returned unusable answers. If only some
-            answers of a reply are unusable, the others are kept, and only the bad ones are asked again.
+            answers of a reply are unusable, the others are kept, and only the bad ones are asked again. A label that
+            is NaN is a gap in the source and is not asked again.
         pause: The number of seconds to wait before each retry.
         cost: The price per row. Every row that is sent counts, even if no usable answer comes back, because most
             services bill those too. Arrays and files cost nothing.

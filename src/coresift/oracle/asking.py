@@ -42,6 +42,8 @@ class MaxCostError(AnswerError):
 class _NoAnswerError(Exception):
     """A row has no answer after the last retry; the text is the first half of the error message."""
 
+    final = False  # whether asking again would not help
+
 
 class Meter:
     """Counts what an oracle has spent. Every row that is sent counts, because bad and late replies are billed too.
@@ -219,7 +221,7 @@ class Asker:
             bad, failure = self._try(sending, keep)
             remaining = np.concatenate([bad, remaining[sending.size :]])
             failures += failure is not None
-            if failure is not None and failures == self._tries:
+            if failure is not None and (failure.final or failures == self._tries):
                 raise failure
             if failure is not None:
                 LOGGER.warning("%s It is asked again (%d of %d).", failure, failures + 1, self._tries)
@@ -236,11 +238,13 @@ class Asker:
         if good.all():
             return sending[:0], None
         bad = np.flatnonzero(~good)
-        again = "" if self._tries == 1 else f", even when asked {_times(self._tries)}"
-        answer = self._question.shown(answers[bad[0]])
-        refusal = self._question.refusal(None, sending[bad[0]], answer)
-        count = f"(unusable in {bad.size} of {sending.size} rows{again})"
-        return sending[bad], _NoAnswerError(f"{refusal} {count}.")
+        gaps = [place for place in bad if self._question.is_gap(answers[place])]
+        first = (gaps or bad)[0]
+        again = "" if self._tries == 1 or gaps else f", even when asked {_times(self._tries)}"
+        refusal = self._question.refusal(None, sending[first], self._question.shown(answers[first]))
+        error = _NoAnswerError(f"{refusal} (unusable in {bad.size} of {sending.size} rows{again}).")
+        error.final = bool(gaps)
+        return sending[bad], error
 
     def _call_error(self, sending: Ints, cause: BaseException | None) -> _NoAnswerError:
         times = _times(self._tries)

@@ -125,6 +125,10 @@ class Question:
         """Return an unusable answer for an error message; a foreign object is not shown."""
         return answer if self.numeric or isinstance(answer, float) else "something else"
 
+    def is_gap(self, answer: Any) -> bool:
+        """Return whether an unusable label is NaN or infinite: a gap in the source, which would give it again."""
+        return not self.numeric and isinstance(answer, float)
+
     def same(self, one: Any, other: Any) -> bool:
         """Return whether two answers are the same."""
         return bool(one == other) if self.numeric else type(one) is type(other) and bool(one == other)

@@ -18,7 +18,7 @@ from coresift.checks import refuse, unusable
 from coresift.oracle.questions import LOSS, Question
 from coresift.types import Ints
 
-__all__ = ["LOSS", "CallError", "Called", "Filed", "Listed", "Names", "Opening", "Reader", "source_of"]
+__all__ = ["LOSS", "CallError", "Called", "Filed", "Listed", "Names", "Opening", "Reader", "filed", "source_of"]
 
 Names: TypeAlias = Callable[[Ints], Sequence[Any] | None]
 
@@ -66,6 +66,8 @@ def source_of(source: Any, question: Question = LOSS) -> Opening:
     Raises:
         InputError: It is none of these.
     """
+    if isinstance(source, Filed):
+        return source
     if callable(source):
         return Called(source)
     if isinstance(source, (str, Path)):
@@ -85,6 +87,12 @@ def source_of(source: Any, question: Question = LOSS) -> Opening:
             came += f"; the number of rows to select is budget={source}"
         refuse(question.argument, question.allowed, came)
     return Listed(array)
+
+
+def filed(source: Any, id_column: str | None) -> Any:
+    """Return a file of answers whose ids may be in `id_column`; return any other source unchanged."""
+    named = id_column not in (None, "id") and isinstance(source, (str, Path)) and Path(source).is_file()
+    return Filed(Path(source), id_column) if named else source
 
 
 @dataclass(frozen=True)
@@ -161,21 +169,22 @@ class Listed:
 
 @dataclass(frozen=True)
 class Filed:
-    """A Parquet, CSV or JSONL file with answers for some rows."""
+    """A Parquet, CSV or JSONL file with answers for some rows; ids may be in `id_column`."""
 
     path: Path
+    id_column: str | None = None
     batched: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        AnswerFile(self.path)
+        self._answers()
 
     def check(self, question: Question) -> None:
         """Refuse a file without the column of the answers."""
-        AnswerFile(self.path).require(question.column)
+        self._answers().require(question.column)
 
     def verify(self, n: int, names: Names | None, question: Question, skip: Ints) -> None:
         """Refuse a file about other rows, or with an unusable answer; it does not need all rows."""
-        answers = AnswerFile(self.path)
+        answers = self._answers()
         keys, values = answers.answered(question.column, numeric=question.numeric)
         skipped_ids = None if names is None or answers.key == "row" else names(skip)
         source = f"{question.plural} in {self.path}"
@@ -188,18 +197,21 @@ class Filed:
 
     def reader(self, n: int, names: Names | None, question: Question) -> Reader:
         """Read the file, and return a look-up by row number or by the table's ids."""
-        answers = AnswerFile(self.path)
+        answers = self._answers()
         look_up = answers.numbers(question.column) if question.numeric else answers.labels(question.column)
         source = f"{question.plural} in {self.path}"
 
         def answers_for(rows: Ints, timeout: float | None = None) -> Any:
-            row_ids = names(rows) if names and answers.has("id") else None
+            row_ids = names(rows) if names and answers.has(answers.id_column) else None
             values: Any = look_up(rows, row_ids)
             if not question.numeric:  # an empty cell is not a label
                 values = [value or None for value in values.tolist()]
             return question.check(values, rows, source=source, names=row_ids if answers.key == "id" else None)
 
         return answers_for
+
+    def _answers(self) -> AnswerFile:
+        return AnswerFile(self.path, id_column=self.id_column)
 
     def __str__(self) -> str:
         return f"file {str(self.path)!r}"

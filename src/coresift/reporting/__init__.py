@@ -16,7 +16,7 @@ from coresift.checks import InputError, named_options, real_vector, refuse
 from coresift.comparison import Comparison
 from coresift.diagnosis import Diagnosis
 from coresift.engine import Engine
-from coresift.evaluation import EvaluationRun
+from coresift.evaluation import Evaluation, EvaluationRun
 from coresift.learning import LearningRun
 from coresift.progress import Progress, choose
 from coresift.regression import RegressionSelection
@@ -157,9 +157,9 @@ def facts_of(
 ) -> Facts:
     """Read the inputs of a report, and return everything that the page will say."""
     if not isinstance(selection, Selection):
-        refuse(
-            "selection", "a Selection, a run of active_learning or evaluate, or a Comparison", type(selection).__name__
-        )
+        run = "; give the run that returned it: cs.report(run, path)" if isinstance(selection, Evaluation) else ""
+        allowed = "a Selection, a run of active_learning or evaluate, or a Comparison"
+        refuse("selection", allowed, f"{type(selection).__name__}{run}")
     source = _Source(selection, None if rows is None else as_selected(open_rows(rows), selection), table)
     _check(selection, clustering)
     shown, progress = choose_shown(selection, clustering), choose(progress)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coresift.evaluation import Evaluation, EvaluationRun, Figure
+from coresift.evaluation.result import halved
 from coresift.notebook import counted
 from coresift.reporting.axes import Axis
 from coresift.reporting.document import simple_page
@@ -88,7 +89,7 @@ def _head(facts: EvaluationFacts) -> str:
     )
     if facts.wishes and facts.finished:
         reached = "was reached" if last.half_width <= facts.wishes[-1] else "was not reached"
-        lead += f" The target of ± {_level(facts.wishes[-1], last)} {reached}."
+        lead += f" The target of ± {_width(facts.wishes[-1], last)} {reached}."
     if not facts.finished:
         lead += f" This is an interim result, with {facts.pending:,} answers missing. Do not stop because of it."
     figures = [
@@ -101,8 +102,8 @@ def _head(facts: EvaluationFacts) -> str:
         ("Effective sample size", f"{last.effective_sample_size:,.0f}", "uniform rows would be as precise"),
     ]
     if last.half_width > 0 and math.isfinite(last.half_width):
-        half = _half(last)
-        figures.append((f"For ± {_level(half, last)}", f"about {last.answers_for(half):,}", "answers in total"))
+        half = halved(last.half_width)
+        figures.append((f"For ± {_width(half, last)}", f"about {last.answers_for(half):,}", "answers in total"))
     if last.missing is not None:
         span = (
             f"estimate from {_level(last.missing.worst, last)} to {_level(last.missing.best, last)}, whatever they are"
@@ -136,19 +137,22 @@ def _widths(facts: EvaluationFacts) -> str:
     if not known:
         return ""
     caption = "Dots: half the width of the interval after each stage. "
-    caption += "Dashed line: what more answers would give, drawn in the same way." if ahead else ""
-    picture = projection(known, ahead, "answers", "half-width of the interval (±)")
+    caption += "Dashed line: a forecast of what more answers would give, drawn in the same way." if ahead else ""
+    scale, unit = (100, "± points") if _in_points(facts.stages[-1]) else (1, "±")
+    known, ahead = [(x, scale * half) for x, half in known], [(x, scale * half) for x, half in ahead]
+    picture = projection(known, ahead, "answers", f"half-width of the interval ({unit})")
     return section("widths", "Width against answers", figure(picture, caption))
 
 
 def _stages(facts: EvaluationFacts) -> str:
     known = [stage for stage in facts.stages if math.isfinite(stage.low) and math.isfinite(stage.high)]
-    points = [(float(stage.asked), stage.value, stage.low, stage.high) for stage in known]
     last = facts.stages[-1]
-    picture = curve(points, "answers", last.metric, percent=_is_share(last)) if points else ""
+    scale, unit = (100, " (points)") if _is_difference(last) else (1, "")
+    points = [(float(stage.asked), scale * stage.value, scale * stage.low, scale * stage.high) for stage in known]
+    picture = curve(points, "answers", f"{last.metric}{unit}", percent=_is_share(last)) if points else ""
     caption = "The estimate after each stage, with its interval. Only the last one is a result."
     lines = [(f"After {stage.asked:,} answers", stage) for stage in facts.stages]
-    content = (figure(picture, caption) if picture else "") + _table("Stage", lines, facts.stages[-1])
+    content = (figure(picture, caption) if picture else "") + _table("Stage", lines, last, points=_is_difference(last))
     return section("stages", "Stage by stage", content)
 
 
@@ -160,7 +164,7 @@ def _groups(last: Evaluation) -> str:
         "miss by chance.</p>"
     )
     lines = [(str(name), part) for name, part in last.groups.items()]
-    return section("groups", "Groups", note + _table("Group", lines, last, last.value))
+    return section("groups", "Groups", note + _table("Group", lines, last, last.value, points=_is_difference(last)))
 
 
 def _models(last: Evaluation) -> str:
@@ -172,20 +176,39 @@ def _models(last: Evaluation) -> str:
         content += (
             "<p>If the interval of a difference contains 0, the dashed line, these answers show no difference.</p>"
         )
-        content += _table("Difference", differences, last, 0.0)
+        content += _table("Difference", differences, last, 0.0, points=_in_points(last))
     return section("models", "Models", content)
 
 
-def _table(heading: str, lines: Sequence[tuple[str, Figure]], last: Evaluation, mark: float | None = None) -> str:
-    ends = [end for _, part in lines for end in (part.low, part.high) if math.isfinite(end)]
-    axis = Axis.around(heading, ends if mark is None else [*ends, mark], percent=_is_share(last))
-    shown = [f"{_level(part.value, last)} ({_level(part.low, last)} to {_level(part.high, last)})" for _, part in lines]
+def _table(
+    heading: str,
+    lines: Sequence[tuple[str, Figure]],
+    last: Evaluation,
+    mark: float | None = None,
+    *,
+    points: bool = False,
+) -> str:
+    """Return a table of intervals; differences of shares are in percentage points."""
+    scale, unit = (100, " points") if points else (1, "")
+
+    def level(value: float) -> str:
+        return _points(value) if points else _level(value, last)
+
+    ends = [scale * end for _, part in lines for end in (part.low, part.high) if math.isfinite(end)]
+    axis = Axis.around(heading, ends if mark is None else [*ends, scale * mark], percent=_is_share(last) and not points)
+    shown = [f"{level(part.value)}{unit} ({level(part.low)} to {level(part.high)})" for _, part in lines]
     cells = [
-        (name, part.value, part.low, part.high, [f"{part.asked:,}", f"{part.effective_sample_size:,.0f}"])
+        (
+            name,
+            scale * part.value,
+            scale * part.low,
+            scale * part.high,
+            [f"{part.asked:,}", f"{part.effective_sample_size:,.0f}"],
+        )
         for name, part in lines
     ]
     heads = [heading, "Value and interval", "Answers", "Effective sample size"]
-    return interval_table(heads, cells, axis, mark, shown)
+    return interval_table(heads, cells, axis, None if mark is None else scale * mark, shown)
 
 
 def _how_sure(facts: EvaluationFacts) -> list[str]:
@@ -218,7 +241,7 @@ def _next(facts: EvaluationFacts) -> list[tuple[str, str]]:
     last = facts.stages[-1]
     advice = []
     if last.half_width > 0 and math.isfinite(last.half_width) and last.asked < last.rows:
-        half = _half(last)
+        half = halved(last.half_width)
         words = f"Half the width takes about {last.answers_for(half):,} answers in total"
         wish = f"--within {half:g}" if facts.wishes else f"--budget {last.answers_for(half)}"
         advice.append((words, f"coresift evaluate extend run.state {wish} --state more.state"))
@@ -230,18 +253,34 @@ def _next(facts: EvaluationFacts) -> list[tuple[str, str]]:
     return advice
 
 
-def _half(last: Evaluation) -> float:
-    return float(f"{last.half_width / 2:.2g}")
-
-
 def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _is_share(last: Figure) -> bool:
-    return isinstance(last, Evaluation) and last.metric in SHARES
+def _is_share(last: Evaluation) -> bool:
+    return last.metric in SHARES
 
 
-def _level(value: float, of: Figure) -> str:
+def _in_points(last: Evaluation) -> bool:
+    """Return whether differences and half-widths are in percentage points, as in the verdicts."""
+    return _is_share(last) or any(sentence.endswith(" points.") for sentence in last.verdicts)
+
+
+def _is_difference(last: Evaluation) -> bool:
+    """Return whether the number itself is a difference of shares."""
+    return last.metric == "difference" and _in_points(last)
+
+
+def _width(half: float, of: Evaluation) -> str:
+    return f"{_points(half)} points" if _in_points(of) else f"{half:.4g}"
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:.3g}".replace("-", "−")
+
+
+def _level(value: float, of: Evaluation) -> str:
+    if _is_difference(of):
+        return f"{_points(value)} points"
     shown = f"{100 * value:.3g}%" if _is_share(of) else f"{value:.4g}"
     return shown.replace("-", "−")
