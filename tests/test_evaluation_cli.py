@@ -99,7 +99,7 @@ def test_signals_of_a_csv_file_are_numbers(command, tmp_path):
             f"{table}.state",
         )
         plan = command("plan", f"{table}.state", "--json")
-        assert plan["basis"] == "the first signal, read as each row's probability"
+        assert plan["basis"] == "the first signal, read as each row's probability and trusted"
         with evaluating._reopened(tmp_path / f"{table}.state") as opened:
             asked.append(opened.ask().tolist())
     assert asked[0] == asked[1]

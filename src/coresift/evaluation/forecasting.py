@@ -155,4 +155,4 @@ def _chances(sizes: Floats, expected: float | None) -> tuple[Floats, str]:
     inside = [column for column in sizes.T if column.max() <= 1]
     if not inside:
         return np.full(len(sizes), 0.5), "a rate of one half, the worst case, without signals"
-    return np.clip(inside[0], 0.01, 0.99), "the first signal, read as each row's probability"
+    return np.clip(inside[0], 0.01, 0.99), "the first signal, read as each row's probability and trusted"
