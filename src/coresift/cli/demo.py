@@ -100,7 +100,7 @@ def _evaluate(data: DemoData, model: Any, seed: int) -> None:
     run = cs.evaluate(predictions=predicted, signals=signals, labels=data.intents, within=WITHIN, seed=seed)
     result = run.complete()
     truth = float(np.mean(predicted == data.intents))
-    uniform = _uniform_need(truth, WITHIN, data.losses.size)
+    uniform = _uniform_need(truth, result.half_width, data.losses.size)
     tell(evaluated=result.value, low=result.low, high=result.high, answers=result.asked, uniform_answers=uniform)
     inside = "inside" if result.low <= truth <= result.high else "outside"
     show_facts(
