@@ -611,6 +611,7 @@ REGRESSIONS: dict[str, Case] = {
     "regression-frame": partial(regressed, **BOTH),
     "regression-no-intercept": partial(regressed, intercept=False),
     "regression-leverage-frame": partial(regressed, score="leverage", **BOTH),
+    "regression-distance-frame": partial(regressed, score="distance", **BOTH),
     "regression-paper": partial(
         regressed, pilot="centers", score="sensitivity-infinite", design="independent", intercept=False
     ),
