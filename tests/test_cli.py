@@ -1202,22 +1202,14 @@ def test_no_terminal_command_of_the_data_reaches_the_terminal(run, data):
     assert not re.search(r"^Error\d", shown, re.MULTILINE)
 
 
+COMPARISON = ("compare-methods", "rows.npy", "--losses", "losses.csv", "--budget", 20, "--seeds", 1)
+
+
 @pytest.mark.slow
 def test_no_file_of_the_current_folder_is_run(data):
     for module in ("json", "numpy", "scipy", "pickle", "csv", "matplotlib"):
         (data / f"{module}.py").write_text("open('PWNED', 'w').close()\nraise ImportError\n")
-    words = (
-        "compare-methods",
-        "rows.npy",
-        "--losses",
-        "losses.csv",
-        "--budget",
-        20,
-        "--seeds",
-        1,
-        "--method",
-        "uniform",
-    )
+    words = (*COMPARISON, "--method", "uniform")
     status, _, err = surrounded(words, data)
     assert status == 0, err
     assert not (data / "PWNED").exists()
@@ -1232,19 +1224,7 @@ def test_a_function_that_is_named_is_found_in_the_current_folder_but_shadows_not
     )
     (data / "json.py").write_text("open('PWNED', 'w').close()\nraise ImportError\n")
     methods = ("--method", "mine:half", "--method", "uniform")
-    words = (
-        "compare-methods",
-        "rows.npy",
-        "--losses",
-        "losses.csv",
-        "--budget",
-        20,
-        "--seeds",
-        1,
-        *methods,
-        "--no-plot",
-        "--json",
-    )
+    words = (*COMPARISON, *methods, "--no-plot", "--json")
     status, out, err = surrounded(words, data)
     assert status == 0, err
     assert json.loads(out)["methods"] == ["mine:half", "uniform"]

@@ -54,7 +54,7 @@ def cover_semhash(data: Data, budget: int, seed: int) -> dict[str, Array]:
 
     class NoEncoder:
         def encode(self, *_: Any, **__: Any) -> Any:
-            raise NotImplementedError
+            raise AssertionError("the embeddings are given, so nothing is encoded")
 
     records = [{"row": str(row)} for row in range(len(data["x"]))]
     hashed = SemHash.from_embeddings(data["x"], records, NoEncoder(), columns=["row"])

@@ -25,8 +25,8 @@ from coresift.types import Floats, Ints, Singles
 
 # Rows per center that seeding uses; the steps that follow use the whole sample.
 SEEDED_FROM = 24
-# How many centers around its current one a row is compared with in a step: many every few steps, when the cells have
-# just been made anew from the centers, and fewer in between.
+# In a step, each row is compared with this many centers around its current one: with many every few steps, right after
+# the cells were formed from the centers, and with fewer in between.
 FEW, MANY, REGROUPED = 256, 512, 4
 MOST_STEPS = 24
 # Steps end when one lowers the cost by less than this share: first for a part of the rows, then for all.

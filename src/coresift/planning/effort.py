@@ -24,7 +24,8 @@ from coresift.types import Ints
 
 # The usual number of steps until few centers settle: on the rows that are looked at first, then on the whole sample.
 FEW_STEPS, LATER_STEPS = 9, 3
-# How many centers a row of a sample is compared with in all steps; gathering them takes as long as this many axes.
+# Over all steps, each row of a sample is compared with this many centers; gathering them takes as long as this many
+# axes.
 SETTLING, GATHERING = 2000, 160
 # Bytes per thread, per row while rows are assigned, per row afterwards, for libraries, and for reading tables.
 A_THREAD, ASSIGNED, AFTER, LIBRARIES, TABLES = 19e6, 16.0, 113.0, 57e6, 60e6
