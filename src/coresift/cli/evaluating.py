@@ -20,7 +20,7 @@ from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arg
 from coresift.cli.showing import as_json_text, show_facts, show_page, show_warning, speaking, tell
 from coresift.evaluation import Evaluation, EvaluationRun, Figure
 from coresift.evaluation.result import halved, shown
-from coresift.oracle.sources import filed
+from coresift.oracle.sources import with_id_column
 from coresift.recipes.known import columns_of
 from coresift.reporting.facts import plain
 from coresift.tables import open_table
@@ -231,7 +231,7 @@ def run(answers: Path, **flags: Any) -> None:
     """
     arguments = gather(**flags)
     check_out(arguments["out"], "an evaluation", answers, suffixes=(".json",))
-    evaluation = _open(arguments, None, filed(answers, arguments["id_column"])).complete()
+    evaluation = _open(arguments, None, with_id_column(answers, arguments["id_column"])).complete()
     show_facts(f"Wrote {arguments['out']}", _write(evaluation, arguments))
 
 

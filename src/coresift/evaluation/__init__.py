@@ -31,7 +31,7 @@ from coresift.evaluation.result import Evaluation, Figure, Missing
 from coresift.evaluation.run import EvaluationRun, EvaluationStatus
 from coresift.evaluation.steps import Task
 from coresift.oracle import as_oracle
-from coresift.oracle.sources import filed
+from coresift.oracle.sources import with_id_column
 from coresift.progress import Progress, choose
 from coresift.rows import ClassesLike, RowsLike, SignalsLike
 
@@ -156,7 +156,7 @@ def evaluate(
     shares = chosen.ends == (0.0, 1.0) or bool(chosen.labels and context.codes)
     wish = wish_of(within, budget, group_within, population, shares)
     question = chosen.question(context)
-    oracle = as_oracle(filed(answers, None if source is None else source.id_name), question)
+    oracle = as_oracle(with_id_column(answers, None if source is None else source.id_name), question)
     names = names_of(ids, count) if ids is not None else None if source is None else source.names
     if oracle is not None:
         oracle.verify(count, question, names=names, skip=population.others)

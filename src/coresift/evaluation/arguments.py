@@ -15,7 +15,7 @@ from coresift.evaluation.metrics import Context, Metric
 from coresift.evaluation.population import Population
 from coresift.evaluation.stages import Wish
 from coresift.oracle import LossesLike, Oracle
-from coresift.oracle.sources import Filed, Names
+from coresift.oracle.sources import FileSource, Names
 from coresift.types import Floats, as_array
 
 # The source of answers; for several models, one array each.
@@ -97,7 +97,12 @@ def check_sources(metric: Metric, context: Context, values: Any, labels: Any) ->
     if metric.label == "difference" and len(context.models) < 2:
         raise InputError("difference needs predictions of two models or more, or models= and their values.")
     source = labels if asks_labels else values
-    if source is None or callable(source) or isinstance(source, (str, Oracle, Filed)) or hasattr(source, "__fspath__"):
+    if (
+        source is None
+        or callable(source)
+        or isinstance(source, (str, Oracle, FileSource))
+        or hasattr(source, "__fspath__")
+    ):
         return source
     return _several(source, context)
 

@@ -18,7 +18,7 @@ from coresift.learning.questions import LabelQuestion, question_of
 from coresift.learning.run import LearningRun
 from coresift.learning.steps import AUDIT, ROUNDS, Task, complete, steps
 from coresift.oracle import LossesLike, as_oracle
-from coresift.oracle.sources import filed
+from coresift.oracle.sources import with_id_column
 from coresift.progress import Progress
 from coresift.rows import NumbersLike, Rows, RowsLike, open_rows
 from coresift.rows.numbering import numbers_in_order
@@ -114,7 +114,7 @@ def active_learning(
         progress=progress,
     )
     provenance = _provenance(task, budget, head, question)
-    oracle = as_oracle(filed(labels, rows.id_name), question)
+    oracle = as_oracle(with_id_column(labels, rows.id_name), question)
     if oracle is not None:
         oracle.verify(rows.n, question, names=rows.names, skip=task.never)
     return LearningRun(task, question, provenance, labels=oracle, state=state, arguments=arguments)

@@ -19,7 +19,7 @@ from coresift.oracle.journal import Journal
 from coresift.oracle.questions import CLASS, LABEL, LOSS, Question
 from coresift.oracle.requests import Job
 from coresift.oracle.session import Fetcher, Session
-from coresift.oracle.sources import Names, Opening, source_of
+from coresift.oracle.sources import AnswerSource, Names, source_of
 from coresift.oracle.store import Answers, Cache
 from coresift.progress import Progress
 from coresift.redaction import redact
@@ -108,7 +108,7 @@ class Oracle:
             refuse("journal", "the path of a file", repr(journal))
         if max_cost is not None and cost is None:
             raise InputError("max_cost needs cost, the price per row.")
-        self._source: Opening = source_of(source)
+        self._source: AnswerSource = source_of(source)
         self.name = redact(name)
         self.journal = None if journal is None else Path(journal)
         self.batch = whole("batch", batch)

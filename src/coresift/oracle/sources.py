@@ -18,7 +18,18 @@ from coresift.checks import refuse, unusable
 from coresift.oracle.questions import LOSS, Question
 from coresift.types import Ints
 
-__all__ = ["LOSS", "CallError", "Called", "Filed", "Listed", "Names", "Opening", "Reader", "filed", "source_of"]
+__all__ = [
+    "LOSS",
+    "AnswerSource",
+    "ArraySource",
+    "CallError",
+    "CallableSource",
+    "FileSource",
+    "Names",
+    "Reader",
+    "source_of",
+    "with_id_column",
+]
 
 Names: TypeAlias = Callable[[Ints], Sequence[Any] | None]
 
@@ -34,7 +45,7 @@ class CallError(Exception):
     """The user's callable raised or was too slow; `__cause__` is its exception."""
 
 
-class Opening(Protocol):
+class AnswerSource(Protocol):
     """A source of answers: it checks that it fits n rows, and returns the function that answers.
 
     Attributes:
@@ -53,7 +64,7 @@ class Opening(Protocol):
         """Return a function of row numbers that returns one answer per row."""
 
 
-def source_of(source: Any, question: Question = LOSS) -> Opening:
+def source_of(source: Any, question: Question = LOSS) -> AnswerSource:
     """Return `source` as a source of answers; refuse anything that is not one.
 
     Args:
@@ -66,15 +77,15 @@ def source_of(source: Any, question: Question = LOSS) -> Opening:
     Raises:
         InputError: It is none of these.
     """
-    if isinstance(source, Filed):
+    if isinstance(source, FileSource):
         return source
     if callable(source):
-        return Called(source)
+        return CallableSource(source)
     if isinstance(source, (str, Path)):
         if not Path(source).is_file():
             hint = "" if Path(source).suffix else f"; if it is a column, {question.of_column(source)}"
             refuse(question.argument, question.allowed, f"{str(source)!r}, which is not a file{hint}")
-        return Filed(Path(source))
+        return FileSource(Path(source))
     if unusable(source):
         refuse(question.argument, question.allowed, unusable(source))
     try:
@@ -86,17 +97,17 @@ def source_of(source: Any, question: Question = LOSS) -> Opening:
         if isinstance(source, int):
             came += f"; the number of rows to select is budget={source}"
         refuse(question.argument, question.allowed, came)
-    return Listed(array)
+    return ArraySource(array)
 
 
-def filed(source: Any, id_column: str | None) -> Any:
-    """Return a file of answers whose ids may be in `id_column`; return any other source unchanged."""
-    named = id_column not in (None, "id") and isinstance(source, (str, Path)) and Path(source).is_file()
-    return Filed(Path(source), id_column) if named else source
+def with_id_column(source: Any, id_column: str | None) -> Any:
+    """Return `source`; if it is a file of answers, its ids may be in `id_column`."""
+    is_file = isinstance(source, (str, Path)) and Path(source).is_file()
+    return FileSource(Path(source), id_column) if is_file and id_column not in (None, "id") else source
 
 
 @dataclass(frozen=True)
-class Called:
+class CallableSource:
     """A callable of row numbers, plain or async."""
 
     function: Callable[[Ints], Any]
@@ -135,7 +146,7 @@ class Called:
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
+class ArraySource:
     """An array with one answer per row."""
 
     array: NDArray[Any]
@@ -168,7 +179,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Filed:
+class FileSource:
     """A Parquet, CSV or JSONL file with answers for some rows; ids may be in `id_column`."""
 
     path: Path
