@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import coresift as cs
-from benchmarks.evaluation.populations import classified, population
+from benchmarks.evaluation.populations import classification, population
 
 Floats = NDArray[np.float64]
 RESULTS = Path(__file__).parent / "results"
@@ -44,7 +44,7 @@ def rated(name: str) -> tuple[Floats, dict[str, Floats]]:
     if kind != "rival":
         given = population(name)
         return given.values, given.signals
-    head = classified(data)
+    head = classification(data)
     wrong = (head.rival.argmax(axis=1) != head.labels).astype(np.float64)
     return wrong, cs.signals.from_probabilities(head.rival)
 
@@ -66,7 +66,7 @@ def _metric(name: str, metric: str) -> Any:
 
 def _labels(metric: Any, truth_of: Callable[[Any, Any], float], budget: int = BUDGET) -> Callable[[str], Any]:
     def make(name: str) -> Any:
-        head = classified(name)
+        head = classification(name)
         signals = cs.signals.from_probabilities(head.probabilities) | {"positive": head.probabilities[:, POSITIVE]}
 
         def run(seed: int) -> tuple[float, float, float, int]:
@@ -79,7 +79,7 @@ def _labels(metric: Any, truth_of: Callable[[Any, Any], float], budget: int = BU
 
 
 def _difference(name: str) -> Any:
-    head = classified(name)
+    head = classification(name)
     models = {"A": head.predictions, "B": head.rival.argmax(axis=1)}
     right = {model: (guess == head.labels).mean() for model, guess in models.items()}
 
@@ -102,7 +102,7 @@ def _p95(name: str) -> Any:
 
 def _group(name: str) -> Any:
     """One of ten groups, the predicted class; which one turns with the seed, so the truth is subtracted."""
-    head = classified(name)
+    head = classification(name)
     signals = cs.signals.from_probabilities(head.probabilities)
     wrong = (head.predictions != head.labels).astype(np.float64)
     groups = head.predictions.astype(str)

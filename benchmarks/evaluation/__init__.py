@@ -1,1 +1,1 @@
-"""How few answers tell a model's accuracy? Populations of known truth, peers, and the study that compares them."""
+"""How many answers does it take to measure a model's accuracy? Populations with known truth, peers, and a study."""

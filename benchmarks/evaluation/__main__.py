@@ -1,9 +1,9 @@
-"""Compare evaluations: ours, uniform rows, ppi-python, active inference, glide and FAQ, on populations of known truth.
+"""Compare coresift's evaluation with uniform rows, ppi-python, active inference, glide and FAQ, with known truth.
 
 pip install '.[benchmarks]'
-python -m benchmarks.evaluation                 run what is missing (1,000 seeds), then write the report
+python -m benchmarks.evaluation                 run what is missing (up to 1,000 seeds), then write the report
 python -m benchmarks.evaluation --seeds 100     fewer seeds
-python -m benchmarks.evaluation --report        only write the report from the runs that are kept
+python -m benchmarks.evaluation --report        only write the report, from the stored runs
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from benchmarks.evaluation.study import RESULTS, SEEDS, methods, run
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--population", nargs="+", help="only these, by name")
+    parser.add_argument("--population", nargs="+", help="run only these populations")
     parser.add_argument("--method", nargs="+", default=list(methods()), choices=list(methods()))
-    parser.add_argument("--report", action="store_true", help="run nothing")
-    given = parser.parse_args()
-    if not given.report:
-        for made in run(given.seeds, given.population or names(), given.method):
-            print(made, flush=True)
-        for name in [] if given.population else history_study.CASES:
-            for made in history_study.run(name):
-                print(made, flush=True)
+    parser.add_argument("--report", action="store_true", help="only write the report, without new runs")
+    options = parser.parse_args()
+    if not options.report:
+        for line in run(options.seeds, options.population or names(), options.method):
+            print(line, flush=True)
+        for name in [] if options.population else history_study.CASES:
+            for line in history_study.run(name):
+                print(line, flush=True)
     print(write_report(RESULTS.parent))
 
 

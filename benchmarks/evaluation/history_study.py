@@ -1,8 +1,9 @@
-"""Evaluate a new model with the results of earlier ones: each model in turn is the new one, and the others are history.
+"""Evaluate a new model with the results of earlier ones. Each model takes a turn as the new one.
 
-The effective sample size is told in two ways. *By error*: how many times as many uniform rows would have had the same
-RMSE. *By the paper's width*: the squared ratio of the width that FAQ's paper takes as uniform's to the method's own.
-That baseline (Horvitz–Thompson, independent draws) is wider than a textbook interval, by 1.4 to 2 times as many rows.
+The effective sample size (ESS) is measured in three ways. *By error*: how many times as many uniform rows would have
+had the same RMSE. *By width*: the squared ratio of the width of a textbook interval from uniform rows to the method's
+width. *By the paper's width*: the same, relative to the uniform baseline of FAQ's paper (Horvitz–Thompson, independent
+draws), which is wider: reaching the width of the textbook interval takes it 1.4 to 2 times as many rows.
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ from numpy.typing import NDArray
 
 import coresift as cs
 from benchmarks.evaluation.faq import Settings, faq, horvitz_thompson_width
-from benchmarks.evaluation.history import Factors, Table, alpaca, chosen, fit, sigmoid, simulated
+from benchmarks.evaluation.history import Factors, Table, alpaca, fit, sigmoid, simulated, tune
 from benchmarks.evaluation.peers import active_inference, uniform
 from benchmarks.evaluation.populations import Population
 from benchmarks.evaluation.study import OURS, RESULTS
 
 Floats = NDArray[np.float64]
-# Per table: numbers of answers, target models (all of them, if None), and runs for each target model.
+# Per table: the numbers of answers, the number of new models (None: all of them), and the runs per new model.
 CASES: dict[str, tuple[tuple[int, ...], int | None, int]] = {
     "AlpacaEval": ((40, 80, 160), None, 100),
     "simulated": ((301, 602, 1_203, 3_008), 3, 5),
 }
-# With this spread FAQ has about its published 4.3 at 5 % of the items; the other budgets are then a test.
+# With this spread, FAQ reaches about its published 4.3 at 5 % of the items; the other budgets are then a check.
 SPREAD = 3.0
 PUBLISHED = {301: 3.6, 602: 4.3, 1_203: 4.9, 3_008: 4.9}
 METHODS = (OURS, "FAQ", "active inference", "uniform")
-# Raise it when our method changes, so that earlier runs are not mixed with later ones.
+# Increase this when our method changes, so that runs of different versions are not mixed.
 VERSION = 2
 
 
-def run(name: str, which: tuple[str, ...] = METHODS) -> Iterator[str]:
-    """Run what is missing of a table, one target model after the other."""
+def run(name: str, methods: tuple[str, ...] = METHODS) -> Iterator[str]:
+    """Run what is missing for a table, one new model after another."""
     table = alpaca() if name == "AlpacaEval" else simulated(SPREAD)
     budgets, targets, seeds = CASES[name]
     path = RESULTS / f"history-{name}.npz"
@@ -46,7 +47,7 @@ def run(name: str, which: tuple[str, ...] = METHODS) -> Iterator[str]:
     for model in models:
         setting = None
         for budget in budgets:
-            for method in which:
+            for method in methods:
                 label = _label(model, budget, method)
                 if label in kept:
                     continue
@@ -60,11 +61,11 @@ def run(name: str, which: tuple[str, ...] = METHODS) -> Iterator[str]:
             path.parent.mkdir(parents=True, exist_ok=True)
             np.savez_compressed(path.with_suffix(".part.npz"), allow_pickle=False, **kept)
             path.with_suffix(".part.npz").replace(path)
-            yield f"{name}: target model {model}"
+            yield f"{name}: new model {model}"
 
 
 class Setting:
-    """One new model: its answers, what the others answered, and the factors that this gives."""
+    """One new model: its answers, the other models' answers, and the factors learned from those."""
 
     def __init__(self, table: Table, model: int) -> None:
         self.name, self._rows, self._all = table.name, table.answered(model), table.without(model)
@@ -73,35 +74,35 @@ class Setting:
 
     @cached_property
     def factors(self) -> Factors:
-        """Factors of the other models; only peers need them, and they take most of the time."""
-        rank, penalty = chosen(self._all) if self._all.size < 1e6 else (4, 1.0)
-        found = fit(self._all, rank, penalty)
-        return Factors(found.items[self._rows], found.models)
+        """Factors of the other models; only peers need them, and fitting them takes most of the time."""
+        rank, penalty = tune(self._all) if self._all.size < 1e6 else (4, 1.0)
+        factors = fit(self._all, rank, penalty)
+        return Factors(factors.items[self._rows], factors.models)
 
     @cached_property
     def population(self) -> Population:
-        """What peers know: the mean model's predictions, and how uncertain they are."""
+        """What the peers know: the average model's predictions, and how uncertain they are."""
         guess = sigmoid(self.factors.items @ self.factors.models.mean(axis=0))
         doubt = np.sqrt(guess * (1 - guess))
         return Population(self.name, "reported", self.answers, {}, guess, doubt, True)
 
     def runs(self, method: str, budget: int, seeds: range) -> Floats:
-        """Run a method once per seed: estimate, low and high."""
+        """Run a method once per seed; one row per seed: estimate, low, high."""
         if method == OURS:
-            return np.array([self._evaluated(budget, seed) for seed in seeds])
+            return np.array([self._evaluate(budget, seed) for seed in seeds])
         if method == "FAQ":
             return faq(self.factors, self.answers, budget, seeds, Settings())
         return (uniform if method == "uniform" else active_inference)(self.population, budget, seeds)
 
-    def _evaluated(self, budget: int, seed: int) -> tuple[float, float, float]:
+    def _evaluate(self, budget: int, seed: int) -> tuple[float, float, float]:
         run = cs.evaluate(values=self.answers, signals=self.past, budget=budget, metric="rate", seed=seed)
         result = run.complete()
         return result.value, result.low, result.high
 
 
 def cases() -> list[dict[str, Any]]:
-    """Medians over target models, by table, number of answers and method."""
-    found = []
+    """Return medians over the new models, by table, number of answers and method."""
+    all_cases = []
     for name, (budgets, _, _) in CASES.items():
         kept = _read(name)
         models = [int(label.split()[1]) for label in kept if label.startswith("truth")]
@@ -114,16 +115,16 @@ def cases() -> list[dict[str, Any]]:
                     if _label(model, budget, method) in kept
                 ]
                 if lines:
-                    middle = np.median(np.array(lines), axis=0)
+                    median = np.median(np.array(lines), axis=0)
                     case["methods"][method] = {
-                        "ess_by_error": float(middle[0]),
-                        "ess_by_papers_width": float(middle[1]),
-                        "ess_by_width": float(middle[2]),
+                        "ess_by_error": float(median[0]),
+                        "ess_by_papers_width": float(median[1]),
+                        "ess_by_width": float(median[2]),
                         "coverage": float(np.mean([line[3] for line in lines])),
                     }
             if case["methods"]:
-                found.append(case)
-    return found
+                all_cases.append(case)
+    return all_cases
 
 
 def _measures(lines: Floats, kept: dict[str, Floats], model: int, budget: int) -> tuple[float, ...]:
@@ -139,48 +140,50 @@ def _measures(lines: Floats, kept: dict[str, Floats], model: int, budget: int) -
     )
 
 
-def table_text(found: list[dict[str, Any]]) -> str:
-    """All cases as a table."""
+def table_text(cases: list[dict[str, Any]]) -> str:
+    """Return all cases as a table."""
     lines = [
         "| table | answers | method | ESS by error | ESS by width | ESS by the paper's width | coverage |",
         "|---|---|---|---|---|---|---|",
     ]
-    for case in found:
-        for method, own in case["methods"].items():
+    for case in cases:
+        for method, figures in case["methods"].items():
             published = PUBLISHED.get(case["answers"]) if method == "FAQ" and case["table"] == "simulated" else None
-            beside = f" (published on MMLU-Pro: {published})" if published else ""
+            note = f" (published on MMLU-Pro: {published})" if published else ""
             lines.append(
                 f"| {case['table']}, {case['models']} models | {case['answers']:,} | {method} "
-                f"| {own['ess_by_error']:.2f} | {own['ess_by_width']:.2f} "
-                f"| {own['ess_by_papers_width']:.2f}{beside} | {own['coverage']:.3f} |"
+                f"| {figures['ess_by_error']:.2f} | {figures['ess_by_width']:.2f} "
+                f"| {figures['ess_by_papers_width']:.2f}{note} | {figures['coverage']:.3f} |"
             )
     return "\n".join(lines) + "\n"
 
 
 def explained(others: Floats, answers: Floats) -> float:
-    """Return the part of the answers' variance that a ridge regression on other models explains, out of ten folds."""
+    """Return the cross-validated R² of a ridge regression of the answers on the other models, with ten folds."""
     filled = np.where(np.isnan(others), np.nanmean(others, axis=1, keepdims=True), others)
     known = np.column_stack([filled, math.sqrt(filled.shape[1]) * filled.mean(axis=1)])
     fold = np.random.default_rng(0).integers(10, size=answers.size)
-    missed = []
+    errors = []
     for penalty in (10, 30, 100, 300):
         error = np.zeros(answers.size)
         for held in (fold == number for number in range(10)):
             x, y = known[~held] - known[~held].mean(axis=0), answers[~held] - answers[~held].mean()
             slopes = np.linalg.solve(x.T @ x + penalty * np.eye(x.shape[1]), x.T @ y)
             error[held] = answers[held] - answers[~held].mean() - (known[held] - known[~held].mean(axis=0)) @ slopes
-        missed.append(float(np.mean(error**2)))
-    return 1 - min(missed) / float(answers.var())
+        errors.append(float(np.mean(error**2)))
+    return 1 - min(errors) / float(answers.var())
 
 
 def ceilings() -> str:
-    """What the other models' answers explain at most, per table."""
+    """Return how much the other models' answers explain at most, per table."""
     lines = []
     for name in CASES:
-        parts = [float(value) for label, value in _read(name).items() if label.startswith("explained")]
-        if parts:
-            middle = float(np.median(parts))
-            lines.append(f"- {name}: R² {middle:.2f} (median over all new models), so {1 / (1 - middle):.2f}.")
+        shares = [float(value) for label, value in _read(name).items() if label.startswith("explained")]
+        if shares:
+            median = float(np.median(shares))
+            lines.append(
+                f"- {name}: R² is {median:.2f} (median over all new models), so the ESS is {1 / (1 - median):.2f}."
+            )
     return "\n".join(lines) + "\n"
 
 

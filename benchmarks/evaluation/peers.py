@@ -1,10 +1,10 @@
-"""What others do with the same answers: each peer gives estimates and intervals for many seeds at once.
+"""Other methods that use the same number of answers. Each peer returns estimates and intervals for many seeds.
 
 | peer | rows | estimate | reference |
 |---|---|---|---|
 | uniform | equally likely, without replacement | mean, with the finite-population correction | any textbook |
 | ppi-python | the same | PPI++, by the package | Angelopoulos, Duchi and Zrnic 2023 |
-| active inference | Poisson, by doubt, half uniform | predictions and weighted surprises | Zrnic and Candès 2024 |
+| active inference | Poisson, half by doubt, half uniform | predictions and weighted residuals | Zrnic and Candès 2024 |
 | glide active | by the package's `ActiveSampler` | its `ASIMeanEstimator` (power-tuned) | Emerton Data |
 | glide stratified | its `StratifiedSampler`, five strata | its `StratifiedPPIMeanEstimator` | Emerton Data |
 """
@@ -23,113 +23,112 @@ from benchmarks.evaluation.populations import Population
 Floats = NDArray[np.float64]
 Peer = Callable[[Population, int, Iterable[int]], Floats]
 NORMAL = 1.959963984540054
-# The uniform part of active inference's probabilities.
-MIXED = 0.5
+# The uniform share of active inference's probabilities.
+UNIFORM_SHARE = 0.5
 STRATA = 5
-# All peers, also those that are not installed here but have runs that are kept.
+# All peers, including those that are not installed but have stored runs.
 NAMES = ("uniform", "ppi-python", "active inference", "glide active", "glide stratified")
 
 
 def uniform(population: Population, budget: int, seeds: Iterable[int]) -> Floats:
-    """The mean of equally likely rows."""
+    """Return the mean of equally likely rows, and its normal interval."""
     values, n = population.values, population.values.size
-    found = []
+    intervals = []
     for seed in seeds:
-        some = values[_draw(n, budget, seed)]
-        found.append(_around(some.mean(), np.sqrt(some.var(ddof=1) / budget * (1 - budget / n))))
-    return np.array(found)
+        drawn = values[_draw(n, budget, seed)]
+        intervals.append(_normal_interval(drawn.mean(), np.sqrt(drawn.var(ddof=1) / budget * (1 - budget / n))))
+    return np.array(intervals)
 
 
 def ppi(population: Population, budget: int, seeds: Iterable[int]) -> Floats:
-    """PPI++ on uniform rows, by ppi-python."""
+    """Run PPI++ on uniform rows, by ppi-python."""
     from ppi_py import ppi_mean_ci, ppi_mean_pointestimate  # noqa: PLC0415
 
     values, guess = population.values, population.guess
-    found = []
+    intervals = []
     for seed in seeds:
         labeled = np.zeros(values.size, np.bool_)
         labeled[_draw(values.size, budget, seed)] = True
-        given = values[labeled], guess[labeled], guess[~labeled]
-        low, high = ppi_mean_ci(*given, alpha=0.05)
-        found.append((float(np.ravel(ppi_mean_pointestimate(*given))[0]), float(low[0]), float(high[0])))
-    return np.array(found)
+        data = values[labeled], guess[labeled], guess[~labeled]
+        low, high = ppi_mean_ci(*data, alpha=0.05)
+        intervals.append((float(np.ravel(ppi_mean_pointestimate(*data))[0]), float(low[0]), float(high[0])))
+    return np.array(intervals)
 
 
 def active_inference(population: Population, budget: int, seeds: Iterable[int]) -> Floats:
-    """Active statistical inference: independent draws by doubt; the number of answers is right on average."""
+    """Run active statistical inference: rows are drawn independently, and `budget` is the mean number of answers."""
     values, guess, n = population.values, population.guess, population.values.size
-    chance = (1 - MIXED) * capped(population.doubt, budget) + MIXED * budget / n
-    found = []
+    chance = (1 - UNIFORM_SHARE) * capped(population.doubt, budget) + UNIFORM_SHARE * budget / n
+    intervals = []
     for seed in seeds:
         drawn = np.random.default_rng([3, seed]).random(n) < chance
         terms = guess + np.where(drawn, (values - guess) / chance, 0.0)
-        found.append(_around(terms.mean(), terms.std(ddof=1) / np.sqrt(n)))
-    return np.array(found)
+        intervals.append(_normal_interval(terms.mean(), terms.std(ddof=1) / np.sqrt(n)))
+    return np.array(intervals)
 
 
 def glide_active(population: Population, budget: int, seeds: Iterable[int]) -> Floats:
-    """Active statistical inference as glide has it."""
+    """Run glide's active statistical inference."""
     from glide.estimators import ASIMeanEstimator  # noqa: PLC0415
     from glide.samplers import ActiveSampler  # noqa: PLC0415
 
-    # It wants doubts above 0, and their ratio below 1,000.
+    # glide requires uncertainties above 0 whose ratio is below 1,000.
     doubt = np.maximum(population.doubt, population.doubt.max() / 999)
-    found = []
+    intervals = []
     for seed in seeds:
         chance, drawn = ActiveSampler().sample(doubt, budget, random_seed=seed)
         answers = np.where(drawn == 1, population.values, np.nan)
-        found.append(_interval(ASIMeanEstimator().estimate(answers, population.guess, chance)))
-    return np.array(found)
+        intervals.append(_interval(ASIMeanEstimator().estimate(answers, population.guess, chance)))
+    return np.array(intervals)
 
 
 def glide_stratified(population: Population, budget: int, seeds: Iterable[int]) -> Floats:
-    """Stratified PPI++ as glide has it, with as many strata as the prediction's distinct values allow."""
+    """Run glide's stratified PPI++, with strata by quantiles of the prediction."""
     from glide.estimators import StratifiedPPIMeanEstimator  # noqa: PLC0415
     from glide.samplers import StratifiedSampler  # noqa: PLC0415
 
-    # Strata need predictions that differ; a little noise breaks ties without changing their order.
+    # Strata need distinct predictions; a little noise breaks ties without changing the order.
     guess = population.guess + 1e-6 * np.random.default_rng(0).standard_normal(population.guess.size)
     strata = np.searchsorted(np.quantile(guess, np.arange(1, STRATA) / STRATA), guess)
-    found = []
+    intervals = []
     for seed in seeds:
         drawn = StratifiedSampler().sample(guess, strata, budget, strategy="proportional", random_seed=seed)
         answers = np.where(drawn == 1, population.values, np.nan)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found.append(_interval(StratifiedPPIMeanEstimator().estimate(answers, guess, strata)))
-    return np.array(found)
+            intervals.append(_interval(StratifiedPPIMeanEstimator().estimate(answers, guess, strata)))
+    return np.array(intervals)
 
 
 def capped(sizes: Floats, count: int) -> Floats:
-    """Return probabilities in proportion to sizes that sum to count; where one would exceed 1 it is 1."""
-    chance = np.zeros(sizes.size)
+    """Return probabilities that are proportional to the sizes, at most 1, and sum to `count`."""
     certain = np.zeros(sizes.size, np.bool_)
     while True:
-        left = count - certain.sum()
-        chance = np.where(certain, 1.0, sizes * left / max(float(sizes[~certain].sum()), 1e-300))
-        beyond = (chance > 1) & ~certain
-        if not beyond.any():
+        remaining = count - certain.sum()
+        chance = np.where(certain, 1.0, sizes * remaining / max(float(sizes[~certain].sum()), 1e-300))
+        above_one = (chance > 1) & ~certain
+        if not above_one.any():
             return chance
-        certain |= beyond
+        certain |= above_one
 
 
 def peers() -> dict[str, Peer]:
-    """The peers that are installed."""
-    found: dict[str, Peer] = {"uniform": uniform}
+    """Return the peers that are installed."""
+    installed: dict[str, Peer] = {"uniform": uniform}
     if importlib.util.find_spec("ppi_py"):
-        found["ppi-python"] = ppi
-    found["active inference"] = active_inference
+        installed["ppi-python"] = ppi
+    installed["active inference"] = active_inference
     if importlib.util.find_spec("glide"):
-        found |= {"glide active": glide_active, "glide stratified": glide_stratified}
-    return found
+        installed |= {"glide active": glide_active, "glide stratified": glide_stratified}
+    return installed
 
 
 def _draw(n: int, budget: int, seed: int) -> NDArray[np.int64]:
     return np.random.default_rng([2, seed]).choice(n, budget, replace=False)
 
 
-def _around(value: float, deviation: float) -> tuple[float, float, float]:
-    return float(value), float(value - NORMAL * deviation), float(value + NORMAL * deviation)
+def _normal_interval(value: float, standard_error: float) -> tuple[float, float, float]:
+    return float(value), float(value - NORMAL * standard_error), float(value + NORMAL * standard_error)
 
 
 def _interval(result: object) -> tuple[float, float, float]:

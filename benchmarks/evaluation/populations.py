@@ -1,12 +1,12 @@
-"""Tables of known truth: what every row's answer is, and what is known of it at no cost.
+"""Populations with known truth: the answer of every row, and what is known about the rows at no cost.
 
-| name | rows | an answer | known for every row |
+| name | rows | answer | known for every row |
 |---|---|---|---|
-| banking77, mnist, fashion-mnist, cifar10, sst2 | up to 10,000 | a head's error or log loss | its probabilities |
-| judges chatgpt, judges gpt4 | 10,940 and 6,273 pairs (AlpacaEval) | the dear judge's choice | the cheap judge's |
-| arc, hellaswag, boolq | multiple-choice items | the larger language model is right | how the smaller one did |
+| banking77, mnist, fashion-mnist, cifar10, sst2 | up to 10,000 | a classifier's error or log loss | its probabilities |
+| judges chatgpt, judges gpt4 | 10,940 and 6,273 pairs (AlpacaEval) | the expensive judge's choice | the cheap judge's |
+| arc, hellaswag, boolq | multiple-choice items | whether the larger model is right | the smaller model's result |
 
-Design choices were made on the populations whose role is "tuning"; the others were only reported.
+Design choices were made on the populations whose role is "tuning"; the others are only reported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from coresift.heads import LogisticHead
 
 Floats = NDArray[np.float64]
 ROWS = 10_000
-# From how many labels a head learns; `rival` is the second model of comparisons, which learns from other rows.
+# How many labels a classifier is trained on; `rival` is a second classifier, for comparisons, trained on other rows.
 LABELS = {"banking77": 1_500, "mnist": 1_000, "fashion-mnist": 1_000, "cifar10": 1_000, "sst2": 500}
 TUNING = ("banking77", "mnist")
 # Expensive and cheap judges, by the names of their folders in the wheel.
@@ -40,12 +40,12 @@ class Population:
     """Rows with known answers.
 
     Attributes:
-        name: What it is called in tables.
+        name: The name in tables.
         role: "tuning" or "reported".
         values: The answer of every row.
-        signals: What the methods may use, by name.
-        guess: A prediction of every answer, for methods that take one.
-        doubt: How uncertain that prediction is, for methods that draw by it.
+        signals: What is known about every row, by name.
+        guess: A prediction of every answer, for methods that use one.
+        doubt: The uncertainty of each prediction, for methods that draw in proportion to it.
         binary: Whether answers are 0 or 1.
     """
 
@@ -64,8 +64,8 @@ class Population:
 
 
 @dataclass(frozen=True)
-class Classified:
-    """A classifier's probabilities on rows that it did not learn from, and the classes of these rows."""
+class Classification:
+    """A classifier's probabilities on rows that it was not trained on, the true classes, and a rival's predictions."""
 
     probabilities: Floats
     labels: NDArray[np.int64]
@@ -73,19 +73,19 @@ class Classified:
 
     @property
     def predictions(self) -> NDArray[np.int64]:
-        """The most probable class of each row."""
+        """The most likely class of each row."""
         return self.probabilities.argmax(axis=1)
 
 
 def names() -> list[str]:
-    """The populations that can be had here."""
+    """Return the populations that are available on this machine."""
     heads = [f"{name} {kind}" for name in LABELS for kind in ("error", "log loss")]
     return [*heads, *JUDGES, *(name for name in ITEMS if answers_file(name).exists())]
 
 
 @cache
 def population(name: str) -> Population:
-    """Read a population by its name."""
+    """Return a population by its name."""
     if name in JUDGES:
         return _judges(name)
     if name in ITEMS:
@@ -95,35 +95,36 @@ def population(name: str) -> Population:
 
 
 @cache
-def classified(name: str) -> Classified:
-    """Let a linear head classify rows; made once and kept."""
+def classification(name: str) -> Classification:
+    """Classify rows with two logistic regressions; the result is cached in a file."""
     path = cache_folder() / "evaluation" / f"head-{name}.npz"
     if not path.exists():
         features, rng = load(name), np.random.default_rng([18, len(name)])
         x, y = np.concatenate([features.x, features.x_test]), np.concatenate([features.y, features.y_test])
         order, count = rng.permutation(len(x)), LABELS[name]
         heads = [
-            LogisticHead(penalty=0.1, temperature=1.0).fit(x[some], y[some])
-            for some in (order[:count], order[count // 2 : count // 2 + count])
+            LogisticHead(penalty=0.1, temperature=1.0).fit(x[rows], y[rows])
+            for rows in (order[:count], order[count // 2 : count // 2 + count])
         ]
         rest = order[2 * count :][:ROWS]
         path.parent.mkdir(parents=True, exist_ok=True)
-        given = [_all_classes(head, x[rest], int(y.max()) + 1) for head in heads]
-        aside = path.with_suffix(".part.npz")
-        np.savez(aside, probabilities=given[0], labels=y[rest], rival=given[1])
-        aside.replace(path)
+        first, rival = (_all_classes(head, x[rest], int(y.max()) + 1) for head in heads)
+        partial = path.with_suffix(".part.npz")
+        np.savez(partial, probabilities=first, labels=y[rest], rival=rival)
+        partial.replace(path)
     with np.load(path, allow_pickle=False) as file:
-        return Classified(file["probabilities"], file["labels"], file["rival"])
+        return Classification(file["probabilities"], file["labels"], file["rival"])
 
 
 def _all_classes(head: LogisticHead, x: Floats, classes: int) -> Floats:
-    found = np.zeros((len(x), classes))
-    found[:, head.classes_.astype(np.int64)] = head.predict_proba(x)
-    return found
+    """Return probabilities with a column for every class, including classes that the head has not seen."""
+    probabilities = np.zeros((len(x), classes))
+    probabilities[:, head.classes_.astype(np.int64)] = head.predict_proba(x)
+    return probabilities
 
 
 def _head(data: str, kind: str) -> Population:
-    head = classified(data)
+    head = classification(data)
     chances = head.probabilities
     role = "tuning" if data in TUNING else "reported"
     signals = cs.signals.from_probabilities(chances)
@@ -139,12 +140,12 @@ def _head(data: str, kind: str) -> Population:
 
 
 def _judges(name: str) -> Population:
-    dear, cheap = (judgments(judge) for judge in JUDGES[name])
-    pairs = [pair for pair in dear if pair in cheap and dear[pair] in (1, 2)]
-    first = np.array([dear[pair] == 2 for pair in pairs], np.float64)
+    expensive, cheap = (judgments(judge) for judge in JUDGES[name])
+    pairs = [pair for pair in expensive if pair in cheap and expensive[pair] in (1, 2)]
+    first = np.array([expensive[pair] == 2 for pair in pairs], np.float64)
     second = np.array([{1: 0.0, 2: 1.0}.get(cheap[pair], 0.5) for pair in pairs])
     longer = np.array([np.log((len(pair[2]) + 1) / (len(pair[1]) + 1)) for pair in pairs])
-    # The judges agree in about three quarters of the pairs, as earlier comparisons would tell.
+    # The judges agree on about three quarters of the pairs, which would be known from earlier comparisons.
     guess = 0.5 + 0.5 * (second - 0.5)
     signals = {"cheap judge": second, "length": longer}
     return Population(name, "reported", first, signals, guess, np.sqrt(guess * (1 - guess)), True)
@@ -152,16 +153,16 @@ def _judges(name: str) -> Population:
 
 @cache
 def judgments(judge: str) -> dict[tuple[str, str, str], int]:
-    """Read which of two answers a judge prefers, by instruction and answers."""
+    """Read which answer a judge prefers, for each instruction and pair of answers."""
     return {(row["instruction"], row["output_1"], row["output_2"]): row["preference"] for row in annotations(judge)}
 
 
 @cache
 def annotations(judge: str) -> list[dict[str, Any]]:
-    """Read a judge's annotations in the order of the file."""
+    """Read a judge's annotations, in the file's order."""
     with zipfile.ZipFile(fetch_wheel("alpaca_eval")) as wheel:
-        place = f"alpaca_eval/evaluators_configs/{judge}/annotations_seed0_configs.json"
-        rows: list[dict[str, Any]] = json.loads(wheel.read(place))
+        path = f"alpaca_eval/evaluators_configs/{judge}/annotations_seed0_configs.json"
+        rows: list[dict[str, Any]] = json.loads(wheel.read(path))
     return rows
 
 

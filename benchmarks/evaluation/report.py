@@ -1,4 +1,4 @@
-"""The evaluation benchmark's figures as tables and a plot."""
+"""Write the evaluation benchmark's report: tables and a plot."""
 
 from __future__ import annotations
 
@@ -15,84 +15,85 @@ from benchmarks.evaluation.study import OURS, OURS_UNIFORM, RESULTS, Runs, read
 
 Facts = dict[str, Any]
 Floats = NDArray[np.float64]
-# A coverage that holds.
-LEAST, MOST = 0.93, 0.97
-WIDEST = 1.05
+# The coverage of an interval is acceptable within these limits.
+LEAST_COVERAGE, MOST_COVERAGE = 0.93, 0.97
 METHODS = (OURS, OURS_UNIFORM, *NAMES)
 
 
 def write_report(folder: Path) -> str:
-    """Write `evaluation.md`, `.json` and `.svg` from the runs that are kept."""
-    found = cases()
-    text = f"# How few answers tell a model's accuracy?\n\n{ABOUT}\n"
-    for role, title in (("reported", "Populations that nothing was tuned on"), ("tuning", "Tuning populations")):
-        some = [case for case in found if case["role"] == role]
-        if some:
-            text += f"## {title}\n\n{verdict(some)}\n\n" + "".join(map(table, some))
+    """Write `evaluation.md`, `.json` and `.svg` from the stored runs."""
+    all_cases = cases()
+    text = f"# How many answers does it take to measure a model's accuracy?\n\n{ABOUT}\n"
+    for role, title in (("reported", "Populations not used for tuning"), ("tuning", "Populations used for tuning")):
+        in_role = [case for case in all_cases if case["role"] == role]
+        if in_role:
+            text += f"## {title}\n\n{verdict(in_role)}\n\n" + "".join(map(table, in_role))
     past = history_study.cases()
     if past:
         text += f"## With the results of earlier models\n\n{PAST}\n"
         text += f"{SIMULATED}\n" if any(case["table"] == "simulated" for case in past) else ""
         text += f"{history_study.table_text(past)}\n{LIMITS}\n{history_study.ceilings()}{history_limits.text()}\n"
-    text += "![error by method](evaluation.svg)\n"
+    text += "![RMSE by method](evaluation.svg)\n"
     (folder / "evaluation.md").write_text(text)
-    (folder / "evaluation.json").write_text(json.dumps({"cases": found, "history": past}, indent=1) + "\n")
-    plot(found, folder / "evaluation.svg")
-    return verdict([case for case in found if case["role"] == "reported"])
+    (folder / "evaluation.json").write_text(json.dumps({"cases": all_cases, "history": past}, indent=1) + "\n")
+    plot(all_cases, folder / "evaluation.svg")
+    return verdict([case for case in all_cases if case["role"] == "reported"])
 
 
-ABOUT = """Every method gets the same number of answers on the same population (active inference and glide's active
-sampler get it on average), and the truth is known. RMSE and width are in points (hundredths); coverage is that of 95 %
-intervals; the effective sample size (ESS) is relative to uniform rows: how many times as many uniform rows would have
-had the same RMSE. The RMSE of uniform rows is known exactly, √(S²/m·(1 − m/n)), so the line *uniform* shows how far
-chance moves such a figure. *Coresift, uniform rows* is our interval without anything known of the rows. The best RMSE
-among intervals that cover the truth in 93–97 % of the runs is bold. `python -m benchmarks.evaluation` runs what is
+ABOUT = """All methods get the same number of answers on the same population, and the truth is known. (Active inference
+and glide's active sampler get that number on average.) RMSE and width are multiplied by 100. Coverage is that of 95 %
+intervals. The effective sample size (ESS) says how many times as many uniform rows would have had the same RMSE. The
+RMSE of uniform rows is known exactly, √(S²/m·(1 − m/n)), so the ESS of the line *uniform* differs from 1 only by
+chance. *Coresift, uniform rows* is our interval when nothing is known about the rows. Bold marks the smallest RMSE
+among methods whose intervals cover the truth in 93–97 % of the runs. `python -m benchmarks.evaluation` runs what is
 missing and writes this page; single runs are in `evaluation/`.
 """
 
-PAST = """Each model in turn is the new one; its answers cost something, and those of the others are known. Medians over
-the new models. AlpacaEval: does a judge prefer the model's answer to the reference's, 805 instructions and 57 models.
-*ESS by error* and *by width* compare with a textbook interval from uniform rows; *by the paper's width* compares with
-what FAQ's paper (arXiv 2601.20251) takes as uniform, which is wider (Horvitz–Thompson weights, independent draws). FAQ
-is written from the paper, with one setting of its options (τ = .25, ρ = .05), not those tuned for each budget. Its
-published factors of MMLU-Pro are not in any package, so that its 3.6, 4.3, 4.9 and 4.9 could not be repeated on them.
+PAST = """Each model takes a turn as the new one. Its answers cost money, and the other models' answers are known. The
+figures are medians over the new models. AlpacaEval has 805 instructions and 57 models, and a judge says whether it
+prefers the model's answer to the reference answer. *ESS by error* and *ESS by width* are relative to a textbook
+interval from uniform rows. *ESS by the paper's width* is relative to the uniform baseline of FAQ's paper (arXiv
+2601.20251), which is wider, because it uses Horvitz–Thompson weights and independent draws. FAQ is our implementation
+of the paper. It has the same options for all budgets (τ = 0.25, ρ = 0.05), not options tuned for each budget. The
+factors of MMLU-Pro that the authors used are not in any package, so we could not reproduce the published 3.6, 4.3, 4.9
+and 4.9.
 """
 
-LIMITS = """What is at most possible? A ridge regression on all other models, given nine tenths of *all* answers of the
-new one, explains a part R² of the variance of the rest, and 1/(1 − R²) is the ESS by error of uniform rows with that
-prediction:
+LIMITS = """What is the most that any method could gain? A ridge regression on all other models sees nine tenths of
+*all* answers of the new model, and explains a share R² of the variance of the rest. With this prediction, uniform rows
+have an ESS by error of 1/(1 − R²):
 """
 
-SIMULATED = """*Simulated* draws 12,032 items and 200 models from factors whose spread was set so that FAQ is near its
-published 4.3 at 5 % of the items; the other three numbers of answers are then a check. Factors are always learned again
-from the other models' answers.
+SIMULATED = """*Simulated* draws 12,032 items and 200 models from factors. Their spread was chosen so that FAQ comes
+close to its published 4.3 at 5 % of the items; the other three numbers of answers are then a check. The methods do not
+know these factors; they learn factors from the other models' answers.
 """
 
 
 def cases() -> list[Facts]:
-    """All measures of all cases that uniform rows and at least one other method have runs of."""
-    found = []
+    """Return the figures of all cases that have runs of uniform rows and of at least one other method."""
+    all_cases = []
     for path in sorted(RESULTS.glob("runs-*.npz")):
         runs = read(path)
         for budget in sorted({key[0] for key in runs.lines}):
-            kept = {name: lines for name in METHODS if len(lines := runs.most(budget, name)[0])}
-            if "uniform" in kept and len(kept) > 1:
-                found.append(_case(runs, budget, kept))
-    return found
+            by_method = {name: lines for name in METHODS if len(lines := runs.most(budget, name)[0])}
+            if "uniform" in by_method and len(by_method) > 1:
+                all_cases.append(_case(runs, budget, by_method))
+    return all_cases
 
 
-def _case(runs: Runs, budget: int, kept: dict[str, Floats]) -> Facts:
+def _case(runs: Runs, budget: int, by_method: dict[str, Floats]) -> Facts:
     case: Facts = {"population": runs.name, "role": runs.role, "rows": runs.rows, "answers": budget}
     case |= {"truth": runs.truth, "version": runs.most(budget, OURS)[1], "methods": {}}
-    for method, lines in kept.items():
-        own: Facts = measures(lines, runs.truth)
-        own["effective_sample_size"] = (runs.uniform_error(budget) / own["rmse"]) ** 2
-        case["methods"][method] = own
+    for method, lines in by_method.items():
+        figures: Facts = measures(lines, runs.truth)
+        figures["effective_sample_size"] = (runs.uniform_error(budget) / figures["rmse"]) ** 2
+        case["methods"][method] = figures
     return case
 
 
 def measures(lines: Floats, truth: float) -> dict[str, float]:
-    """RMSE, bias, mean width, coverage, and the number of seeds."""
+    """Return the RMSE, bias, mean width and coverage, and the number of seeds."""
     value, low, high = lines.T
     return {
         "seeds": len(lines),
@@ -104,49 +105,53 @@ def measures(lines: Floats, truth: float) -> dict[str, float]:
 
 
 def best(case: Facts) -> str | None:
-    """The method of the smallest RMSE among those whose coverage holds."""
-    holding = {name: own for name, own in case["methods"].items() if LEAST <= own["coverage"] <= MOST}
-    return min(holding, key=lambda name: holding[name]["rmse"]) if holding else None
+    """Return the method with the smallest RMSE among those with acceptable coverage."""
+    acceptable = {
+        name: figures
+        for name, figures in case["methods"].items()
+        if LEAST_COVERAGE <= figures["coverage"] <= MOST_COVERAGE
+    }
+    return min(acceptable, key=lambda name: acceptable[name]["rmse"]) if acceptable else None
 
 
-def verdict(some: list[Facts]) -> str:
-    """In how many cases ours is best, and its largest width over that on uniform rows."""
-    own = [case for case in some if OURS in case["methods"]]
-    if not own:
-        return "No runs of ours yet."
-    won = [case for case in own if best(case) == OURS]
-    text = f"Ours has the smallest RMSE with a coverage of .93–.97 in {len(won)} of {len(own)} cases"
-    lost = [f"{case['population']} at {case['answers']:,} ({best(case)})" for case in own if best(case) != OURS]
-    text += f" (not in: {'; '.join(lost)})." if lost else "."
+def verdict(cases: list[Facts]) -> str:
+    """Return in how many cases coresift is best, how far it is behind in the others, and how wide its intervals are."""
+    ours = [case for case in cases if OURS in case["methods"]]
+    if not ours:
+        return "There are no runs of coresift yet."
+    won = [case for case in ours if best(case) == OURS]
+    text = f"Coresift has the smallest RMSE with a coverage of .93–.97 in {len(won)} of {len(ours)} cases"
+    lost = [f"{case['population']} at {case['answers']:,} ({best(case)})" for case in ours if best(case) != OURS]
+    text += f". The exceptions (with the best method): {'; '.join(lost)}." if lost else "."
     if lost:
-        excess, noise = 100 * max(map(_excess, own)), 100 * _noise(own)
-        text += f" There it is at most {excess:.1f} % above the smallest"
-        text += f" (a ratio of two such RMSEs has a standard error of {noise:.1f} %);"
-        clear = sum(_excess(case) > 2 * _noise([case]) for case in own)
-        text += f" by more than two standard errors {'in none' if not clear else f'in {clear}'} of them."
-    sizes = {_title(case): float(case["methods"][OURS].get("effective_sample_size", np.nan)) for case in own}
+        excess, noise = 100 * max(map(_excess, ours)), 100 * _noise(ours)
+        text += f" There, coresift's RMSE is at most {excess:.1f} % above the smallest."
+        text += f" A ratio of two such RMSEs has a standard error of {noise:.1f} %,"
+        clear = sum(_excess(case) > 2 * _noise([case]) for case in ours)
+        text += f" and the difference is above two standard errors in {clear or 'none'} of the cases."
+    sizes = {_title(case): float(case["methods"][OURS].get("effective_sample_size", np.nan)) for case in ours}
     least = min(sizes, key=lambda name: sizes[name])
-    text += f" Its ESS is at least {sizes[least]:.2f} ({least})."
-    plain = [case for case in own if OURS_UNIFORM in case["methods"]]
-    if plain:
-        ratios = {_title(case): _wider(case) for case in plain}
+    text += f" Coresift's ESS is at least {sizes[least]:.2f} ({least})."
+    with_uniform = [case for case in ours if OURS_UNIFORM in case["methods"]]
+    if with_uniform:
+        ratios = {_title(case): _width_ratio(case) for case in with_uniform}
         worst = max(ratios, key=lambda name: ratios[name])
         text += f" Its width is at most {ratios[worst]:.3f} times that of the same interval on uniform rows ({worst})."
     return text
 
 
 def _excess(case: Facts) -> float:
-    """How far our RMSE is above that of the best, as a part of it."""
+    """Return by what share our RMSE is above the smallest."""
     winner = best(case)
     return 0.0 if winner is None else float(case["methods"][OURS]["rmse"] / case["methods"][winner]["rmse"] - 1)
 
 
-def _noise(some: list[Facts]) -> float:
-    """The standard error of the ratio of two independent RMSEs, each from so many runs: √(1/2n + 1/2n)."""
-    return float(1 / np.sqrt(min(case["methods"][OURS].get("seeds", 1) for case in some)))
+def _noise(cases: list[Facts]) -> float:
+    """Return the standard error of the ratio of two independent RMSEs of n runs each: √(1/2n + 1/2n)."""
+    return float(1 / np.sqrt(min(case["methods"][OURS].get("seeds", 1) for case in cases)))
 
 
-def _wider(case: Facts) -> float:
+def _width_ratio(case: Facts) -> float:
     return float(case["methods"][OURS]["width"] / case["methods"][OURS_UNIFORM]["width"])
 
 
@@ -155,25 +160,25 @@ def _title(case: Facts) -> str:
 
 
 def table(case: Facts) -> str:
-    """One case as a table."""
+    """Return one case as a table."""
     winner = best(case)
     lines = ["| method | RMSE | width | coverage | ESS | seeds |", "|---|---|---|---|---|---|"]
-    for name, own in case["methods"].items():
-        error = f"{100 * own['rmse']:.3f}"
+    for name, figures in case["methods"].items():
+        error = f"{100 * figures['rmse']:.3f}"
         error = f"**{error}**" if name == winner else error
         lines.append(
-            f"| {name} | {error} | {100 * own['width']:.2f} | {own['coverage']:.3f} "
-            f"| {own['effective_sample_size']:.2f} | {own['seeds']:,} |"
+            f"| {name} | {error} | {100 * figures['width']:.2f} | {figures['coverage']:.3f} "
+            f"| {figures['effective_sample_size']:.2f} | {figures['seeds']:,} |"
         )
     return (
-        f"### {_title(case)} (truth {case['truth']:.4f}, version {case['version']} of ours)\n\n"
+        f"### {_title(case)} (truth {case['truth']:.4f}, version {case['version']} of coresift's runs)\n\n"
         + "\n".join(lines)
         + "\n\n"
     )
 
 
-def plot(found: list[Facts], path: Path) -> None:
-    """RMSE over that of uniform rows, one line of dots per case."""
+def plot(cases: list[Facts], path: Path) -> None:
+    """Plot the RMSE relative to that of uniform rows, one line of dots per case."""
     import matplotlib  # noqa: PLC0415
 
     matplotlib.use("Agg")
@@ -181,18 +186,18 @@ def plot(found: list[Facts], path: Path) -> None:
     from matplotlib import pyplot  # noqa: PLC0415
 
     names = [name for name in METHODS if name not in ("uniform", OURS_UNIFORM)]
-    figure, panel = pyplot.subplots(figsize=(8, 1.2 + 0.28 * len(found)), layout="constrained")
+    figure, panel = pyplot.subplots(figsize=(8, 1.2 + 0.28 * len(cases)), layout="constrained")
     for number, name in enumerate(names):
-        at = [place for place, case in enumerate(found) if name in case["methods"]]
-        over = [found[place]["methods"][name]["rmse"] / found[place]["methods"]["uniform"]["rmse"] for place in at]
-        front = {"s": 60, "color": "tab:blue", "zorder": 3} if name == OURS else {"s": 25, "color": f"C{number}"}
-        panel.scatter(over, at, label=name, **front)
+        lines = [line for line, case in enumerate(cases) if name in case["methods"]]
+        ratios = [cases[line]["methods"][name]["rmse"] / cases[line]["methods"]["uniform"]["rmse"] for line in lines]
+        style = {"s": 60, "color": "tab:blue", "zorder": 3} if name == OURS else {"s": 25, "color": f"C{number}"}
+        panel.scatter(ratios, lines, label=name, **style)
     panel.axvline(1.0, color="0.5", linewidth=0.8)
-    tuned = {"tuning": " (tuning)", "reported": ""}
-    labels = [f"{case['population']}, {case['answers']:,}{tuned[case['role']]}" for case in found]
-    panel.set_yticks(range(len(found)), labels)
-    panel.set_ylim(len(found) - 0.5, -0.5)
-    panel.set_xlabel("RMSE over that of uniform rows")
+    suffixes = {"tuning": " (tuning)", "reported": ""}
+    labels = [f"{case['population']}, {case['answers']:,}{suffixes[case['role']]}" for case in cases]
+    panel.set_yticks(range(len(cases)), labels)
+    panel.set_ylim(len(cases) - 0.5, -0.5)
+    panel.set_xlabel("RMSE relative to uniform rows")
     panel.grid(alpha=0.25)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, metadata={"Date": None})
