@@ -1,14 +1,15 @@
-"""Speed, cost and memory of the clustering, against the arithmetic's own limit and against others.
+"""Speed, cost and memory of the clustering, compared with the arithmetic limit and with other libraries.
 
     python -m benchmarks.clustering                  everything, about forty minutes on two cores
-    python -m benchmarks.clustering kernel           a section: kernel, clustering, sentences, cifar, texts, mixtures,
+    python -m benchmarks.clustering kernel           one section: kernel, clustering, sentences, cifar, texts, mixtures,
                                                      paper or growth
+    python -m benchmarks.clustering --report         only write the page and the plot, from the stored figures
 
-*The limit* is the bare product of matrices of one assignment of n rows to k centers, 2nkd operations, in chunks of
-rows on all cores in the same run. Costs are those of free centers with every row at its nearest, in full dimension.
-Each section writes its part of `results/clustering.json`; `results/clustering.md` and the plot are made from that.
-The sentence embeddings come from `benchmarks.embeddings`, CIFAR-10 features from `benchmarks.features`, MNIST from the
-data folder. Nothing was tuned on the rows of `cifar`, `texts` and `mixtures`.
+*The limit* is the time of the matrix product in one assignment of n rows to k centers: 2nkd operations, in chunks of
+rows, on all cores, in the same run. Costs are those of free centers, with every row at its nearest center in full
+dimension. Each section writes its part of `results/clustering.json`, from which `results/clustering.md` and the plot
+are made. The sentence embeddings come from `benchmarks.embeddings`, CIFAR-10 features from `benchmarks.features`, and
+MNIST from the data folder. Nothing was tuned on the rows of `cifar`, `texts` and `mixtures`.
 """
 
 from __future__ import annotations
@@ -46,17 +47,18 @@ Facts = dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", help=", ".join(SECTIONS))
+    parser.add_argument("--report", action="store_true", help="only write the page and the plot")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
         print(json.dumps(run(**json.loads(arguments.run))))
         return
     path = RESULTS / "clustering.json"
-    for name in arguments.sections or SECTIONS:
-        found = SECTIONS[name]()
-        print(json.dumps(found, indent=1))
-        kept = json.loads(path.read_text()) if path.exists() else {}
-        path.write_text(json.dumps(kept | {name: found}, indent=1) + "\n")
+    for name in [] if arguments.report else arguments.sections or SECTIONS:
+        facts = SECTIONS[name]()
+        print(json.dumps(facts, indent=1))
+        stored = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps(stored | {name: facts}, indent=1) + "\n")
     write_report(json.loads(path.read_text()), RESULTS)
 
 
@@ -71,44 +73,44 @@ def mnist() -> np.ndarray:
 
 def kernel() -> list[Facts]:
     rng = np.random.default_rng(0)
-    found = []
+    facts = []
     for n, d in ((16_384, 768), (131_072, 64)):
         rows, centers = rng.standard_normal((n, d), np.float32), rng.standard_normal((4500, d), np.float32)
         times = side_by_side(
             {"limit": lambda: limit(n, 4500, d), "ours": lambda: assign(cs.open_rows(rows), centers)},  # noqa: B023
             times=8,
         )
-        found.append({"case": f"exact, d={d}", "n": n, "d": d, "ratio": times["ours"] / times["limit"]})
+        facts.append({"case": f"exact, d={d}", "n": n, "d": d, "ratio": times["ours"] / times["limit"]})
     noise = rng.standard_normal((65_536, 384), np.float32)
-    found.append(reduced("isotropic noise", noise, noise[:4500] * 0.5))
+    facts.append(reduced("isotropic noise", noise, noise[:4500] * 0.5))
     pixels = mnist()
-    found.append(reduced("MNIST pixels", pixels, cs.cluster(pixels, 4500).free_centers))
-    return found
+    facts.append(reduced("MNIST pixels", pixels, cs.cluster(pixels, 4500).free_centers))
+    return facts
 
 
 def reduced(name: str, array: np.ndarray, centers: np.ndarray) -> Facts:
-    """The search that is chosen by itself: the assignment alone, and with finding axes and choosing the search."""
+    """Time the search that is chosen automatically: the assignment, and separately finding axes and choosing."""
     rows = cs.open_rows(array)
     n, d, k = rows.n, rows.d, len(centers)
-    kept: dict[str, Any] = {}
+    results: dict[str, Any] = {}
 
     def choose() -> None:
         with cs.engines.Local().open(Progress()) as workers:
             rng = np.random.default_rng(0)
             axes = principal_axes(rows, rng, workers)
-            kept["search"] = choose_search(rows, centers, 2.0, axes, rng, workers, tolerance=0.005)
+            results["search"] = choose_search(rows, centers, 2.0, axes, rng, workers, tolerance=0.005)
 
     def ours() -> None:
         with cs.engines.Local().open(Progress()) as workers:
-            kept["distances"] = assign_rows(rows, kept["search"], workers)[1]
+            results["distances"] = assign_rows(rows, results["search"], workers)[1]
 
     times = side_by_side({"limit": lambda: limit(n, k, d), "choice": choose, "ours": ours}, times=3)
-    inflation = powers(kept["distances"], 2.0) / powers(assign(rows, centers)[1], 2.0) - 1
+    inflation = powers(results["distances"], 2.0) / powers(assign(rows, centers)[1], 2.0) - 1
     ratios = {"ratio": times["ours"] / times["limit"], "choice": times["choice"] / times["limit"]}
-    return {"case": name, "n": n, "d": d, **ratios, "inflation": inflation, "search": kept["search"].path}
+    return {"case": name, "n": n, "d": d, **ratios, "inflation": inflation, "search": results["search"].path}
 
 
-# ------------------------------------------------------------------------------ whole clusterings, and peers
+# --------------------------------------------------------------------- complete clusterings, and other libraries
 
 
 def clustering() -> list[Facts]:
@@ -116,10 +118,10 @@ def clustering() -> list[Facts]:
 
 
 def sentences() -> list[Facts]:
-    """Both of the above on sentence embeddings, which take a quarter of an hour to make once."""
+    """Measure the assignment and the clustering on sentence embeddings, which take fifteen minutes to compute once."""
     rows = embeddings().astype(np.float32)
-    given = reduced("MiniLM sentences", rows, cs.cluster(rows, 4500).free_centers)
-    return [given, against_peers("MiniLM sentences", rows, 1000)]
+    assignment = reduced("MiniLM sentences", rows, cs.cluster(rows, 4500).free_centers)
+    return [assignment, against_peers("MiniLM sentences", rows, 1000)]
 
 
 def cifar() -> list[Facts]:
@@ -131,38 +133,38 @@ def texts() -> list[Facts]:
 
 
 def sentence_vectors() -> Arrays:
-    """100,000 sentences of the European Parliament on 64 latent semantic dimensions."""
+    """Return 100,000 sentences of the European Parliament as vectors of 64 latent semantic dimensions."""
     return {"vectors": latent(read_sentences()[:100_000], seed=21)}
 
 
 def mixtures() -> list[Facts]:
-    """Isotropic Gaussian clusters of equal size: fewer than are looked for, and more."""
-    found = []
+    """Cluster isotropic Gaussian clusters of equal size, of which there are fewer or more than k."""
+    facts = []
     for clusters in (20, 2_000):
         rng = np.random.default_rng(clusters)
-        middles = 2 * rng.standard_normal((clusters, 64), np.float32)
-        rows = middles[rng.integers(clusters, size=100_000)] + rng.standard_normal((100_000, 64), np.float32)
-        found.append(against_peers(f"{clusters:,} isotropic clusters", rows, 1000))
-    return found
+        means = 2 * rng.standard_normal((clusters, 64), np.float32)
+        rows = means[rng.integers(clusters, size=100_000)] + rng.standard_normal((100_000, 64), np.float32)
+        facts.append(against_peers(f"{clusters:,} isotropic clusters", rows, 1000))
+    return facts
 
 
 def against_peers(name: str, array: np.ndarray, k: int) -> Facts:
     rows, methods = cs.open_rows(array), []
     times = side_by_side({"limit": lambda: limit(rows.n, k, rows.d), "ours": lambda: cs.cluster(array, k)}, times=3)
-    mine = cs.cluster(array, k)
-    free, snapped = costs(rows, mine.free_centers)
+    ours = cs.cluster(array, k)
+    free, snapped = costs(rows, ours.free_centers)
     methods.append({"method": "coresift", "seconds": times["ours"], "free": free, "snapped": snapped})
     for peer in kmeans_peers.PEERS:
         seconds, centers = kmeans_peers.run(peer, array, k)
         free, snapped = costs(rows, centers)
         methods.append({"method": peer, "seconds": seconds, "free": free, "snapped": snapped})
         print(name, methods[-1], flush=True)
-    limits = {"limit": times["limit"], "own free cost": mine.free_cost, "search": mine.search}
+    limits = {"limit": times["limit"], "own free cost": ours.free_cost, "search": ours.search}
     return {"case": name, "n": rows.n, "d": rows.d, "k": k, **limits, "methods": methods}
 
 
 def against_twin(array: np.ndarray, k: int) -> Facts:
-    """z = 1 against seeding on all rows and medians by Weiszfeld's iteration, as plain as can be."""
+    """Compare z = 1 with a plain implementation: seeding on all rows, and medians by Weiszfeld's iteration."""
     rows = cs.open_rows(array)
     methods = []
     for method, task in (
@@ -174,67 +176,67 @@ def against_twin(array: np.ndarray, k: int) -> Facts:
         seconds = time.perf_counter() - start
         free, snapped = costs(rows, centers, z=1.0)
         methods.append({"method": method, "seconds": seconds, "free": free, "snapped": snapped})
-    passing = limit(rows.n, k, rows.d)
-    return {"case": "MNIST pixels, z=1", "n": rows.n, "d": rows.d, "k": k, "limit": passing, "methods": methods}
+    one_pass = limit(rows.n, k, rows.d)
+    return {"case": "MNIST pixels, z=1", "n": rows.n, "d": rows.d, "k": k, "limit": one_pass, "methods": methods}
 
 
-# --------------------------------------------------------------------------------- large files, by themselves
+# ------------------------------------------------------------------------- large files, each in its own process
 
 
 def paper() -> list[Facts]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         write_rows(path, 4_600_000, 768)
-        found = [in_process(path=str(path), k=4_500, budget=45_000)]
+        selection = in_process(path=str(path), k=4_500, budget=45_000)
         write_rows(path, 1_000_000, 384)
-        return [*found, in_process(path=str(path), k=45_000, tolerance=0.03, checked=60_000)]
+        return [selection, in_process(path=str(path), k=45_000, tolerance=0.03, checked=60_000)]
 
 
 def growth() -> list[Facts]:
-    found = []
+    facts = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         for n in (100_000, 200_000, 400_000, 800_000, 1_600_000):
             write_rows(path, n, 256)
-            found.append({"against": "n", **in_process(path=str(path), k=1000)})
+            facts.append({"against": "n", **in_process(path=str(path), k=1000)})
         write_rows(path, 500_000, 256)
         for k in (500, 1000, 2000, 4000, 8000, 16_000, 32_000):
-            found.append({"against": "k", **in_process(path=str(path), k=k)})
-    return found
+            facts.append({"against": "k", **in_process(path=str(path), k=k)})
+    return facts
 
 
 def in_process(**task: Any) -> Facts:
-    """Run a task in a fresh process, whose memory is then its own."""
+    """Run a task in a new process, to measure its memory alone."""
     command = [sys.executable, "-m", "benchmarks.clustering", "--run", json.dumps(task)]
-    found: Facts = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    print(json.dumps(found), flush=True)
-    return found
+    facts: Facts = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    print(json.dumps(facts), flush=True)
+    return facts
 
 
 def run(path: str, k: int, budget: int | None = None, tolerance: float = 0.005, checked: int = 0) -> Facts:
-    """Cluster the rows of a file, or select from them; the limit is timed on a part, before and after."""
+    """Cluster the rows of a file, or select from them. The limit is timed on some of the rows, before and after."""
     rows = cs.open_rows(path)
     part = min(rows.n, max(4096, int(4e11 / (2 * k * rows.d))))
     before = limit(part, k, rows.d)
     with peak_memory() as peak:
         start = time.perf_counter()
         if budget is None:
-            found = cs.cluster(rows, k, tolerance=tolerance)
+            clustering = cs.cluster(rows, k, tolerance=tolerance)
         else:
-            selected = cs.select(rows, losses=lambda ids: np.abs(np.sin(ids)), budget=budget, clusters=k)
+            selection = cs.select(rows, losses=lambda ids: np.abs(np.sin(ids)), budget=budget, clusters=k)
         seconds = time.perf_counter() - start
     least = min(before, limit(part, k, rows.d)) * rows.n / part
     facts = {"n": rows.n, "d": rows.d, "k": k, "seconds": seconds, "limit": least, "ratio": seconds / least}
     facts["peak_gb"] = peak[0] / 1e9
     if budget is not None:
-        return facts | {"selected": len(selected)}
-    facts["search"] = found.search
+        return facts | {"selected": len(selection)}
+    facts["search"] = clustering.search
     if checked:
         ids = np.sort(np.random.default_rng(9).choice(rows.n, checked, replace=False))
         sample = rows.take(ids)
-        own = cs.open_rows(sample)
-        away = np.linalg.norm(sample - found.free_centers[found.labels[ids]], axis=1)
-        facts["inflation"] = powers(away, 2.0) / powers(assign(own, found.free_centers)[1], 2.0) - 1
+        centers = clustering.free_centers
+        distances = np.linalg.norm(sample - centers[clustering.labels[ids]], axis=1)
+        facts["inflation"] = powers(distances, 2.0) / powers(assign(cs.open_rows(sample), centers)[1], 2.0) - 1
     return facts
 
 

@@ -1,4 +1,4 @@
-"""The clustering benchmark's figures as one page of tables, and the growth as a plot."""
+"""The report of the clustering benchmark: a page of tables, and a plot of how time grows."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ import numpy as np
 Facts = dict[str, Any]
 
 
-def write_report(found: dict[str, list[Facts]], folder: Path) -> None:
+def write_report(sections: dict[str, list[Facts]], folder: Path) -> None:
     """Write `clustering.md` and, if growth was measured, `clustering_growth.svg`."""
-    named = ("kernel", "clustering", "sentences", "cifar", "texts", "mixtures")
-    both = [fact for name in named for fact in found.get(name, [])]
+    small = ("kernel", "clustering", "sentences", "cifar", "texts", "mixtures")
+    facts = [fact for name in small for fact in sections.get(name, [])]
     tables = {
-        "kernel": [fact for fact in both if "methods" not in fact],
-        "clustering": [fact for fact in both if "methods" in fact],
-        "paper": found.get("paper", []),
-        "growth": found.get("growth", []),
+        kernel: [fact for fact in facts if "methods" not in fact],
+        clustering: [fact for fact in facts if "methods" in fact],
+        paper: sections.get("paper", []),
+        growth: sections.get("growth", []),
     }
-    parts = {"kernel": kernel, "clustering": clustering, "paper": paper, "growth": growth}
-    text = "\n".join(parts[name](facts) for name, facts in tables.items() if facts)
+    text = "\n".join(write(facts) for write, facts in tables.items() if facts)
     (folder / "clustering.md").write_text("# Clustering: speed, cost and memory on two cores\n\n" + text)
-    if "growth" in found:
-        plot(found["growth"], folder / "clustering_growth.svg")
+    if "growth" in sections:
+        plot(sections["growth"], folder / "clustering_growth.svg")
 
 
 def table(title: str, head: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
@@ -32,7 +31,7 @@ def table(title: str, head: tuple[str, ...], lines: list[tuple[str, ...]]) -> st
     return f"## {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *lines))
 
 
-def kernel(found: list[Facts]) -> str:
+def kernel(facts: list[Facts]) -> str:
     lines = [
         (
             fact["case"],
@@ -42,15 +41,15 @@ def kernel(found: list[Facts]) -> str:
             f"{fact['inflation']:+.2%}" if "inflation" in fact else "",
             fact.get("search", ""),
         )
-        for fact in found
+        for fact in facts
     ]
-    head = ("case", "rows", "× limit", "choosing the search, × limit", "cost", "search")
+    head = ("case", "rows", "× limit", "choosing the search, × limit", "added cost", "search")
     return table("One assignment to 4,500 given centers", head, lines)
 
 
-def clustering(found: list[Facts]) -> str:
+def clustering(facts: list[Facts]) -> str:
     lines = []
-    for fact in found:
+    for fact in facts:
         ours = fact["methods"][0]
         for method in fact["methods"]:
             lines.append(
@@ -64,11 +63,11 @@ def clustering(found: list[Facts]) -> str:
                     f"{ours['snapped'] / method['snapped']:.4f}",
                 )
             )
-    head = ("rows", "method", "seconds", "× limit", "ours / its time", "ours / its cost", "ours / its snapped cost")
-    return table("Whole clusterings", head, lines)
+    ratios = ("our time / its time", "our cost / its cost", "our snapped cost / its snapped cost")
+    return table("Complete clusterings", ("rows", "method", "seconds", "× limit", *ratios), lines)
 
 
-def large(title: str, found: list[Facts]) -> str:
+def large(title: str, facts: list[Facts]) -> str:
     lines = [
         (
             f"{fact['n']:,} × {fact['d']}",
@@ -79,30 +78,31 @@ def large(title: str, found: list[Facts]) -> str:
             f"{fact['peak_gb']:.2f}",
             f"{fact['inflation']:+.2%}" if "inflation" in fact else "",
         )
-        for fact in found
+        for fact in facts
     ]
-    head = ("rows, float16 file", "k", "selected", "seconds", "× limit", "peak anonymous GB", "cost of the search")
+    head = ("rows, float16 file", "k", "selected", "seconds", "× limit", "peak anonymous GB", "added cost")
     return table(title, head, lines)
 
 
-def paper(found: list[Facts]) -> str:
-    return large("Paper scale", found)
+def paper(facts: list[Facts]) -> str:
+    return large("At the paper's scale", facts)
 
 
-def growth(found: list[Facts]) -> str:
-    text = large("Growth", found)
+def growth(facts: list[Facts]) -> str:
+    text = large("Growth", facts)
     for name in ("n", "k"):
-        text += f"\nExponent of the time against {name}: {exponent(found, name):.2f}\n"
+        text += f"\nTime grows as {name}^{exponent(facts, name):.2f}.\n"
     return text + "\n![time and memory against n and k](clustering_growth.svg)\n"
 
 
-def exponent(found: list[Facts], name: str) -> float:
-    """The slope of log time against log n or log k."""
-    some = [fact for fact in found if fact["against"] == name]
-    return float(np.polyfit(np.log([fact[name] for fact in some]), np.log([fact["seconds"] for fact in some]), 1)[0])
+def exponent(facts: list[Facts], name: str) -> float:
+    """Return the slope of log time against log n or log k."""
+    series = [fact for fact in facts if fact["against"] == name]
+    sizes, times = ([fact[key] for fact in series] for key in (name, "seconds"))
+    return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 
-def plot(found: list[Facts], path: Path) -> None:
+def plot(facts: list[Facts], path: Path) -> None:
     import matplotlib  # noqa: PLC0415
 
     matplotlib.use("Agg")
@@ -111,13 +111,14 @@ def plot(found: list[Facts], path: Path) -> None:
 
     figure, panels = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
     for panel, name, value in zip(panels, ("n", "k", "n"), ("seconds", "seconds", "peak_gb"), strict=True):
-        some = [fact for fact in found if fact["against"] == name]
-        at = [fact[name] for fact in some]
-        panel.loglog(at, [fact[value] for fact in some], "o-", label="coresift")
+        series = [fact for fact in facts if fact["against"] == name]
+        sizes = [fact[name] for fact in series]
+        panel.loglog(sizes, [fact[value] for fact in series], "o-", label="coresift")
         if value == "seconds":
-            panel.loglog(at, [fact["limit"] for fact in some], "--", color="gray", label="the limit: one exact pass")
+            limits = [fact["limit"] for fact in series]
+            panel.loglog(sizes, limits, "--", color="gray", label="the limit: one exact pass")
             panel.legend()
-            panel.set_title(f"exponent {exponent(found, name):.2f}")
+            panel.set_title(f"exponent {exponent(facts, name):.2f}")
         else:
             panel.set_yscale("linear")
             panel.set_ylim(0)

@@ -1,10 +1,10 @@
-"""One fair comparison on MNIST losses: eight methods, three budgets, 20 seeds.
+"""Compare eight methods on MNIST losses, with three budgets and 20 seeds.
 
-    python -m benchmarks.compare                    a few minutes on two cores; goes on where it was stopped
-    python -m benchmarks.compare --fresh            from the beginning
-    python -m benchmarks.compare fashion-loss       another problem of `problems.py` (to a folder of its own, not kept)
+    python -m benchmarks.compare                    a few minutes on two cores; continues where it stopped
+    python -m benchmarks.compare --fresh            start over
+    python -m benchmarks.compare fashion-loss       another problem of `problems/` (written to a temporary folder)
 
-Writes `results/compare/`: the answer and the table as text, all runs as JSON, the table as CSV, and the plot.
+Writes `results/compare/`: the verdict and the table as text, all runs as JSON, the table as CSV, and a plot.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ METHODS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problem", nargs="?", default="mnist-loss", choices=SOURCES)
-    parser.add_argument("--fresh", action="store_true", help="forget what an earlier call has kept")
+    parser.add_argument("--fresh", action="store_true", help="delete the stored runs first")
     arguments = parser.parse_args()
-    kept = arguments.problem == "mnist-loss"
-    out = RESULTS if kept else Path(tempfile.gettempdir()) / f"coresift-compare-{arguments.problem}"
+    in_repository = arguments.problem == "mnist-loss"
+    out = RESULTS if in_repository else Path(tempfile.gettempdir()) / f"coresift-compare-{arguments.problem}"
     if arguments.fresh and out.exists():
         shutil.rmtree(out)
     problem = load_problem(arguments.problem)
     start = time.perf_counter()
-    found = cs.compare_methods(problem.rows, problem.losses, METHODS, BUDGETS, SEEDS, out=out, plot=True)
-    print(found)
-    print(f"{len(found.runs)} selections are in {out}; this call took {time.perf_counter() - start:.0f} seconds.")
+    comparison = cs.compare_methods(problem.rows, problem.losses, METHODS, BUDGETS, SEEDS, out=out, plot=True)
+    print(comparison)
+    print(f"{len(comparison.runs)} selections are in {out}; this call took {time.perf_counter() - start:.0f} seconds.")
 
 
 if __name__ == "__main__":

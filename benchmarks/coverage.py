@@ -1,16 +1,16 @@
-"""Speed and memory of coverage: beside apricot's facility location, and beside clustering as rows and budget grow.
+"""Speed and memory of `cover`, compared with apricot's facility location and with clustering.
 
     python -m benchmarks.coverage                  both, about half an hour on two cores
-    python -m benchmarks.coverage apricot          one of them (the other's figures stay)
-    python -m benchmarks.coverage scale --again    forget its figures first
+    python -m benchmarks.coverage apricot          one section (the other section's figures stay)
+    python -m benchmarks.coverage scale --again    measure a section again
 
-Each case is stored once it is done, so a run goes on where the last one stopped.
+Each case is stored when it is done, so a new run continues where the last one stopped.
 
-*apricot* maximizes the same sum, Σ max κ with the same Gaussian kernel, on 20,000 × 64 made-up rows; the time that it
-takes to compute the kernel counts. *scale* chooses from made-up rows of 384 numbers in a file, and clusters the same
-rows into as many clusters. Everything runs in a process of its own; seconds are those of the clock, processor seconds
-those of all threads together, which a busy machine changes less. Memory is the peak of what is not a page of the mapped
-file. Writes `results/coverage.json`, `.md` and `.svg`.
+*apricot* maximizes the same sum, Σ max κ with the same Gaussian kernel, on 20,000 × 64 synthetic rows; its time
+includes computing the kernel. *scale* chooses from synthetic rows of 384 numbers in a file, and clusters the same rows
+into as many clusters as rows are chosen. Every measurement has its own process. Seconds are wall-clock time; processor
+seconds are those of all threads together, and depend less on what else the machine does. Memory is the peak without the
+pages of the mapped file. Writes `results/coverage.json`, `.md` and `.svg`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from coresift.progress import Progress
 from coresift.rows import open_rows
 
 RESULTS = Path(__file__).resolve().parent / "results"
-# Rows and budgets, the largest first: growing together, and the budget alone.
+# Rows and budgets, the largest first: both grow together, and the budget grows alone.
 SCALES = ((1_000_000, 10_000), (100_000, 1_000), (300_000, 3_000), (1_000_000, 1_000), (1_000_000, 3_000))
 DIMENSION = 384
 Facts = dict[str, Any]
@@ -45,35 +45,35 @@ Facts = dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", help=", ".join(SECTIONS))
-    parser.add_argument("--again", action="store_true", help="measure again what has been measured")
+    parser.add_argument("--again", action="store_true", help="ignore stored figures")
     parser.add_argument("--run", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
         name, source, n, budget = arguments.run
         if name == "apricot":
-            theirs(np.eye(50, dtype=np.float32), 2)  # what it compiles on its first use does not count
-        print(json.dumps(timed(lambda: RUNS[name](np.load(source, mmap_mode="r")[: int(n)], int(budget)))))
+            run_apricot(np.eye(50, dtype=np.float32), 2)  # apricot compiles code on its first use, which does not count
+        print(json.dumps(measure(lambda: RUNS[name](np.load(source, mmap_mode="r")[: int(n)], int(budget)))))
         return
     path = RESULTS / "coverage.json"
-    kept = json.loads(path.read_text()) if path.exists() else {}
+    stored = json.loads(path.read_text()) if path.exists() else {}
     for name in arguments.sections or SECTIONS:
-        known = [] if arguments.again else kept.get(name, [])
+        known = [] if arguments.again else stored.get(name, [])
         for fact in SECTIONS[name](known):
             print(json.dumps(fact, indent=1), flush=True)
             known = [*known, fact]
-            kept[name] = known
-            path.write_text(json.dumps(kept, indent=1) + "\n")
-            (RESULTS / "coverage.md").write_text(report(kept))
-    if kept.get("scale"):
-        plot(kept["scale"], RESULTS / "coverage.svg")
+            stored[name] = known
+            path.write_text(json.dumps(stored, indent=1) + "\n")
+            (RESULTS / "coverage.md").write_text(report(stored))
+    if stored.get("scale"):
+        plot(stored["scale"], RESULTS / "coverage.svg")
 
 
 def apricot(known: list[Facts], n: int = 20_000, d: int = 64, budget: int = 1_000) -> Iterator[Facts]:
-    """Compare with apricot on clusters and on noise, where that is not known yet."""
+    """Compare with apricot on clusters and on noise; skip known cases."""
     rng = np.random.default_rng(0)
     noise = rng.standard_normal((n, d), np.float32)
-    middles = rng.standard_normal((50, d), np.float32)
-    clusters = middles[rng.integers(50, size=n)] + 0.7 * rng.standard_normal((n, d), np.float32)
+    means = rng.standard_normal((50, d), np.float32)
+    clusters = means[rng.integers(50, size=n)] + 0.7 * rng.standard_normal((n, d), np.float32)
     for name, rows in (("50 clusters", clusters), ("isotropic noise", noise)):
         if any(fact["rows"] == name for fact in known):
             continue
@@ -85,7 +85,7 @@ def apricot(known: list[Facts], n: int = 20_000, d: int = 64, budget: int = 1_00
 
 
 def scale(known: list[Facts]) -> Iterator[Facts]:
-    """Compare with clustering as rows and budgets grow, where that is not known yet."""
+    """Compare with clustering as rows and budgets grow; skip known cases."""
     done = {(fact["n"], fact["budget"]) for fact in known}
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "rows.npy"
@@ -98,11 +98,11 @@ def scale(known: list[Facts]) -> Iterator[Facts]:
 
 
 def in_a_process(method: str, source: Path, n: int, budget: int) -> Facts:
-    words = [sys.executable, "-m", "benchmarks.coverage", "--run", method, str(source), str(n), str(budget)]
-    return json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+    command = [sys.executable, "-m", "benchmarks.coverage", "--run", method, str(source), str(n), str(budget)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def timed(choose: Callable[[], float]) -> Facts:
+def measure(choose: Callable[[], float]) -> Facts:
     with peak_memory() as peak:
         start, processor = time.perf_counter(), time.process_time()
         value = choose()
@@ -111,18 +111,18 @@ def timed(choose: Callable[[], float]) -> Facts:
 
 
 def bandwidth(rows: np.ndarray) -> float:
-    """A bandwidth for all: half the root mean square distance between rows of this kind."""
+    """Return the bandwidth that all methods use: half the root mean square distance between two rows."""
     return float(0.5 * np.sqrt(2 * rows.var(axis=0).sum()))
 
 
-def ours(rows: np.ndarray, budget: int, exact: bool) -> float:
+def run_coresift(rows: np.ndarray, budget: int, exact: bool) -> float:
     with Local().open(Progress()) as workers:
         rng = np.random.default_rng(0)
-        found = cover_rows(open_rows(rows), budget, workers, rng, bandwidth=bandwidth(rows), exact=exact)
-    return float(found.kernel().sum(dtype=np.float64))
+        chosen = cover_rows(open_rows(rows), budget, workers, rng, bandwidth=bandwidth(rows), exact=exact)
+    return float(chosen.kernel().sum(dtype=np.float64))
 
 
-def theirs(rows: np.ndarray, budget: int) -> float:
+def run_apricot(rows: np.ndarray, budget: int) -> float:
     from apricot import FacilityLocationSelection  # noqa: PLC0415
 
     squares = np.einsum("ij,ij->i", rows, rows)
@@ -135,52 +135,54 @@ def theirs(rows: np.ndarray, budget: int) -> float:
     return float(kernel[:, chosen].max(axis=1).sum(dtype=np.float64))
 
 
-def clustered(rows: np.ndarray, budget: int) -> float:
+def run_cluster(rows: np.ndarray, budget: int) -> float:
     return cs.cluster(rows, budget, progress=False).snapped_cost
 
 
-def covered(rows: np.ndarray, budget: int) -> float:
+def run_cover(rows: np.ndarray, budget: int) -> float:
     return float(cover(rows, budget, progress=False).ids.size)
 
 
 RUNS: dict[str, Callable[[np.ndarray, int], float]] = {
-    "exact": lambda rows, budget: ours(rows, budget, exact=True),
-    "groups": lambda rows, budget: ours(rows, budget, exact=False),
-    "apricot": theirs,
-    "cover": covered,
-    "cluster": clustered,
+    "exact": lambda rows, budget: run_coresift(rows, budget, exact=True),
+    "groups": lambda rows, budget: run_coresift(rows, budget, exact=False),
+    "apricot": run_apricot,
+    "cover": run_cover,
+    "cluster": run_cluster,
 }
 SECTIONS = {"apricot": apricot, "scale": scale}
 
 
-def report(found: dict[str, list[Facts]]) -> str:
-    text = "# Coverage: speed and memory on two cores\n"
-    if "apricot" in found:
-        text += "\n## The same sum, beside apricot's facility location\n\n"
+def report(sections: dict[str, list[Facts]]) -> str:
+    """Return the figures as a page."""
+    text = "# Speed and memory of `cover` on two cores\n"
+    if "apricot" in sections:
+        text += "\n## Compared with apricot's facility location, which maximizes the same sum\n\n"
         text += "| rows | n × d | chosen | method | seconds | processor seconds | peak memory, GB | sum |\n"
         text += "|---|---|---|---|---|---|---|---|\n"
-        for fact in found["apricot"]:
+        for fact in sections["apricot"]:
             for method in ("exact", "groups", "apricot"):
-                one = fact[method]
+                run = fact[method]
                 text += f"| {fact['rows']} | {fact['n']:,} × {fact['d']} | {fact['budget']:,} | {method} "
                 text += (
-                    f"| {one['seconds']:.1f} | {one['processor']:.1f} | {one['peak_gb']:.2f} | {one['value']:,.1f} |\n"
+                    f"| {run['seconds']:.1f} | {run['processor']:.1f} | {run['peak_gb']:.2f} | {run['value']:,.1f} |\n"
                 )
-    if "scale" in found:
-        text += "\n## Beside clustering into as many clusters\n\n"
-        text += "| n × d | chosen | seconds | of clustering | ratio | processor seconds | of clustering | ratio "
-        text += "| peak memory, GB |\n|---|---|---|---|---|---|---|---|---|\n"
-        for fact in found["scale"]:
-            one, other = fact["cover"], fact["cluster"]
+    if "scale" in sections:
+        text += "\n## Compared with clustering into as many clusters as rows are chosen\n\n"
+        text += "| n × d | chosen | seconds | clustering's seconds | ratio | processor seconds "
+        text += "| clustering's processor seconds | ratio | peak memory, GB |\n|---|---|---|---|---|---|---|---|---|\n"
+        for fact in sections["scale"]:
+            cover_run, cluster_run = fact["cover"], fact["cluster"]
             text += f"| {fact['n']:,} × {fact['d']} | {fact['budget']:,} "
             for unit in ("seconds", "processor"):
-                text += f"| {one[unit]:.0f} | {other[unit]:.0f} | {one[unit] / other[unit]:.2f} "
-            text += f"| {one['peak_gb']:.2f} |\n"
+                text += f"| {cover_run[unit]:.0f} | {cluster_run[unit]:.0f} "
+                text += f"| {cover_run[unit] / cluster_run[unit]:.2f} "
+            text += f"| {cover_run['peak_gb']:.2f} |\n"
     return text
 
 
 def plot(facts: list[Facts], path: Path) -> None:
-    """Draw the time against rows and against the budget."""
+    """Plot the time against the number of rows and against the budget."""
     import matplotlib as mpl  # noqa: PLC0415
 
     mpl.use("Agg")
@@ -191,12 +193,13 @@ def plot(facts: list[Facts], path: Path) -> None:
     most = max(fact["n"] for fact in facts)
     growing = sorted((fact for fact in facts if fact["budget"] * 100 == fact["n"]), key=lambda fact: fact["n"])
     largest = sorted((fact for fact in facts if fact["n"] == most), key=lambda fact: fact["budget"])
-    for axis, some, name, label in (
-        (axes[0], growing, "n", "rows (a hundredth is chosen)"),
-        (axes[1], largest, "budget", f"rows chosen of {most:,}"),
+    for axis, series, name, label in (
+        (axes[0], growing, "n", "rows (one in a hundred is chosen)"),
+        (axes[1], largest, "budget", f"rows chosen out of {most:,}"),
     ):
+        sizes = [fact[name] for fact in series]
         for method in ("cover", "cluster"):
-            axis.loglog([one[name] for one in some], [one[method]["seconds"] for one in some], "o-", label=method)
+            axis.loglog(sizes, [fact[method]["seconds"] for fact in series], "o-", label=method)
         axis.set_xlabel(label)
         axis.set_ylabel("seconds")
         axis.legend()

@@ -1,11 +1,11 @@
-"""Do evaluations keep what they promise? Half-widths that are reached, intervals that cover, and what stopping costs.
+"""Do evaluations keep their promises? Do they reach the half-width, do intervals cover, what does stopping early cost?
 
-    python -m benchmarks.evaluation_coverage              runs what is missing, and writes the report
-    python -m benchmarks.evaluation_coverage --seconds 60 stops after a minute of computing; the next call goes on
+    python -m benchmarks.evaluation_coverage              run what is missing, and write the report
+    python -m benchmarks.evaluation_coverage --seconds 60 stop after a minute of CPU time; the next call continues
 
-Two studies, 2,000 seeds for each case. "within": `within=0.01` on six populations. "metrics": F1, precision, recall,
-p95, a difference A − B and groups on two populations, from a fixed budget. Single runs are kept in
-`results/evaluation_coverage/`, one line per seed: value, low, high, answers.
+There are two studies with 2,000 seeds per case. "within": `within=0.01` on six populations. "metrics": F1, precision,
+recall, p95, a difference A − B, and groups on two populations, with a fixed budget. Single runs are stored in
+`results/evaluation_coverage/`, one row per seed: value, low, high, answers.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ POPULATIONS = (
 )
 CLASSIFIED = ("mnist", "fashion-mnist")
 BUDGET, SMALL_BUDGET, GROUP_BUDGET, FIXED_RUNS = 1_000, 300, 2_000, 40
-# The class that is found or not; 4 is a digit that linear heads confuse with 9, and a coat among pullovers.
+# The positive class: a digit that linear classifiers confuse with 9, or a coat, which looks like a pullover.
 POSITIVE = 4
 
 
-def rated(name: str) -> tuple[Floats, dict[str, Floats]]:
-    """Right or wrong answers and what is known of them; a rival is a second head, which learned from other rows."""
+def errors_and_signals(name: str) -> tuple[Floats, dict[str, Floats]]:
+    """Return which rows are wrong, and the signals; a rival is a second classifier, trained on other rows."""
     data, _, kind = name.rpartition(" ")
     if kind != "rival":
-        given = population(name)
-        return given.values, given.signals
+        rows = population(name)
+        return rows.values, rows.signals
     head = classification(data)
     wrong = (head.rival.argmax(axis=1) != head.labels).astype(np.float64)
     return wrong, cs.signals.from_probabilities(head.rival)
 
 
 def _within(name: str) -> Any:
-    values, signals = rated(name)
+    values, signals = errors_and_signals(name)
 
     def run(seed: int, **options: Any) -> tuple[float, float, float, int]:
-        wanted = options or {"within": WITHIN}
-        made = cs.evaluate(values=values, signals=signals, metric="rate", seed=seed, **wanted)
-        return _line(made.complete())
+        options = options or {"within": WITHIN}
+        evaluation = cs.evaluate(values=values, signals=signals, metric="rate", seed=seed, **options)
+        return _line(evaluation.complete())
 
     return float(values.mean()), run
 
@@ -84,24 +84,24 @@ def _difference(name: str) -> Any:
     right = {model: (guess == head.labels).mean() for model, guess in models.items()}
 
     def run(seed: int) -> tuple[float, float, float, int]:
-        made = cs.evaluate(labels=head.labels, predictions=models, metric="difference", budget=SMALL_BUDGET, seed=seed)
-        return _line(made.complete())
+        options = {"metric": "difference", "budget": SMALL_BUDGET, "seed": seed}
+        return _line(cs.evaluate(labels=head.labels, predictions=models, **options).complete())
 
     return right["A"] - right["B"], run
 
 
 def _p95(name: str) -> Any:
-    given = population(f"{name} log loss")
+    rows = population(f"{name} log loss")
 
     def run(seed: int) -> tuple[float, float, float, int]:
-        options = {"signals": given.signals, "budget": BUDGET, "metric": "p95", "seed": seed}
-        return _line(cs.evaluate(values=given.values, **options).complete())
+        options = {"signals": rows.signals, "budget": BUDGET, "metric": "p95", "seed": seed}
+        return _line(cs.evaluate(values=rows.values, **options).complete())
 
-    return float(np.quantile(given.values, 0.95, method="inverted_cdf")), run
+    return float(np.quantile(rows.values, 0.95, method="inverted_cdf")), run
 
 
 def _group(name: str) -> Any:
-    """One of ten groups, the predicted class; which one turns with the seed, so the truth is subtracted."""
+    """Estimate one of ten groups (predicted classes). The group depends on the seed, so its truth is subtracted."""
     head = classification(name)
     signals = cs.signals.from_probabilities(head.probabilities)
     wrong = (head.predictions != head.labels).astype(np.float64)
@@ -110,9 +110,9 @@ def _group(name: str) -> Any:
 
     def run(seed: int) -> tuple[float, float, float, int]:
         options = {"signals": signals, "groups": groups, "budget": GROUP_BUDGET, "metric": "rate", "seed": seed}
-        found = cs.evaluate(values=wrong, **options).complete()
+        result = cs.evaluate(values=wrong, **options).complete()
         group = sorted(truth)[seed % len(truth)]
-        figure = found.groups[group]
+        figure = result.groups[group]
         return figure.value - truth[group], figure.low - truth[group], figure.high - truth[group], figure.asked
 
     return 0.0, run
@@ -130,8 +130,8 @@ METRICS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def _line(found: Any) -> tuple[float, float, float, int]:
-    return found.value, found.low, found.high, found.asked
+def _line(result: Any) -> tuple[float, float, float, int]:
+    return result.value, result.low, result.high, result.asked
 
 
 def _path(case: str) -> Path:
@@ -139,7 +139,7 @@ def _path(case: str) -> Path:
 
 
 def read(case: str) -> Floats:
-    """Read the runs of a case, one line per seed."""
+    """Read the runs of a case, one row per seed."""
     return np.load(_path(case), allow_pickle=False).astype(np.float64) if _path(case).exists() else np.zeros((0, 4))
 
 
@@ -148,24 +148,24 @@ def extend(case: str, run: Callable[[int], Any], seeds: int) -> None:
     done = read(case)
     more = [run(seed) for seed in range(len(done), min(len(done) + CHUNK, seeds))]
     RUNS.mkdir(parents=True, exist_ok=True)
-    aside = _path(case).with_suffix(".part.npy")
-    np.save(aside, np.concatenate([done, more]).astype(np.float32), allow_pickle=False)
-    aside.replace(_path(case))
+    partial = _path(case).with_suffix(".part.npy")
+    np.save(partial, np.concatenate([done, more]).astype(np.float32), allow_pickle=False)
+    partial.replace(_path(case))
 
 
 def work(seconds: float) -> Iterator[str]:
-    """Run what is missing, the case with the fewest runs first, until so much computing time is used."""
-    begun, known = time.process_time(), {}
+    """Run what is missing for so many seconds of CPU time, the case with the fewest runs first."""
+    started, cases = time.process_time(), {}
     for name in (*(f"within {name}" for name in POPULATIONS), *(f"{m} {n}" for n in CLASSIFIED for m in METRICS)):
         try:
-            known[name] = _make(name)
+            cases[name] = _make(name)
         except (FileNotFoundError, OSError) as error:
-            yield f"{name} is left out: {error}"
-    while time.process_time() - begun < seconds:
-        name = min(known, key=lambda case: len(read(case)))
+            yield f"{name} is skipped: {error}"
+    while time.process_time() - started < seconds:
+        name = min(cases, key=lambda case: len(read(case)))
         if len(read(name)) >= SEEDS:
             return
-        extend(name, known[name][1], SEEDS)
+        extend(name, cases[name][1], SEEDS)
         yield f"{name}: {len(read(name))} seeds"
 
 
@@ -175,23 +175,23 @@ def _make(case: str) -> Any:
 
 
 def best_fixed(case: str, asked: float) -> float:
-    """The fixed budget whose mean half-width is ± 0.01, by runs at the mean number of answers."""
+    """Return the fixed budget with a mean half-width of 0.01, extrapolated from runs with the budget `asked`."""
     path = RUNS / f"{case.replace(' ', '_')}_fixed.npy"
     if not path.exists():
         _, run = _make(case)
         lines = [run(seed, budget=round(asked)) for seed in range(FIXED_RUNS)]
         np.save(path, np.array(lines, np.float32), allow_pickle=False)
     lines = np.load(path, allow_pickle=False).astype(np.float64)
-    rows = rated(case[7:])[0].size
+    rows = errors_and_signals(case[7:])[0].size
     half, budget = float(np.mean((lines[:, 2] - lines[:, 1]) / 2)), float(lines[0, 3])
     return 1 / ((WITHIN / half) ** 2 * (1 / budget - 1 / rows) + 1 / rows)
 
 
 def summary() -> list[dict[str, Any]]:
-    """The measures of every case that has runs."""
+    """Return the figures of every case that has runs."""
     from scipy.stats import binomtest  # noqa: PLC0415
 
-    found = []
+    entries = []
     for path in sorted(RUNS.glob("*.npy")):
         if path.stem.endswith(("_fixed", ".part")):
             continue
@@ -208,24 +208,24 @@ def summary() -> list[dict[str, Any]]:
         if case.startswith("within"):
             entry["reached"] = float(np.mean((high - low) / 2 <= 1.1 * WITHIN))
             entry["over_fixed"] = entry["answers"] / best_fixed(case, entry["answers"])
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries
 
 
-def report(found: list[dict[str, Any]]) -> str:
-    """The report as Markdown."""
-    text = ["# Evaluations: do intervals cover, and are half-widths reached?", ""]
+def report(entries: list[dict[str, Any]]) -> str:
+    """Return the report as Markdown."""
+    text = ["# Evaluations: do intervals cover the truth, and are half-widths reached?", ""]
     text += [
-        "Made by `python -m benchmarks.evaluation_coverage`; single runs are in `evaluation_coverage/`. "
-        f"{SEEDS:,} seeds per case are meant; the tables say how many there are so far, and the same command goes on.",
+        "`python -m benchmarks.evaluation_coverage` runs this study; single runs are in `evaluation_coverage/`. The "
+        f"goal is {SEEDS:,} seeds per case. The tables show how many there are so far, and the same command adds more.",
         "",
     ]
-    within = [entry for entry in found if "reached" in entry]
+    within = [entry for entry in entries if "reached" in entry]
     if within:
         pooled = np.average([entry["coverage"] for entry in within], weights=[entry["runs"] for entry in within])
-        text += [f"`within=0.01`; pooled coverage {pooled:.4f}.", ""]
-        text += ["| population | runs | ± ≤ .011 | coverage | p of 95 % | answers | over the best fixed budget |"]
-        text += ["|---|---|---|---|---|---|---|"]
+        text += [f"With `within=0.01`, the pooled coverage is {pooled:.4f}.", ""]
+        head = "half-width ≤ .011 | coverage | p-value against 95 % | answers | answers / best fixed budget"
+        text += [f"| population | runs | {head} |", "|---|---|---|---|---|---|---|"]
         text += [
             f"| {e['case'][7:]} | {e['runs']} | {e['reached']:.3f} | {e['coverage']:.4f} | {e['p']:.3g} | "
             f"{e['answers']:.0f} | {e['over_fixed']:.3f} |"
@@ -233,13 +233,13 @@ def report(found: list[dict[str, Any]]) -> str:
         ]
     text += [
         "",
-        "| metric, population | runs | coverage | p of 95 % | half-width | RMSE | answers |",
+        "| metric, population | runs | coverage | p-value against 95 % | half-width | RMSE | answers |",
         "|---|---|---|---|---|---|---|",
     ]
     text += [
         f"| {e['case']} | {e['runs']} | {e['coverage']:.4f} | {e['p']:.3g} | {e['half_width']:.4g} | {e['rmse']:.4g} | "
         f"{e['answers']:.0f} |"
-        for e in found
+        for e in entries
         if "reached" not in e
     ]
     return "\n".join(text) + "\n"
@@ -250,9 +250,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1e9)
     for line in work(parser.parse_args().seconds):
         print(line, flush=True)
-    found = summary()
-    (RESULTS / "evaluation_coverage.json").write_text(json.dumps(found, indent=1) + "\n")
-    (RESULTS / "evaluation_coverage.md").write_text(report(found))
+    entries = summary()
+    (RESULTS / "evaluation_coverage.json").write_text(json.dumps(entries, indent=1) + "\n")
+    (RESULTS / "evaluation_coverage.md").write_text(report(entries))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""How close the estimates of Λ are to the truth, on the problems of `problems.py`.
+"""How close are the estimates of Λ to the truth, on the problems of `problems/`?
 
     python -m benchmarks.holder                     all problems, some minutes
-    python -m benchmarks.holder holder pareto       some of them (printed, not written)
+    python -m benchmarks.holder holder pareto       only these problems (printed, not written)
 
-For every problem and ten clusterings (k = 50 and 200): the 80th percentile of the ratios that `free` and `robust` saw,
-over that of the true ratios of all rows; the same for their Λ, one per cluster; the probability mass of the rows above
-the robust Λ (the remark allows 1/k); and in how many clusterings the lemma's Λ bounds every cluster. Geometric means
-over the clusterings, and the range. Writes `results/holder.json` and `results/holder.md`.
+For every problem and ten clusterings (k = 50 and 200), this measures the 80th percentile of the ratios that `free` and
+`robust` saw, divided by that of the true ratios of all rows; the same for their Λ, one per cluster; the probability
+mass of the rows above the robust Λ (the paper's remark allows 1/k); and in how many clusterings the lemma's Λ bounds
+every cluster. The table has geometric means over the clusterings, and the range. Writes `results/holder.json` and
+`results/holder.md`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problems", nargs="*", help="names of problems; by default all")
     names = parser.parse_args().problems
-    found = [measure(load_problem(name), k) for name in names or SOURCES for k in SIZES]
-    text = table(found)
+    cases = [measure(load_problem(name), k) for name in names or SOURCES for k in SIZES]
+    text = table(cases)
     print(text)
     if not names:
-        (RESULTS / "holder.json").write_text(json.dumps(found, indent=1) + "\n")
+        (RESULTS / "holder.json").write_text(json.dumps(cases, indent=1) + "\n")
         (RESULTS / "holder.md").write_text(text)
 
 
@@ -58,38 +59,41 @@ def compare(rows: cs.rows.Rows, losses: np.ndarray, k: int, seed: int) -> dict[s
     above = np.abs(losses - levels) > robust.values[clustering.labels] * powers
     largest = np.zeros(clustering.k)
     np.maximum.at(largest, clustering.labels[away], true)
-    middle = float(np.percentile(true, 80))
+    truth = float(np.percentile(true, 80))
     return {
-        "free": ratio(free.percentile(80), middle),
-        "robust": ratio(robust.percentile(80), middle),
-        "free Λ": ratio(float(np.percentile(free.values, 80)), middle),
-        "robust Λ": ratio(float(np.percentile(robust.values, 80)), middle),
+        "free": ratio(free.percentile(80), truth),
+        "robust": ratio(robust.percentile(80), truth),
+        "free Λ": ratio(float(np.percentile(free.values, 80)), truth),
+        "robust Λ": ratio(float(np.percentile(robust.values, 80)), truth),
         "mass above robust × k": float(mass[above].sum() / mass.sum() * k),
         "lemma bounds all": float(np.all(lemma.values >= largest)),
         "losses of the lemma": float(lemma.queries),
     }
 
 
-def ratio(found: float, true: float) -> float:
+def ratio(estimate: float, truth: float) -> float:
     """Return the estimate divided by the truth; 1 if both are zero."""
-    if found == true == 0:
+    if estimate == truth == 0:
         return 1.0
-    return found / true if true else float("inf")
+    return estimate / truth if truth else float("inf")
 
 
-def table(found: list[dict[str, Any]]) -> str:
+def table(cases: list[dict[str, Any]]) -> str:
+    """Return the figures as a page."""
     lines = [
         "# Estimates of Λ",
         "",
-        "80th percentiles over those of the true ratios of all rows: geometric mean (or median, where one is 0) of",
-        f"{CLUSTERINGS} clusterings, and the range. Ratios are those of the asked rows; there is one Λ per",
-        "cluster. The robust Λ should be exceeded by rows with 1/k of the probability mass, the lemma's by none;",
-        "its assumption, p = ½, holds on few of these problems.",
+        "80th percentiles of the estimates, divided by the 80th percentile of the true ratios of all rows: the",
+        f"geometric mean of {CLUSTERINGS} clusterings (or the median, if a value is 0), and the range. *Ratios* are",
+        "those of the rows whose losses were asked for; *Λ* is one number per cluster. Rows with 1/k of the",
+        "probability mass should exceed the robust Λ, and no row the lemma's. The lemma's assumption, p = ½, holds on",
+        "few of these problems.",
         "",
-        "| problem | k | free, ratios | robust, ratios | free, Λ | robust, Λ | mass above × k | lemma holds | asks |",
+        "| problem | k | free, ratios | robust, ratios | free, Λ | robust, Λ | mass above robust Λ × k | lemma holds "
+        "| lemma's losses |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for facts in found:
+    for facts in cases:
         cells = [spread(facts[name]) for name in ("free", "robust", "free Λ", "robust Λ")]
         cells += [f"{np.mean(facts['mass above robust × k']):.2f}", f"{np.mean(facts['lemma bounds all']):.0%}"]
         cells += [f"{np.mean(facts['losses of the lemma']):,.0f}"]

@@ -1,12 +1,12 @@
-"""Which importance should `cover` have? Test accuracy with 300 rows, chosen with several kinds of importance.
+"""Which importance should users give to `cover`? Test accuracy with 300 rows chosen by several kinds of importance.
 
     pip install 'coresift[benchmarks]'
-    python -m benchmarks.importance          two CPU minutes, after `benchmarks.features`
+    python -m benchmarks.importance          two minutes of CPU time, after `benchmarks.features`
 
-Three data sets (Banking77, SST-2, Fashion-MNIST) and three seeds. A first head learns from 200 uniform rows; its loss
-or uncertainty (one minus the margin) on every row is the importance. The judged head learns from the 300 chosen rows
-alone, or from the 200 first rows and 300 chosen ones that cover what the first do not. Writes `results/importance.md`
-and `.json`.
+There are three data sets (Banking77, SST-2, Fashion-MNIST) and three seeds. A first classifier is trained on 200
+uniform rows; its loss or uncertainty (one minus the margin) on every row is the importance. A second classifier is
+trained on the 300 chosen rows alone, or on the 200 first rows and 300 rows chosen to cover the rest; the table shows
+its accuracy. Writes `results/importance.md` and `.json`.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ def main() -> None:
 
 
 def run(features: Features, seed: int) -> dict[str, Any]:
-    """Return the accuracy of each way to choose, alone and on top of the first rows."""
+    """Return the accuracy for each way to choose rows, alone and in addition to the first rows."""
     first = np.sort(uniform(features.x, lambda ids: features.y[ids], FIRST, seed))
     head = LogisticHead().fit(features.x[first], features.y[first])
     chances = head.predict_proba(features.x)
     columns = np.searchsorted(head.classes_, features.y).clip(max=len(head.classes_) - 1)
-    own = np.where(head.classes_[columns] == features.y, chances[np.arange(len(columns)), columns], 0.0)
+    label_chance = np.where(head.classes_[columns] == features.y, chances[np.arange(len(columns)), columns], 0.0)
     top = np.sort(chances, axis=1)[:, -2:]
     importances = {
         "cover": None,
         "uncertainty": 1 - (top[:, 1] - top[:, 0]),
-        "loss": -np.log(np.maximum(own, 1e-6)),
+        "loss": -np.log(np.maximum(label_chance, 1e-6)),
     }
     alone = {"uniform": accuracy(features, uniform(features.x, lambda ids: features.y[ids], BUDGET, 100 + seed))}
     more = uniform(features.x, lambda ids: features.y[ids], FIRST + BUDGET, 100 + seed)
@@ -71,15 +71,15 @@ def run(features: Features, seed: int) -> dict[str, Any]:
 
 
 def to_markdown(facts: list[dict[str, Any]]) -> str:
-    """Return one line per way to choose, with the mean accuracy on each data set."""
+    """Return a table with one line per way to choose rows, and the mean accuracy on each data set."""
     lines = [
         "# Importance for `cover`",
         "",
-        f"Mean test accuracy of a linear head over {SEEDS} seeds: with {BUDGET} chosen rows alone, and with {BUDGET}",
-        f"chosen rows on top of {FIRST} uniform ones. Loss and uncertainty are those of a head that was trained on the",
-        f"{FIRST} uniform rows. `python -m benchmarks.importance` says how.",
+        f"Mean test accuracy of a linear classifier over {SEEDS} seeds, trained on {BUDGET} chosen rows alone, or on",
+        f"{BUDGET} chosen rows and {FIRST} uniform rows. Loss and uncertainty are those of a classifier trained on the",
+        f"{FIRST} uniform rows. The study is described in `benchmarks/importance.py`.",
         "",
-        "| rows | " + " | ".join(f"{name}, alone | {name}, on top" for name in DATA) + " |",
+        "| rows | " + " | ".join(f"{name}, alone | {name}, with uniform" for name in DATA) + " |",
         "|---|" + "---|" * (2 * len(DATA)),
     ]
     for method, title in TITLES.items():

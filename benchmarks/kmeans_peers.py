@@ -1,6 +1,6 @@
 """The k-means of other libraries, each in its own process: `python -m benchmarks.kmeans_peers NAME ROWS.npy K OUT.npy`.
 
-Prints the seconds that the fit took, without imports and reading, and writes the centers. All use both cores and
+It prints the seconds of the fit, without imports and reading, and writes the centers. All libraries use both cores and
 one initialization. faiss has its own OpenBLAS, which must be told the type of CPU; `run` does that.
 """
 
@@ -21,7 +21,7 @@ Matrix = NDArray[np.float32]
 
 
 def sklearn_kmeans(rows: Matrix, k: int) -> tuple[float, Matrix]:
-    """k-means++ and up to 25 Lloyd iterations."""
+    """Run k-means++ and up to 25 Lloyd iterations."""
     from sklearn.cluster import KMeans  # noqa: PLC0415
 
     start = time.perf_counter()
@@ -30,7 +30,7 @@ def sklearn_kmeans(rows: Matrix, k: int) -> tuple[float, Matrix]:
 
 
 def sklearn_minibatch(rows: Matrix, k: int) -> tuple[float, Matrix]:
-    """Default options, with one initialization."""
+    """Run with default options and one initialization."""
     from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415
 
     start = time.perf_counter()
@@ -39,7 +39,7 @@ def sklearn_minibatch(rows: Matrix, k: int) -> tuple[float, Matrix]:
 
 
 def faiss_kmeans(rows: Matrix, k: int) -> tuple[float, Matrix]:
-    """25 iterations from random rows; by default, it uses 256 rows per center."""
+    """Run 25 iterations from random rows; by default, faiss uses 256 rows per center."""
     import faiss  # noqa: PLC0415
 
     start = time.perf_counter()
@@ -52,7 +52,7 @@ PEERS = {"sklearn KMeans": sklearn_kmeans, "MiniBatchKMeans": sklearn_minibatch,
 
 
 def run(name: str, rows: Matrix, k: int) -> tuple[float, Matrix]:
-    """Fit in a fresh process; return its seconds and its centers."""
+    """Fit in a new process; return the seconds and the centers."""
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "rows.npy", Path(folder) / "centers.npy"
         np.save(source, rows)
@@ -63,7 +63,7 @@ def run(name: str, rows: Matrix, k: int) -> tuple[float, Matrix]:
 
 
 def core_type() -> str:
-    """The type of CPU that numpy's own OpenBLAS detected."""
+    """Return the type of CPU that numpy's OpenBLAS detected."""
     return next(str(pool["architecture"]) for pool in threadpool_info() if pool["internal_api"] == "openblas")
 
 

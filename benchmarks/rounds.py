@@ -1,12 +1,12 @@
-"""Time of ten rounds (Algorithm 3) against one clustering with as many centers by the same seeding.
+"""The time of ten rounds (Algorithm 3), compared with one clustering with as many centers and the same seeding.
 
     python -m benchmarks.rounds                     200,000 × 128, 10 × 200 centers, about two minutes
     python -m benchmarks.rounds --rows 20000        fewer rows (printed, not written)
 
-*One clustering* draws all centers by D^z sampling in one go and gives every row to its nearest; *rounds* asks for 200
-centers at a time and draws a selection of 2,000 rows after each. They take turns, and the least of several times
-counts; the limit is the bare product of matrices of one assignment. Writes `results/rounds.json` and
-`results/rounds.md`.
+*One clustering* draws all centers by D^z sampling at once, and assigns every row to its nearest center. *Rounds* asks
+for 200 centers at a time, and draws a selection of 2,000 rows after each round. The methods take turns, and the
+shortest of several times counts. The limit is the time of the matrix product in one assignment. Writes
+`results/rounds.json` and `results/rounds.md`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         write_rows(path, arguments.rows, arguments.dimension)
-        found = measure(cs.open_rows(np.load(path).astype(np.float32)))
-    print(json.dumps(found, indent=1))
+        figures = measure(cs.open_rows(np.load(path).astype(np.float32)))
+    print(json.dumps(figures, indent=1))
     if arguments.rows == parser.get_default("rows"):
-        (RESULTS / "rounds.json").write_text(json.dumps(found, indent=1) + "\n")
-        (RESULTS / "rounds.md").write_text(table(found))
+        (RESULTS / "rounds.json").write_text(json.dumps(figures, indent=1) + "\n")
+        (RESULTS / "rounds.md").write_text(table(figures))
 
 
 def measure(rows: cs.rows.Rows) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def measure(rows: cs.rows.Rows) -> dict[str, Any]:
 
 
 def one_clustering(rows: cs.rows.Rows, k: int) -> cs.Clustering:
-    """All centers in one go, by the seeding that the rounds use."""
+    """Draw all centers at once, by the seeding that the rounds use."""
     prefix = Prefix(rows, 2.0, Sampling(np.random.default_rng(0)), np.ones(rows.n, np.bool_))
     with cs.engines.Local().open(Progress()) as workers:
         prefix.grow(k, workers, Progress())
@@ -73,19 +73,20 @@ def ten_rounds(rows: cs.rows.Rows, losses: np.ndarray, **parts: Any) -> None:
     assert run.ledger.asked == ROUNDS * CLUSTERS
 
 
-def table(found: dict[str, Any]) -> str:
-    times = found["seconds"]
+def table(figures: dict[str, Any]) -> str:
+    times = figures["seconds"]
     base = times["one clustering"]
     lines = [f"| {name} | {seconds:.2f} | {seconds / base:.2f} |" for name, seconds in times.items()]
-    k = found["rounds"] * found["clusters"]
+    k = figures["rounds"] * figures["clusters"]
     return "\n".join(
         [
             "# Rounds",
             "",
-            f"{found['rows']:,} × {found['dimension']} rows, {found['rounds']} rounds of {found['clusters']} centers,",
-            f"against one clustering with {k:,} centers by the same seeding. The least of {TIMES} times, in turns.",
+            f"{figures['rows']:,} × {figures['dimension']} rows: {figures['rounds']} rounds with {figures['clusters']}",
+            f"centers each, compared with one clustering with {k:,} centers and the same seeding. Times are the",
+            f"shortest of {TIMES}.",
             "",
-            "| what | seconds | × one clustering |",
+            "| method | seconds | × one clustering |",
             "|---|---|---|",
             *lines,
             "",
