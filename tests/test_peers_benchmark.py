@@ -107,7 +107,7 @@ def test_every_job_has_data_a_judge_and_coresift():
 
 @pytest.mark.slow
 def test_a_tool_runs_in_its_own_process_and_runs_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(driver, "KEPT", tmp_path / "peers.jsonl")
+    monkeypatch.setattr(driver, "RUNS_FILE", tmp_path / "peers.jsonl")
     monkeypatch.setattr(driver, "RESULTS", tmp_path)
     monkeypatch.setattr(driver, "JOBS", {"cover": {"uniform": JOBS["cover"]["uniform"]}})
     monkeypatch.setattr(driver, "BUDGETS", {"cover": {"digits": 100}})
@@ -117,7 +117,7 @@ def test_a_tool_runs_in_its_own_process_and_runs_are_kept(tmp_path, monkeypatch)
     first, second = map(json.loads, kept.splitlines())
     assert first["peak_megabytes"] > 10
     assert 0 < first["quality"] != second["quality"] > 0
-    monkeypatch.setattr(driver, "do", None)  # would be called if the run were not found
+    monkeypatch.setattr(driver, "run_tool", None)  # would be called if the run were not found
     driver.main()
     assert (tmp_path / "peers.jsonl").read_text() == kept
 
@@ -126,5 +126,5 @@ def test_a_tool_that_is_missing_is_an_error_by_name(monkeypatch):
     case = driver.Case("evaluate", "questions", "glide-py, active")
     missing, other = [{"error": "ModuleNotFoundError: No module named 'glide'"}], [{"error": "TypeError: x"}]
     answers = iter([missing, other])
-    monkeypatch.setattr(driver, "do", lambda case, seeds, python: next(answers))
+    monkeypatch.setattr(driver, "run_tool", lambda case, seeds, python: next(answers))
     assert driver.try_all(case, [0], ["a", "b"]) == other

@@ -1,1 +1,1 @@
-"""Five jobs done by coresift and by the tools that people use for them: quality, CPU time and memory side by side."""
+"""Coresift and other tools on five jobs: quality, CPU time and memory."""

@@ -1,20 +1,20 @@
-"""Compare coresift with the tools that people use, job by job: same data, same budget, one thread.
+"""Compare coresift with other tools on five jobs: same data, same budget, one thread.
 
     python -m benchmarks.peers                             all jobs, 10 to 200 seeds each
-    python -m benchmarks.peers --jobs label --seeds 1      a part of it
+    python -m benchmarks.peers --jobs label --seeds 1      one job, one seed
     python -m benchmarks.peers --python PATH [PATH ...]    interpreters that have the other tools, tried in this order
-    python -m benchmarks.peers --report                    only write the table and the plot again
+    python -m benchmarks.peers --report                    only write the table and the plot, from the stored runs
 
-The other tools: `pip install apricot-select coreax faiss-cpu kmedoids ppi-python scikit-activeml scikit-learn semhash
-small-text` in an environment of their own, `pip install modAL-python 'scikit-learn<1.6'` in another one, and
-`pip install glide-py` in a third one with Python 3.12 or newer. Each tool runs in a process of its own. A run is a line
-of `results/peers.jsonl`, and runs that are there are not run again; a tool that is not installed or fails has its error
-there, and is tried again. Then `results/peers.md` and the plot are written. `benchmarks.peers.data` describes the data;
-those that are not here are left out.
+Install the other tools in three environments: `pip install apricot-select coreax faiss-cpu kmedoids ppi-python
+scikit-activeml scikit-learn semhash small-text` in the first, `pip install modAL-python 'scikit-learn<1.6'` in the
+second, and `pip install glide-py` in the third, which needs Python 3.12 or newer. Each tool runs in its own process.
+Each run is a line of `results/peers.jsonl` and is not repeated. If a tool is not installed or fails, the line has the
+error, and the next call tries again. At the end, `results/peers.md` and the plot are written. `benchmarks.peers.data`
+describes the data; data sets that are not available are skipped.
 
 | job | quality |
 |---|---|
-| label | accuracy on other rows of logistic regression on the rows chosen |
+| label | accuracy on other rows of a logistic regression trained on the chosen rows |
 | evaluate | error of the estimated accuracy of a model |
 | summarize | relative error of the estimated total loss; each seed has another model and other rows |
 | cover | mean distance of all rows to the nearest chosen row |
@@ -45,10 +45,10 @@ from benchmarks.peers.report import write_report
 from benchmarks.peers.tools import FIXED, JOBS
 
 RESULTS = Path(__file__).parent.parent / "results"
-KEPT = RESULTS / "peers.jsonl"
-# Errors of estimates vary more from seed to seed than the other qualities, and evaluations are cheap.
+RUNS_FILE = RESULTS / "peers.jsonl"
+# Errors of estimates vary more between seeds than the other measures, and evaluations are cheap.
 SEEDS = {"label": 10, "evaluate": 200, "summarize": 200, "cover": 10, "cluster": 10}
-# Where coresift was tuned there is less to learn, and some tools take long.
+# Data that coresift was tuned on gets fewer seeds, and so do slow tools.
 FEWER = {("label", "questions"): 3, ("summarize", "questions"): 10}
 SLOW = dict.fromkeys(("coreax, herding", "coreax, herding and weights", "apricot", "scikit-learn, KMeans"), 30)
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
@@ -58,7 +58,7 @@ Facts = dict[str, Any]
 
 
 class Case(NamedTuple):
-    """A tool's job on one data set."""
+    """One tool, job and data set."""
 
     job: str
     data: str
@@ -69,38 +69,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", nargs="+", default=list(JOBS), choices=list(JOBS))
     parser.add_argument("--data", nargs="+", default=list(OUTSIDE), choices=list(OUTSIDE))
-    parser.add_argument("--seeds", type=int, help="At most this many seeds of each job.")
-    parser.add_argument("--python", nargs="+", default=[sys.executable], help="Interpreters that have the other tools.")
-    parser.add_argument("--report", action="store_true")
-    given = parser.parse_args()
-    lines = read(KEPT)
-    if not given.report:
-        for line in run_missing(lines, wanted(given.jobs, given.data, given.seeds), given.python):
+    parser.add_argument("--seeds", type=int, help="at most this many seeds per job")
+    parser.add_argument("--python", nargs="+", default=[sys.executable], help="interpreters that have the other tools")
+    parser.add_argument("--report", action="store_true", help="only write the table and the plot")
+    options = parser.parse_args()
+    lines = read(RUNS_FILE)
+    if not options.report:
+        for line in run_missing(lines, cases(options.jobs, options.data, options.seeds), options.python):
             lines.append(line)
-            append(KEPT, line)
+            append(RUNS_FILE, line)
         print(f"{cpu_seconds():.0f} seconds of CPU time", flush=True)
     write_report(lines, RESULTS / "peers.md")
     write_picture(lines, RESULTS / "peers.svg")
 
 
 def run_missing(lines: Sequence[Facts], runs: Iterable[tuple[Case, range]], pythons: list[str]) -> Iterator[Facts]:
-    """Yield the runs that are not there, or errors; after an error a tool is not tried on the same data again."""
+    """Yield the missing runs, or errors; after an error, the tool is not tried again on the same data."""
     done = {(Case(line["job"], line["data"], line["tool"]), line["seed"]) for line in lines if "error" not in line}
     failed = set()
     for case, seeds in runs:
-        left = [seed for seed in seeds if (case, seed) not in done]
-        if left and case not in failed:
-            found = try_all(case, left, pythons)
-            if any("error" in facts for facts in found):
+        missing = [seed for seed in seeds if (case, seed) not in done]
+        if missing and case not in failed:
+            results = try_all(case, missing, pythons)
+            if any("error" in facts for facts in results):
                 failed.add(case)
-            yield from ({**case._asdict(), **facts} for facts in found)
-            print(*case, f"{len(found)} seeds, {cpu_seconds():.0f} s", found[-1], flush=True)
+            yield from ({**case._asdict(), **facts} for facts in results)
+            print(*case, f"{len(results)} seeds, {cpu_seconds():.0f} s", results[-1], flush=True)
 
 
-def wanted(jobs: Sequence[str], data: Sequence[str], most: int | None) -> Iterator[tuple[Case, range]]:
+def cases(jobs: Sequence[str], data: Sequence[str], most: int | None) -> Iterator[tuple[Case, range]]:
     """Yield all cases and their seeds."""
     for name in (name for name in data if not available(name)):
-        print(f"{name}: left out, since {images_path()} is not there; CORESIFT_DATA says where to look.")
+        print(f"{name} is skipped, because {images_path()} does not exist; set CORESIFT_DATA to another folder.")
     for job in jobs:
         for name in (name for name in BUDGETS[job] if name in data and available(name)):
             for tool in JOBS[job]:
@@ -113,47 +113,47 @@ def wanted(jobs: Sequence[str], data: Sequence[str], most: int | None) -> Iterat
 
 
 def try_all(case: Case, seeds: list[int], pythons: list[str]) -> list[Facts]:
-    """Do runs with the first interpreter that can; without one, the error of the first that has the tool."""
+    """Run with the first interpreter that works; if none does, return the error of the first that has the tool."""
     errors: list[list[Facts]] = []
     for python in [sys.executable] if case.tool.startswith("coresift") else pythons:
-        found = do(case, seeds, python)
-        if "error" not in found[0]:
-            return found
-        errors.append(found)
-    return next((found for found in errors if "ModuleNotFoundError" not in found[0]["error"]), errors[0])
+        results = run_tool(case, seeds, python)
+        if "error" not in results[0]:
+            return results
+        errors.append(results)
+    return next((results for results in errors if "ModuleNotFoundError" not in results[0]["error"]), errors[0])
 
 
-def do(case: Case, seeds: list[int], python: str) -> list[Facts]:
-    """Let a tool do a job in a process of its own, and judge what it found."""
-    given, judge = MAKERS[case.job](case.data, seeds)
+def run_tool(case: Case, seeds: list[int], python: str) -> list[Facts]:
+    """Run a tool in its own process, and judge its results."""
+    data, judge = MAKERS[case.job](case.data, seeds)
     budget = BUDGETS[case.job][case.data]
     with tempfile.TemporaryDirectory() as folder:
         source, out = Path(folder) / "data.npz", Path(folder) / "out.npz"
-        np.savez(source, **given)
-        words = [python, "-m", "benchmarks.peers.child", case.job, case.tool, str(budget)]
-        words += [",".join(map(str, seeds)), str(source), str(out)]
-        ended = subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
-        if ended.returncode == -signal.SIGXCPU:
+        np.savez(source, **data)
+        command = [python, "-m", "benchmarks.peers.child", case.job, case.tool, str(budget)]
+        command += [",".join(map(str, seeds)), str(source), str(out)]
+        process = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+        if process.returncode == -signal.SIGXCPU:
             return [{"seed": seeds[0], "error": f"took more than {CPU_LIMIT} seconds of CPU time"}]
-        found: list[Facts] = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('{"seed"')]
-        if not found or not out.exists():
-            return [{"seed": seeds[0], "error": (ended.stderr.strip().splitlines() or ["no output"])[-1][:200]}]
-        with np.load(out) as kept:
-            for facts in (facts for facts in found if "error" not in facts):
-                head = f"{facts['seed']} "
-                arrays = {name.removeprefix(head): kept[name] for name in kept.files if name.startswith(head)}
+        results: list[Facts] = [json.loads(line) for line in process.stdout.splitlines() if line.startswith('{"seed"')]
+        if not results or not out.exists():
+            return [{"seed": seeds[0], "error": (process.stderr.strip().splitlines() or ["no output"])[-1][:200]}]
+        with np.load(out) as file:
+            for facts in (facts for facts in results if "error" not in facts):
+                prefix = f"{facts['seed']} "
+                arrays = {name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)}
                 facts.update(judge(arrays, budget, facts["seed"]))
-        return found
+        return results
 
 
 def environment() -> dict[str, str]:
-    """Return what every tool is run with: one thread, and imports that are compiled once."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return kept | ONE_THREAD
+    """Return the environment of every tool: one thread, and compiled imports are cached."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return inherited | ONE_THREAD
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process and of those that it started."""
+    """Return the CPU time of this process and its children."""
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 

@@ -1,13 +1,13 @@
-"""What the tools are given, and how their results are judged.
+"""The data that the tools get, and how their results are judged.
 
-| name | rows | what is known of them |
+| name | rows | labels |
 |---|---|---|
-| questions | 10,003 questions to a bank, 64 numbers each; ships with coresift | 77 intents |
-| digits | 1,797 images, 64 pixels each; ships with scikit-learn | 10 classes |
-| tumors | 569 tumors, 30 measurements each, standardized; ships with scikit-learn | 2 classes |
+| questions | 10,003 questions to a bank, 64 numbers each; part of coresift | 77 intents |
+| digits | 1,797 images, 64 pixels each; part of scikit-learn | 10 classes |
+| tumors | 569 tumors, 30 measurements each, standardized; part of scikit-learn | 2 classes |
 | images | 10,000 test images of Fashion-MNIST, 50 principal components each; in `CORESIFT_DATA` | 10 classes |
 
-All of them are scaled to a mean squared length of 1.
+All are scaled to a mean squared length of 1.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from benchmarks.peers.shared import Array, Data, logistic
 from coresift.demo import load_demo
 
-# Defaults of coresift were chosen on these; what is said about a job leaves them out.
+# Defaults of coresift were chosen on these data, so the summary of a job does not count them.
 TUNED = ("questions",)
-# The budget of each job on each data set; those that coresift was tuned on come last.
+# The budget of each job on each data set; data that coresift was tuned on come last.
 BUDGETS = {
     "label": {"digits": 100, "tumors": 40, "images": 200, "questions": 300},
     "evaluate": {"digits": 200, "images": 300, "questions": 500},
@@ -35,12 +35,12 @@ BUDGETS = {
     "cover": {"digits": 100, "tumors": 40, "images": 200, "questions": 200},
     "cluster": {"digits": 50, "tumors": 20, "images": 100, "questions": 100},
 }
-# How many rows are kept out of the pool, and how many of those teach a model whose losses or answers are estimated.
+# The number of held-out rows, and how many rows train the model whose losses or accuracy are estimated.
 OUTSIDE = {"questions": 2_000, "digits": 500, "tumors": 200, "images": 2_000}
-TAUGHT = {"questions": 800, "digits": 100, "images": 500}
+TRAINING = {"questions": 800, "digits": 100, "images": 500}
 POPULATION = {"questions": 4_000, "digits": 1_000, "images": 4_000}
 COMPONENTS = 50
-# A class that a model never saw has a loss, too.
+# The probability of a class that a model never saw, for a finite loss.
 LEAST_PROBABILITY = 1e-4
 
 Judge = Callable[[Data, int, int], dict[str, Any]]
@@ -48,26 +48,26 @@ Maker = Callable[[str, list[int]], tuple[Mapping[str, Array], Judge]]
 
 
 def images_path() -> Path:
-    """Return where Fashion-MNIST is looked for."""
+    """Return the file of Fashion-MNIST."""
     home = Path(__file__).resolve().parents[2].parent / "shared" / "data"
     return Path(os.environ.get("CORESIFT_DATA", home)) / "fashion_mnist" / "fashion_mnist.npz"
 
 
 def available(name: str) -> bool:
-    """Say whether a data set is here."""
+    """Return whether a data set is available on this machine."""
     return name != "images" or images_path().exists()
 
 
 @cache
 def rows(name: str) -> tuple[Array, Array]:
-    """Return vectors whose mean squared length is 1, as embeddings have it, and classes from 0 on."""
+    """Return vectors with a mean squared length of 1, like embeddings, and class numbers from 0."""
     x, y = _SOURCES[name]()
     return (x / _length(name)).astype(np.float32), y.astype(np.int64)
 
 
 @cache
 def _length(name: str) -> float:
-    """Return the root mean squared length of the rows as they come."""
+    """Return the root mean squared length of the original rows."""
     x = _SOURCES[name]()[0].astype(np.float64)
     return float(np.sqrt(np.einsum("ij,ij->", x, x) / len(x)))
 
@@ -120,7 +120,7 @@ _SOURCES: dict[str, Callable[[], tuple[Array, Array]]] = {
 
 @cache
 def split(name: str) -> tuple[Array, Array]:
-    """Return the rows outside, and the pool."""
+    """Return the held-out rows, and the pool."""
     outside, pool = np.split(np.random.default_rng(42).permutation(len(rows(name)[0])), [OUTSIDE[name]])
     return outside, pool
 
@@ -132,40 +132,40 @@ def check_ids(ids: Array, budget: int) -> None:
         raise ValueError(f"a tool chose {len(ids)} rows, {distinct} different ones, for a budget of {budget}")
 
 
-def accuracy(x: Array, y: Array, known: Array, others: Array) -> float:
-    """Return how many of the other rows a model of the known ones gets right."""
-    return float((logistic().fit(x[known], y[known]).predict(x[others]) == y[others]).mean())
+def accuracy(x: Array, y: Array, training: Array, others: Array) -> float:
+    """Return the accuracy on other rows of a model that was trained on the training rows."""
+    return float((logistic().fit(x[training], y[training]).predict(x[others]) == y[others]).mean())
 
 
 def label(name: str, seeds: list[int]) -> tuple[Mapping[str, Array], Judge]:
-    """Choose rows of the pool for labeling; a model of them is tested on the rows outside."""
+    """Choose rows of the pool to label; a model trained on them is tested on the held-out rows."""
     x, y = rows(name)
     outside, pool = split(name)
 
-    def judge(found: Data, budget: int, seed: int) -> dict[str, Any]:
-        check_ids(found["ids"], budget)
-        return {"quality": accuracy(x, y, pool[found["ids"]], outside)}
+    def judge(result: Data, budget: int, seed: int) -> dict[str, Any]:
+        check_ids(result["ids"], budget)
+        return {"quality": accuracy(x, y, pool[result["ids"]], outside)}
 
     return {"x": x[pool], "y": y[pool]}, judge
 
 
 @cache
 def _answers(name: str) -> tuple[Array, Array, Array]:
-    """Return a model's probabilities and predictions of the rows that it was not trained on, and the truth."""
+    """Return a model's probabilities and predictions for rows that it was not trained on, and the true labels."""
     x, y = rows(name)
-    taught, rest = np.split(np.random.default_rng(43).permutation(len(x)), [TAUGHT[name]])
-    model = logistic().fit(x[taught], y[taught])
+    training, rest = np.split(np.random.default_rng(43).permutation(len(x)), [TRAINING[name]])
+    model = logistic().fit(x[training], y[training])
     probabilities = model.predict_proba(x[rest])
     return probabilities, model.classes_[probabilities.argmax(axis=1)], y[rest]
 
 
 def evaluate(name: str, seeds: list[int]) -> tuple[Mapping[str, Array], Judge]:
-    """Estimate a model's accuracy from a few labels and the model's probabilities of all rows."""
+    """Estimate a model's accuracy from a few labels and the model's probabilities for all rows."""
     probabilities, predicted, y = _answers(name)
     truth = (y == predicted).mean()
 
-    def judge(found: Data, budget: int, seed: int) -> dict[str, Any]:
-        value, low, high = found["interval"].tolist()
+    def judge(result: Data, budget: int, seed: int) -> dict[str, Any]:
+        value, low, high = result["interval"].tolist()
         covered = bool(low <= truth <= high)
         return {"quality": abs(value - truth), "half_width": (high - low) / 2, "covered": covered}
 
@@ -173,9 +173,9 @@ def evaluate(name: str, seeds: list[int]) -> tuple[Mapping[str, Array], Judge]:
 
 
 def population(name: str, seed: int) -> tuple[Array, Array]:
-    """Return the rows whose losses are summed: others for each seed, so that no choice is lucky each time."""
+    """Return the rows whose losses are added up; each seed has other rows, so no tool is lucky every time."""
     rng = np.random.default_rng([45, seed])
-    if name == "images":  # of the 60,000 training images, so that hardly any is there twice
+    if name == "images":  # there are 60,000 training images, so populations hardly overlap
         pixels, classes = _pixels("train")
         ids = rng.permutation(len(pixels))[: POPULATION[name]]
         return (_project(pixels[ids]) / _length(name)).astype(np.float32), classes[ids].astype(np.int64)
@@ -187,10 +187,10 @@ def population(name: str, seed: int) -> tuple[Array, Array]:
 
 @cache
 def losses(name: str, seed: int) -> Array:
-    """Return the log losses in the population of a model that learned from some of the rows outside."""
+    """Return the population's log losses, by a model that was trained on some of the held-out rows."""
     x, y = rows(name)
-    taught = np.random.default_rng([44, seed]).choice(split(name)[0], TAUGHT[name], replace=False)
-    model = logistic().fit(x[taught], y[taught])
+    training = np.random.default_rng([44, seed]).choice(split(name)[0], TRAINING[name], replace=False)
+    model = logistic().fit(x[training], y[training])
     others, classes = population(name, seed)
     probabilities = np.zeros((len(others), y.max() + 1))
     probabilities[:, model.classes_] = model.predict_proba(others)
@@ -198,12 +198,12 @@ def losses(name: str, seed: int) -> Array:
 
 
 def summarize(name: str, seeds: list[int]) -> tuple[Mapping[str, Array], Judge]:
-    """Estimate a model's total loss; model and rows differ from seed to seed."""
+    """Estimate a model's total loss; each seed has another model and other rows."""
 
-    def judge(found: Data, budget: int, seed: int) -> dict[str, Any]:
-        check_ids(found["ids"], budget)
+    def judge(result: Data, budget: int, seed: int) -> dict[str, Any]:
+        check_ids(result["ids"], budget)
         values = losses(name, seed)
-        total = float(found["total"]) if "total" in found else float(found["weights"] @ values[found["ids"]])
+        total = float(result["total"]) if "total" in result else float(result["weights"] @ values[result["ids"]])
         error = float(total / values.sum() - 1)
         return {"quality": abs(error), "signed": error}
 
@@ -212,26 +212,26 @@ def summarize(name: str, seeds: list[int]) -> tuple[Mapping[str, Array], Judge]:
 
 
 def cover(name: str, seeds: list[int]) -> tuple[Mapping[str, Array], Judge]:
-    """Choose rows that are near to all rows; beside it, the accuracy of a model of them on the others."""
+    """Choose rows that are close to all rows; also report the accuracy of a model trained on them."""
     x, y = rows(name)
 
-    def judge(found: Data, budget: int, seed: int) -> dict[str, Any]:
-        check_ids(found["ids"], budget)
-        distances = pairwise_distances_argmin_min(x, x[found["ids"]])[1]
-        others = np.setdiff1d(np.arange(len(x)), found["ids"])
-        return {"quality": float(distances.mean()), "accuracy": accuracy(x, y, found["ids"], others)}
+    def judge(result: Data, budget: int, seed: int) -> dict[str, Any]:
+        check_ids(result["ids"], budget)
+        distances = pairwise_distances_argmin_min(x, x[result["ids"]])[1]
+        others = np.setdiff1d(np.arange(len(x)), result["ids"])
+        return {"quality": float(distances.mean()), "accuracy": accuracy(x, y, result["ids"], others)}
 
     return {"x": x}, judge
 
 
 def cluster(name: str, seeds: list[int]) -> tuple[Mapping[str, Array], Judge]:
-    """Find centers with a small mean squared distance to the nearest one."""
+    """Find centers such that rows have a small mean squared distance to the nearest one."""
     x = rows(name)[0]
 
-    def judge(found: Data, budget: int, seed: int) -> dict[str, Any]:
-        if len(found["centers"]) > budget:
-            raise ValueError(f"a tool found {len(found['centers'])} centers for {budget} clusters")
-        return {"quality": float((pairwise_distances_argmin_min(x, found["centers"].astype(x.dtype))[1] ** 2).mean())}
+    def judge(result: Data, budget: int, seed: int) -> dict[str, Any]:
+        if len(result["centers"]) > budget:
+            raise ValueError(f"a tool returned {len(result['centers'])} centers for {budget} clusters")
+        return {"quality": float((pairwise_distances_argmin_min(x, result["centers"].astype(x.dtype))[1] ** 2).mean())}
 
     return {"x": x}, judge
 

@@ -1,4 +1,4 @@
-"""How each tool estimates an accuracy or a total loss from a few answers."""
+"""How each tool estimates an accuracy or a total loss from a few labels or losses."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ STRATA = 5
 
 
 def evaluate_coresift(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """Accuracy from labels and the model's probabilities."""
+    """Run `cs.evaluate` with the model's probabilities as signals."""
     import coresift as cs  # noqa: PLC0415
 
     signals = cs.signals.from_probabilities(data["probabilities"])
-    given = {"labels": data["y"], "predictions": data["predicted"], "signals": signals, "engine": one_thread()}
-    found = cs.evaluate(**given, budget=budget, seed=seed).complete()
-    return {"interval": np.array([found.value, found.low, found.high])}
+    options = {"labels": data["y"], "predictions": data["predicted"], "signals": signals, "engine": one_thread()}
+    result = cs.evaluate(**options, budget=budget, seed=seed).complete()
+    return {"interval": np.array([result.value, result.low, result.high])}
 
 
 def evaluate_uniform(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """The mean of random rows, with the finite-population correction."""
+    """Return the mean of random rows, with the finite-population correction."""
     right = _right(data)[draw(len(data["y"]), budget, seed)]
     error = NORMAL * np.sqrt(right.var(ddof=1) / budget * (1 - budget / len(data["y"])))
     return {"interval": np.array([right.mean(), right.mean() - error, right.mean() + error])}
 
 
 def evaluate_ppi(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """PPI++ by ppi-python: random rows, and the largest probability as the prediction of being right."""
+    """Run PPI++ by ppi-python on random rows; the largest probability predicts whether the model is right."""
     from ppi_py import ppi_mean_ci, ppi_mean_pointestimate  # noqa: PLC0415
 
     right, guess = _right(data), _guess(data)
     labeled = np.zeros(len(right), np.bool_)
     labeled[draw(len(right), budget, seed)] = True
-    given = right[labeled], guess[labeled], guess[~labeled]
-    low, high = ppi_mean_ci(*given, alpha=0.05)
-    return {"interval": np.array([np.ravel(ppi_mean_pointestimate(*given))[0], low[0], high[0]])}
+    samples = right[labeled], guess[labeled], guess[~labeled]
+    low, high = ppi_mean_ci(*samples, alpha=0.05)
+    return {"interval": np.array([np.ravel(ppi_mean_pointestimate(*samples))[0], low[0], high[0]])}
 
 
 def evaluate_glide_active(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """Active statistical inference by glide-py; the budget is met on average."""
+    """Run active statistical inference by glide-py; it uses the budget on average."""
     from glide.estimators import ASIMeanEstimator  # noqa: PLC0415
     from glide.samplers import ActiveSampler  # noqa: PLC0415
 
     guess = _guess(data)
     doubt = np.sqrt(guess * (1 - guess))
-    # It wants doubts above 0, and their ratio below 1,000.
+    # glide-py requires uncertainties above 0 whose ratio is below 1,000.
     chance, drawn = ActiveSampler().sample(np.maximum(doubt, doubt.max() / 999), budget, random_seed=seed)
     return _glide(ASIMeanEstimator().estimate(np.where(drawn == 1, _right(data), np.nan), guess, chance))
 
 
 def evaluate_glide_stratified(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """Stratified PPI++ by glide-py, with five strata of the largest probability."""
+    """Run stratified PPI++ by glide-py, with five strata by the largest probability."""
     from glide.estimators import StratifiedPPIMeanEstimator  # noqa: PLC0415
     from glide.samplers import StratifiedSampler  # noqa: PLC0415
 
-    # Strata need predictions that differ; a little noise breaks ties without changing their order.
+    # Strata need distinct predictions; a little noise breaks ties without changing the order.
     guess = _guess(data) + 1e-6 * np.random.default_rng(0).standard_normal(len(data["y"]))
     strata = np.searchsorted(np.quantile(guess, np.arange(1, STRATA) / STRATA), guess)
     drawn = StratifiedSampler().sample(guess, strata, budget, strategy="proportional", random_seed=seed)
@@ -72,12 +72,12 @@ def _right(data: Data) -> Array:
 
 
 def _guess(data: Data) -> Array:
-    """Return the model's own probability of being right."""
+    """Return the model's probability of being right, according to itself."""
     return data["probabilities"].max(axis=1).astype(float)
 
 
-def _glide(found: Any) -> dict[str, Array]:
-    interval = found.confidence_interval
+def _glide(result: Any) -> dict[str, Array]:
+    interval = result.confidence_interval
     return {"interval": np.array([interval.mean, interval.lower_bound, interval.upper_bound])}
 
 
@@ -85,7 +85,7 @@ def _glide(found: Any) -> dict[str, Array]:
 
 
 def summarize_coresift(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """A weighted selection; the losses of the pilot count in the budget."""
+    """Run `cs.select` and `cs.estimate`; the budget includes the losses of the pilot."""
     import coresift as cs  # noqa: PLC0415
 
     losses = data["losses"]
@@ -95,30 +95,30 @@ def summarize_coresift(data: Data, budget: int, seed: int) -> dict[str, Array]:
 
 
 def summarize_uniform(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """The mean of random rows."""
+    """Use random rows with equal weights."""
     return _equal(draw(len(data["x"]), budget, seed), len(data["x"]))
 
 
 def summarize_kmeans(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """The row nearest to each center of scikit-learn's KMeans, times the size of its cluster."""
+    """Use the row nearest to each center of scikit-learn's KMeans, weighted by the size of its cluster."""
     nearest, labels = nearest_to_centers(data["x"], budget, seed)
-    ids, places = np.unique(nearest[labels], return_inverse=True)  # a row may be the nearest to two centers
-    return {"ids": ids, "weights": np.bincount(places).astype(float)}
+    ids, positions = np.unique(nearest[labels], return_inverse=True)  # a row may be the nearest to two centers
+    return {"ids": ids, "weights": np.bincount(positions).astype(float)}
 
 
 def summarize_coreax(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """The mean over a coreset by kernel herding."""
+    """Use coreax's kernel herding with equal weights."""
     return _equal(herded_rows(data["x"], budget)[0], len(data["x"]))
 
 
 def summarize_coreax_weighted(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """The same coreset with the weights that minimize the maximum mean discrepancy."""
+    """Use the same coreset with weights that minimize the maximum mean discrepancy."""
     ids, weights = herded_rows(data["x"], budget, weighted=True)
     return {"ids": ids, "weights": weights * len(data["x"])}
 
 
 def summarize_apricot(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """A facility location by apricot, each row times the number of rows that are nearest to it."""
+    """Use apricot's facility location, with each row weighted by the number of rows nearest to it."""
     from sklearn.metrics import pairwise_distances_argmin  # noqa: PLC0415
 
     ids = apricot_rows(data["x"], budget, seed)

@@ -1,6 +1,6 @@
-"""How each tool chooses rows for labeling: the same model, the same rounds and the same first rows at random.
+"""How each tool chooses rows to label. All have the same model, the same rounds, and the same random first rows.
 
-coresift and TypiClust choose their first rows themselves; that is a part of what they do.
+coresift and TypiClust choose their own first rows, because that is a part of the method.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from benchmarks.peers.shared import Array, Data, Tool, batches, draw, first_rows
 
 
 def coresift(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """Active learning with every default, and the default's own small model."""
+    """Run `cs.active_learning` with default options, including its own small model."""
     return _coresift(data, budget, seed)
 
 
 def coresift_same_model(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """The same with the other tools' model in place of its own."""
+    """Run `cs.active_learning` with the other tools' model."""
     return _coresift(data, budget, seed, head=logistic())
 
 
@@ -32,19 +32,19 @@ def _coresift(data: Data, budget: int, seed: int, **options: Any) -> dict[str, A
 
 
 def uniform(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """Rows at random."""
+    """Choose random rows."""
     return {"ids": draw(len(data["x"]), budget, seed)}
 
 
 def modal_margin(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """Margin sampling by modAL."""
+    """Run margin sampling by modAL."""
     from modAL.uncertainty import margin_sampling  # noqa: PLC0415
 
     return _modal(margin_sampling, data, budget, seed)
 
 
 def modal_ranked(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """Ranked batches by modAL: what its documentation has for batches."""
+    """Run ranked batches by modAL, which its documentation recommends for batches."""
     from modAL.batch import uncertainty_batch_sampling  # noqa: PLC0415
 
     return _modal(uncertainty_batch_sampling, data, budget, seed)
@@ -58,15 +58,15 @@ def _modal(strategy: Any, data: Data, budget: int, seed: int) -> dict[str, Array
     ids = first_rows(y, first, seed)
     learner = ActiveLearner(logistic(), strategy, X_training=x[ids], y_training=y[ids])
     for count in later:
-        left = np.setdiff1d(np.arange(len(x)), ids)
-        found = left[learner.query(x[left], n_instances=count)[0]]
-        learner.teach(x[found], y[found])
-        ids = np.concatenate([ids, found])
+        unlabeled = np.setdiff1d(np.arange(len(x)), ids)
+        batch = unlabeled[learner.query(x[unlabeled], n_instances=count)[0]]
+        learner.teach(x[batch], y[batch])
+        ids = np.concatenate([ids, batch])
     return {"ids": ids}
 
 
 def small_text(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """Breaking ties (margin sampling) by small-text."""
+    """Run breaking ties (margin sampling) by small-text."""
     from scipy.sparse import csr_matrix  # noqa: PLC0415
     from small_text import BreakingTies, PoolBasedActiveLearner, SklearnClassifierFactory, SklearnDataset  # noqa: PLC0415
 
@@ -80,28 +80,28 @@ def small_text(data: Data, budget: int, seed: int) -> dict[str, Array]:
     ids = first_rows(y, first, seed)
     (getattr(learner, "initialize_data", None) or learner.initialize)(ids, y[ids])
     for count in later:
-        found = learner.query(num_samples=count)
-        learner.update(y[found])
-        ids = np.concatenate([ids, found])
+        batch = learner.query(num_samples=count)
+        learner.update(y[batch])
+        ids = np.concatenate([ids, batch])
     return {"ids": ids}
 
 
 def activeml_margin(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """Margin sampling by scikit-activeml."""
+    """Run margin sampling by scikit-activeml."""
     from skactiveml.pool import UncertaintySampling  # noqa: PLC0415
 
     return _activeml(UncertaintySampling("margin_sampling", random_state=seed).query, data, budget, seed)
 
 
 def activeml_badge(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """BADGE by scikit-activeml: the strategy of its own example with embeddings."""
+    """Run BADGE by scikit-activeml, the strategy of its example with embeddings."""
     from skactiveml.pool import Badge  # noqa: PLC0415
 
     return _activeml(Badge(random_state=seed).query, data, budget, seed)
 
 
 def activeml_clue(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """CLUE by scikit-activeml: clusters weighted by entropy."""
+    """Run CLUE by scikit-activeml: clusters weighted by entropy."""
     from skactiveml.pool import Clue  # noqa: PLC0415
 
     strategy = Clue(random_state=seed)
@@ -113,7 +113,7 @@ def activeml_clue(data: Data, budget: int, seed: int) -> dict[str, Array]:
 
 
 def activeml_dropquery(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """DropQuery by scikit-activeml: clusters of the rows whose prediction changes when features are dropped."""
+    """Run DropQuery by scikit-activeml: clusters of the rows whose prediction changes when features are dropped."""
     from skactiveml.pool import DropQuery  # noqa: PLC0415
 
     return _activeml(DropQuery(random_state=seed).query, data, budget, seed)
@@ -129,13 +129,13 @@ def _activeml(query: Callable[..., Array], data: Data, budget: int, seed: int) -
     y[start] = truth[start]
     for count in later:
         model = SklearnClassifier(logistic(), classes=np.unique(truth), random_state=seed)
-        found = query(x, y, clf=model, batch_size=count)
-        y[found] = truth[found]
+        batch = query(x, y, clf=model, batch_size=count)
+        y[batch] = truth[batch]
     return {"ids": np.flatnonzero(~np.isnan(y))}
 
 
 def activeml_typiclust(data: Data, budget: int, seed: int) -> dict[str, Array]:
-    """TypiClust by scikit-activeml, which needs no model: one batch."""
+    """Run TypiClust by scikit-activeml, in one batch, because it needs no model."""
     from skactiveml.pool import TypiClust  # noqa: PLC0415
 
     return {"ids": TypiClust(random_state=seed).query(data["x"], np.full(len(data["x"]), np.nan), batch_size=budget)}

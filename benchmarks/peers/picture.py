@@ -1,4 +1,4 @@
-"""One plot of all jobs: a bar per tool, its length the tool's error relative to a tool that everyone knows."""
+"""A plot of all jobs: one bar per tool with its error, relative to a well-known tool."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink); }
 
 
 def write_picture(lines: Sequence[Line], path: Path) -> None:
-    """Write the plot of these runs."""
+    """Write the plot of the runs."""
     path.write_text(picture({job: relative(lines, job) for job in MEASURES}), encoding="utf-8")
 
 
 def picture(jobs: Mapping[str, Mapping[str, Quality]]) -> str:
-    """Return the plot: jobs in panels, the shortest bar first."""
-    shown = {job: _competing(tools) for job, tools in jobs.items() if tools}
-    panels = [(job, _panel(job, tools), TOP + LINE * len(tools) + 16) for job, tools in shown.items()]
+    """Return the plot: one panel per job, the shortest bar first."""
+    competing = {job: _competing(tools) for job, tools in jobs.items() if tools}
+    panels = [(_panel(job, tools), TOP + LINE * len(tools) + 16) for job, tools in competing.items()]
     heights = [0.0] * COLUMNS
     parts = []
-    for _, panel, height in panels:
+    for panel, height in panels:
         column = heights.index(min(heights))
         parts.append(f'<g transform="translate({column * (PANEL + GAP)} {heights[column]})">{panel}</g>')
         heights[column] += height
@@ -46,18 +46,18 @@ def picture(jobs: Mapping[str, Mapping[str, Quality]]) -> str:
 
 
 def _competing(tools: Mapping[str, Quality]) -> dict[str, Quality]:
-    """Leave out coresift with other settings."""
+    """Return all tools without coresift with other settings."""
     return {tool: value for tool, value in tools.items() if not tool.startswith(f"{OURS},")}
 
 
 def _panel(job: str, tools: Mapping[str, Quality]) -> str:
-    what, base = RELATIVE[job]
+    measure, base = RELATIVE[job]
     scale = BARS / max(mean for mean, _ in tools.values())
     parts = [f'<text x="0" y="18" class="job">{job.capitalize()}</text>']
-    caption = f"{what}, {base.split()[-1]} = 1; shorter is better"
+    caption = f"{measure}, {base.split()[-1]} = 1; shorter is better"
     parts.append(f'<text x="0" y="36" class="soft">{escape(caption)}</text>')
-    for place, (tool, (mean, error)) in enumerate(sorted(tools.items(), key=lambda item: item[1][0])):
-        y, kind = TOP + LINE * place, "ours" if tool == OURS else "other"
+    for rank, (tool, (mean, error)) in enumerate(sorted(tools.items(), key=lambda item: item[1][0])):
+        y, kind = TOP + LINE * rank, "ours" if tool == OURS else "other"
         end, reach = NAMES + scale * mean, scale * error
         name = f'class="{kind}" ' if kind == "ours" else ""
         parts.append(f'<text {name}x="{NAMES - 8}" y="{y + 13}" text-anchor="end">{escape(tool)}</text>')

@@ -1,8 +1,8 @@
 """All tools by job: functions of (data, budget, seed) that return arrays by name.
 
-Each runs in a process of its own (`benchmarks.peers.child`), which may belong to another environment, so nothing is
-imported at the top of these modules but numpy. Tools are used as their documentation shows, with their defaults; what
-differs is said in the function.
+Each tool runs in its own process (`benchmarks.peers.child`), which may belong to another environment, so these modules
+import only numpy at the top. Tools are used as their documentation shows, with default options; functions mention
+differences.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ JOBS: dict[str, dict[str, Tool]] = {
     "cover": COVER,
     "cluster": CLUSTER,
 }
-# These cover the same rows with every seed, so they run once.
+# These choose the same rows with every seed, so they run once.
 FIXED = ("apricot", "coreax, herding", "semhash")
