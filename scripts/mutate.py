@@ -46,7 +46,7 @@ MUTATIONS = (
     Mutation("stream of the diagnosis' folds", "streams.py", "    DIAGNOSIS = 5", "    DIAGNOSIS = 7"),
     Mutation("rounds share one stream", "selection.py", "Stream.DRAW, *draft.stream)", "Stream.DRAW)"),
     # Weights and shares
-    Mutation("1 − α left out of the draw", "selection.py", " * (1 - draft.pilot.plan.share[order]))", ")"),
+    Mutation("1 − α left out of the draw", "selection.py", " * (1 - share[order[rows]])", ""),
     Mutation("1 − α left out of drawn weights", "phases.py", "times * own_share / chances", "times / chances"),
     Mutation("1 − α left out of pilot weights", "phases.py", "chances + later[rows, phases]", "chances"),
     Mutation(

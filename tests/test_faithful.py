@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from reference import algorithm_one
 
 import coresift as cs
-from coresift.selection import no_pilot
-from coresift.types import Evidence, Frame, PilotSample
+from coresift.types import Evidence, Frame, PilotPlan, PilotSample
 
 
 def paper(holder):
@@ -64,7 +63,7 @@ def test_only_the_draws_come_out_and_only_the_centers_are_asked():
     picked = cs.select(rows, loss_of, 40, clusters=clustering, **paper(0.5))
     assert sorted(asked) == sorted(clustering.centers.tolist())
     assert set(picked.origin.tolist()) == {3}
-    assert no_pilot(Frame(3, np.zeros(0), np.zeros(0))).keep is False
+    assert PilotPlan.of_none(3).keep is False
 
 
 def test_sizes_from_epsilon_and_delta():

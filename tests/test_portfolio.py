@@ -114,7 +114,7 @@ def test_a_signal_of_the_spread_is_used_where_the_mean_is_everywhere_the_same(ta
         values = 2 + doubt * rng.uniform(-2, 2, size=2_000)
         facts = pilot_facts(evidence(values, rows, budget=500, seed=seed), {"certainty": 1 - doubt})
         mixed = mix(facts)
-        density = candidates(facts, mixed.predictions, mixed.unseen)["spread"].everywhere
+        density = candidates(facts, mixed.predictions, mixed.unseen)["spread"].everywhere[:]
         # The variance of a draw in proportion to the density, of what a perfect prediction of the mean leaves.
         better.append(((values - 2) ** 2 / density).mean() * density.mean() / ((values - 2) ** 2).mean())
     # √E[r²|x] would have 1/1.8 of the uniform one's variance; learned from 100 rows it has most of that gain.

@@ -112,9 +112,9 @@ def test_standardized_columns():
 def test_features_know_distances_places_and_signals():
     rows = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32)
     clustering = cs.cluster(rows, 12, seed=0)
-    assert feature_columns(clustering).shape == (300, 1 + 5)
+    assert feature_columns(clustering)[:].shape == (300, 1 + 5)
     components = leading_components(rows, 3)
-    assert feature_columns(clustering, components, np.arange(300.0)[:, None]).shape == (300, 1 + 3 + 2)
+    assert feature_columns(clustering, components, np.arange(300.0)[:, None])[:].shape == (300, 1 + 3 + 2)
 
 
 def test_components_are_those_of_a_plain_decomposition():

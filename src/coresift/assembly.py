@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coresift.checks import CoresiftWarning
+from coresift.columns import Values, add_up, product, scattered
 from coresift.phases import phase_weights
 from coresift.rows import Rows
 from coresift.types import (
@@ -41,18 +42,18 @@ class PhaseDraw:
 
 @dataclass(frozen=True)
 class PhasePredictions:
-    """A score's predictions for all n rows before the draw, the rows' sizes, and the sum of aₖ·prediction.
+    """A score's predictions before the draw, the rows' sizes, and the sum of aₖ·prediction.
 
     The sum is over the rows that the phase could draw. Predictions for rows that were asked before are out-of-fold:
     they do not use the row's own answer.
     """
 
-    predictions: Floats
+    predictions: Values
     sizes: Floats
     total: float
 
     @classmethod
-    def of(cls, scores: Scores, asked_ids: Ints, shares: Floats) -> PhasePredictions | None:
+    def of(cls, scores: Scores, asked_ids: Ints, shares: Values) -> PhasePredictions | None:
         """Return the predictions of the scores, or None if there are none or their sum overflows.
 
         Args:
@@ -61,11 +62,10 @@ class PhasePredictions:
             shares: aₖ of every row that the phase can draw; 0 for all others.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            total = float(shares @ scores.predictions) if scores.predictions.size else np.inf
+            total = float(product(shares, scores.predictions)) if scores.predictions.size else np.inf
         if not np.isfinite(total):
             return None
-        predictions = scores.predictions.copy()
-        predictions[asked_ids] = scores.unseen
+        predictions = scattered(scores.sizes.size, asked_ids, scores.unseen, scores.predictions)
         return cls(predictions, scores.sizes, total)
 
     def fields(self, ids: Ints) -> dict[str, Floats]:
@@ -87,14 +87,14 @@ def assemble(
     ledger: Ledger,
     clustering: Clustering | None = None,
     share: Floats | None = None,
-    losses: Floats | None = None,
+    losses: Values | None = None,
     holder: Floats | None = None,
     least_inclusion: float = 0.0,
     predicted: PhasePredictions | None = None,
 ) -> WeightedSelection:
     """Combine the given rows and the rows of all phases, in row order, and compute their weights.
 
-    Without a clustering, rows belong to no cluster; `share` and `losses` have one number for each of the n rows.
+    Without a clustering, rows belong to no cluster; `share` and `losses` have one number per row.
     """
     given = PhaseDraw(frame.given, np.ones(frame.given.size), np.ones(frame.given.size, np.int64), None, "given")
     sources = (given, *phases)
@@ -163,7 +163,7 @@ def weigh(phase: Ints, inclusion: Floats, share: Floats, multiplicity: Ints) -> 
 
 def warn_unreachable(sizes: Floats, rule: str, *, stacklevel: int) -> None:
     """Warn about rows that can never be drawn."""
-    unreachable = int(np.count_nonzero(sizes == 0))
+    unreachable = int(add_up(sizes.size, lambda rows: np.count_nonzero(sizes[rows] == 0)))
     if unreachable:
         message = (
             f"{unreachable} of {sizes.size} rows have probability 0 under {rule} and can never be drawn: "

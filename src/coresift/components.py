@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from coresift.checks import whole
+from coresift.columns import fill
 from coresift.engine import SINGLE_THREADED, Engine, Local
 from coresift.progress import Progress, choose
 from coresift.rows import RowsLike, open_rows, refuse_bad_row
+from coresift.scratch import empty
 from coresift.streams import Stream, generator
-from coresift.types import Singles
+from coresift.types import Ints, Singles
 
 # The directions are computed from this many random rows; more rows would hardly change them.
 SAMPLE = 10_000
@@ -43,8 +45,7 @@ def leading_components(
         (3, 1)
     """
     opened, whole_count = open_rows(rows), whole("count", count)
-    sampled = generator(seed, Stream.COMPONENTS).permutation(opened.n)[:SAMPLE]
-    sample = opened.take(np.sort(sampled)).astype(np.float64)
+    sample = opened.take(_sampled(opened.n, seed)).astype(np.float64)
     if not np.isfinite(sample).all():
         refuse_bad_row(opened)
     mean = sample.mean(axis=0)
@@ -62,7 +63,17 @@ def leading_components(
         return projected
 
     with (engine or Local()).open(choose(progress)) as workers:
-        components = np.concatenate(list(workers.map(opened, project, name="finding components")))
-    if not np.isfinite(components).all():
-        refuse_bad_row(opened)
+        components, done = empty((opened.n, varies.size), np.float32), 0
+        for block in workers.map(opened, project, name="finding components"):
+            if not np.isfinite(block).all():
+                refuse_bad_row(opened)
+            components[done : done + len(block)] = block
+            done += len(block)
     return components
+
+
+def _sampled(n: int, seed: int) -> Ints:
+    """Return the first rows of a permutation of all, in row order."""
+    rows = fill(empty(n, np.int64), lambda rows: np.arange(rows.start, rows.stop))
+    generator(seed, Stream.COMPONENTS).shuffle(rows)
+    return np.sort(rows[:SAMPLE])

@@ -5,13 +5,15 @@ A row's weight is multiplicity / inclusion under every design, so totals are alw
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from coresift.columns import Column, running_sum, spans, stored, total
 from coresift.inclusion import CERTAIN, fixed_size_inclusion
-from coresift.types import Design, Floats, Ints, Moments, PhaseSample, Uniforms
+from coresift.types import Bools, Design, Floats, Ints, Moments, PhaseSample, Uniforms
 from coresift.variance import by_neighbors, independent_draws, independent_rows, spread_terms
 
 __all__ = ["Design", "Independent", "Pivotal", "Poisson", "Systematic"]
@@ -34,12 +36,12 @@ class Independent(Design):
 
     def inclusion(self, sizes: Floats, count: int) -> Floats:
         """Return s·p, the expected count of each row in s draws."""
-        expected: Floats = count * (sizes / sizes.sum())
-        return expected
+        whole = total(sizes)
+        return stored(sizes.size, lambda rows: count * (sizes[rows] / whole))
 
     def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
         """Draw Σ inclusion times, and return positions in ascending order."""
-        cumulative = np.cumsum(inclusion)
+        cumulative = running_sum(inclusion)
         positions = uniforms.random(round(cumulative[-1])) * cumulative[-1]
         hits = _hit(cumulative, positions)
         return np.unique(hits, return_counts=True)
@@ -70,9 +72,9 @@ class Systematic(Design):
 
     def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
         """Take the certain rows and one row at each step."""
-        certain, open_rows, cumulative = _split(inclusion)
+        certain, cumulative = _split(inclusion)
         steps = uniforms.random(1)[0] + np.arange(round(cumulative[-1]))
-        return _merge(certain, open_rows[_hit(cumulative, steps)])
+        return _merge(certain, _hit(cumulative, steps))
 
     def moments(self, sample: PhaseSample) -> Moments:
         """Return those of a sorted draw."""
@@ -105,12 +107,12 @@ class Pivotal(Design):
 
     def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
         """Take the certain rows and the winner of each step."""
-        certain, open_rows, cumulative = _split(inclusion)
+        certain, cumulative = _split(inclusion)
         count = round(cumulative[-1])
         if count == 0:
-            return _merge(certain, open_rows[:0])
+            return _merge(certain, certain[:0])
         numbers = uniforms.random(2 * count)
-        return _merge(certain, open_rows[_duel(cumulative, count, numbers[:count], numbers[count:])])
+        return _merge(certain, _duel(cumulative, count, numbers[:count], numbers[count:]))
 
     def moments(self, sample: PhaseSample) -> Moments:
         """Return those of a sorted draw."""
@@ -139,7 +141,7 @@ class Poisson(Design):
 
     def draw(self, inclusion: Floats, uniforms: Uniforms) -> tuple[Ints, Ints]:
         """Include each row with its own probability, independently."""
-        drawn = np.flatnonzero(uniforms.random(inclusion.size) < inclusion)
+        drawn = _where(inclusion.size, lambda rows: uniforms.random(rows.stop - rows.start) < inclusion[rows])
         return drawn, np.ones(drawn.size, np.int64)
 
     def moments(self, sample: PhaseSample) -> Moments:
@@ -147,18 +149,26 @@ class Poisson(Design):
         return independent_rows(sample)
 
 
-def _split(inclusion: Floats) -> tuple[Ints, Ints, Floats]:
-    """Return certain positions, the other positions with π > 0, and the cumulative π of those (ends in an integer)."""
-    certain = np.flatnonzero(inclusion >= CERTAIN)
-    uncertain = np.flatnonzero((inclusion > 0) & (inclusion < CERTAIN))
-    cumulative = np.cumsum(inclusion[uncertain]) if uncertain.size else np.zeros(1)
-    if uncertain.size:
-        cumulative *= round(cumulative[-1]) / cumulative[-1]
-    return certain, uncertain, cumulative
+def _split(inclusion: Floats) -> tuple[Ints, Floats]:
+    """Return certain positions, and the cumulative π of all others (ends in an integer)."""
+    n = inclusion.size
+    certain = _where(n, lambda rows: inclusion[rows] >= CERTAIN)
+    cumulative = running_sum(Column(n, lambda rows: np.where(inclusion[rows] < CERTAIN, inclusion[rows], 0.0)))
+    if not n or cumulative[-1] == 0:
+        return certain, np.zeros(1)
+    cumulative *= round(cumulative[-1]) / cumulative[-1]
+    return certain, cumulative
+
+
+def _where(n: int, test: Callable[[slice], Bools]) -> Ints:
+    """Return the positions of which the test is true."""
+    return np.concatenate([np.zeros(0, np.int64), *(rows.start + np.flatnonzero(test(rows)) for rows in spans(n))])
 
 
 def _hit(cumulative: Floats, positions: Floats) -> Ints:
-    return np.minimum(np.searchsorted(cumulative, positions, side="right"), cumulative.size - 1)
+    """Return the place where the cumulative sum passes each position; a place of size 0 is never hit."""
+    last = np.searchsorted(cumulative, cumulative[-1], side="left")
+    return np.asarray(np.minimum(np.searchsorted(cumulative, positions, side="right"), last))
 
 
 def _merge(certain: Ints, drawn: Ints) -> tuple[Ints, Ints]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from coresift.assembly import PhaseDraw, PhasePredictions, warn_unreachable
 from coresift.checks import InputError, named_options, refuse, whole
+from coresift.columns import Column, kept, stored
 from coresift.components import leading_components
 from coresift.engine import Engine
 from coresift.estimation.methods import check_clustering
@@ -162,13 +163,14 @@ def _draw(
     scores = job.score.scores(evidence)
     undrawn = job.frame.open()
     undrawn[selection.ids] = False
-    order = scores.order[undrawn[scores.order]]
-    sizes = parts(scores.sizes[order])
+    order = kept(scores.order, lambda ids: undrawn[ids])
+    sizes = parts(stored(order.size, lambda rows: scores.sizes[order[rows]]))
     warn_unreachable(sizes, repr(job.score), stacklevel=4)
     inclusion = job.design.inclusion(sizes, job.budget - selection.provenance.budget)
     drawn, multiplicity = job.design.draw(inclusion, generator(job.seed, Stream.GROWTH, len(selection.phases)))
     # Predictions use only the answers of earlier phases, so they are fixed before this draw.
-    predicted = PhasePredictions.of(scores, evidence.pilot.ids, undrawn.astype(np.float64))
+    shares = Column(undrawn.size, lambda rows: undrawn[rows].astype(np.float64))
+    predicted = PhasePredictions.of(scores, evidence.pilot.ids, shares)
     return PhaseDraw(order[drawn], inclusion[drawn], multiplicity, job.design), float(inclusion.min()), predicted
 
 

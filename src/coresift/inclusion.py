@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from coresift.columns import Values, add_up, every, fill, spans, stored, total
+from coresift.scratch import empty
 from coresift.types import Bools, Floats, Ints
 
 # Inclusion this close to 1 counts as certain; otherwise rounding could let a systematic draw hit a row twice.
@@ -21,23 +23,30 @@ def fixed_size_inclusion(sizes: Floats, count: int) -> Floats:
     >>> fixed_size_inclusion(np.array([8.0, 1.0, 1.0]), 2)
     array([1. , 0.5, 0.5])
     """
-    largest = float(sizes.max(initial=0.0))
+    n, largest = sizes.size, float(sizes.max(initial=0.0))
     if 0 < largest < SMALLEST:
-        sizes = sizes / largest  # only ratios matter, and the factor must stay finite
-    undecided = sizes > 0
-    inclusion = np.zeros(sizes.size)
-    if count >= undecided.sum():
-        inclusion[undecided] = 1.0
-        return inclusion
+        unscaled = sizes
+        sizes = stored(n, lambda rows: unscaled[rows] / largest)  # only ratios matter, and the factor must stay finite
+    if count >= add_up(n, lambda rows: np.count_nonzero(sizes[rows] > 0)):
+        return fill(empty(n, np.float64), lambda rows: sizes[rows] > 0)
+    inclusion = fill(empty(n, np.float64), lambda rows: 0.0)
+
+    def undecided(rows: slice) -> Bools:
+        return np.asarray((sizes[rows] > 0) & (inclusion[rows] == 0))
+
     while True:
-        remaining = max(count - inclusion.sum(), 0.0)
-        factor = remaining / sizes[undecided].sum()
-        certain = undecided & (factor * sizes >= CERTAIN)
-        if remaining == 0 or not certain.any():
-            inclusion[undecided] = factor * sizes[undecided]
+        remaining = max(count - total(inclusion), 0.0)
+        factor = remaining / add_up(n, lambda rows: sizes[rows][undecided(rows)].sum())
+
+        def certain(rows: slice, factor: float = factor) -> Bools:
+            return undecided(rows) & (factor * sizes[rows] >= CERTAIN)
+
+        if remaining == 0 or every(n, lambda rows: ~certain(rows)):
+            for rows in spans(n):
+                np.multiply(factor, sizes[rows], out=inclusion[rows], where=undecided(rows))
             return inclusion
-        inclusion[certain] = 1.0
-        undecided &= ~certain
+        for rows in spans(n):
+            inclusion[rows][certain(rows)] = 1.0
 
 
 def parts(values: Floats) -> Floats:
@@ -46,15 +55,22 @@ def parts(values: Floats) -> Floats:
     >>> parts(np.array([1.0, 3.0]))
     array([0.25, 0.75])
     """
-    total = float(values.sum())
-    return values / total if total > 0 else np.full(values.size, 1.0 / max(values.size, 1))
+    n, whole = values.size, float(total(values))
+    if whole > 0:
+        return stored(n, lambda rows: values[rows] / whole)
+    return stored(n, lambda rows: 1.0 / max(n, 1))
 
 
-def spread(powers: Floats, allowed: Bools, floor: float) -> Floats:
+def spread(powers: Values, allowed: Bools, floor: float) -> Floats:
     """Return (1 − floor)·v/Φ + floor/n over the allowed rows: sizes from distances alone."""
-    sizes = np.zeros(powers.size)
-    sizes[allowed] = (1 - floor) * parts(powers[allowed]) + floor / max(int(np.count_nonzero(allowed)), 1)
-    return sizes
+    n, count = len(powers), max(int(np.count_nonzero(allowed)), 1)
+    cost = float(add_up(n, lambda rows: powers[rows][allowed[rows]].sum()))
+
+    def sizes(rows: slice) -> Floats:
+        shares = powers[rows] / cost if cost > 0 else 1.0 / count
+        return np.where(allowed[rows], (1 - floor) * shares + floor / count, 0.0)
+
+    return stored(n, sizes)
 
 
 def deal(wishes: Floats, limits: Ints, total: int) -> Ints:

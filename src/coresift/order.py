@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.columns import Values, counts, largest, spans
+from coresift.scratch import empty
 from coresift.types import Clustering, Floats, Ints, Singles
 
 
@@ -16,11 +22,15 @@ def snake(clustering: Clustering) -> Ints:
     return serpentine(clustering, clustering.distances)
 
 
-def serpentine(clustering: Clustering, key: Singles | Floats) -> Ints:
+def serpentine(clustering: Clustering, key: Values) -> Ints:
     """Return the rows cluster by cluster along a tour, alternating between rising and falling `key` (at least 0)."""
-    stop = stops(clustering)[clustering.labels]
-    scaled_key = (key / max(float(key.max()), 1e-30)).astype(np.float32)
-    return _sorted(stop, np.where(stop % 2 == 1, 1 - scaled_key, scaled_key))
+    positions, highest = stops(clustering), max(largest(key), 1e-30)
+
+    def away(rows: slice) -> Singles:
+        stop, scaled_key = positions[clustering.labels[rows]], (key[rows] / highest).astype(np.float32)
+        return np.asarray(np.where(stop % 2 == 1, 1 - scaled_key, scaled_key), np.float32)
+
+    return _sorted(positions, clustering.labels, away)
 
 
 def stops(clustering: Clustering) -> Ints:
@@ -50,23 +60,37 @@ def outward(clustering: Clustering, level: Floats) -> Ints:
     """Return the rows sorted by the level of their cluster (one per cluster), then outward from its center."""
     stop = np.empty(clustering.k, np.int64)
     stop[np.argsort(level, kind="stable")] = np.arange(clustering.k)
-    scaled_distance = clustering.distances / max(float(clustering.distances.max()), 1e-30)
-    return _sorted(stop[clustering.labels], scaled_distance)
+    farthest = max(largest(clustering.distances), 1e-30)
+    return _sorted(stop, clustering.labels, lambda rows: clustering.distances[rows] / farthest)
 
 
-def _sorted(stop: Ints, away: Singles) -> Ints:
-    """Return the rows sorted by stop, then by `away` (from 0 to 1), then by row number.
+def _sorted(stop: Ints, labels: NDArray[np.int32], away: Callable[[slice], Singles]) -> Ints:
+    """Return the rows sorted by the stop of their cluster, then by `away` (from 0 to 1), then by row number.
 
-    If all three fit into a 64-bit integer, sorting those integers takes a quarter of the time.
+    Rows are dealt to the stops a block at a time, and then each stop is sorted in place.
     """
-    row_bits = stop.size.bit_length()
-    if int(stop.max()).bit_length() + 32 + row_bits > 64:
-        return np.argsort(2 * stop + away.astype(np.float64), kind="stable")
-    # The bit patterns of nonnegative floating-point numbers sort like the numbers.
-    keys = (stop.astype(np.uint64) << np.uint64(32)) | np.ascontiguousarray(away, np.float32).view(np.uint32)
-    keys = (keys << np.uint64(row_bits)) | np.arange(stop.size, dtype=np.uint64)
-    keys.sort()
-    return (keys & np.uint64((1 << row_bits) - 1)).astype(np.int64)
+    order = empty(labels.size, np.int64)
+    # One integer per row: the bit patterns of nonnegative floating-point numbers sort like the numbers.
+    keys = order.view(np.uint64)
+    at_stop = np.empty(stop.size, np.int64)
+    at_stop[stop] = counts(labels, stop.size)
+    bounds = np.concatenate([[0], np.cumsum(at_stop)])
+    filled = bounds[:-1].copy()
+    for rows in spans(labels.size):
+        stops_here = stop[labels[rows]]
+        # Numbers of 16 bits are sorted ten times as fast.
+        by_stop = np.argsort(stops_here.astype(np.uint16) if stop.size < 2**16 else stops_here, kind="stable")
+        here = np.bincount(stops_here, minlength=stop.size)
+        first = np.repeat(filled - (np.cumsum(here) - here), here)
+        bits = np.ascontiguousarray(away(rows), np.float32).view(np.uint32).astype(np.uint64)
+        block = (bits << np.uint64(32)) | np.arange(rows.start, rows.stop, dtype=np.uint64)
+        keys[first + np.arange(by_stop.size)] = block[by_stop]
+        filled += here
+    for start, end in pairwise(bounds.tolist()):
+        keys[start:end].sort()
+    np.bitwise_and(order, (1 << 32) - 1, out=order)
+    order.setflags(write=False)
+    return order
 
 
 def tour(points: Singles) -> Ints:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from coresift.checks import refuse, share
+from coresift.columns import add_up, stored
 from coresift.inclusion import FLAT, deal, fixed_size_inclusion, spread
 from coresift.order import snake
+from coresift.scratch import copied
 from coresift.signal_pilot import InformedRepresentatives
 from coresift.types import Clustering, Floats, Frame, Ints, Moments, PhaseSample, Pilot, PilotPlan
 from coresift.variance import within_clusters
@@ -45,9 +47,10 @@ class Centers(Pilot):
 
     def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
         """Plan to ask every cluster's center with certainty."""
-        inclusion = np.zeros(frame.n)
+        plan = PilotPlan.of_none(frame.n)
+        inclusion = copied(plan.inclusion, np.float64)
         inclusion[_stand_ins(clustering, frame)] = 1.0
-        return PilotPlan(inclusion, np.zeros(frame.n), np.arange(frame.n), keep=self.keep, origin="center")
+        return replace(plan, inclusion=inclusion, keep=self.keep, origin="center")
 
     def moments(self, sample: PhaseSample) -> Moments:
         """Return zero moments, since the centers are certain."""
@@ -88,18 +91,22 @@ class Representatives(Pilot):
 
     def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
         """Allocate the pilot's rows to clusters."""
-        open_rows = frame.open()
-        members = np.bincount(clustering.labels[open_rows], minlength=clustering.k)
+        open_rows, labels, n, k = frame.open(), clustering.labels, frame.n, clustering.k
+        members = add_up(n, lambda rows: np.bincount(labels[rows][open_rows[rows]], minlength=k))
         occupied = int(np.count_nonzero(members))
         first = min(self.size(occupied, budget), int(members.sum()))
-        allocation = deal(self._quotas(members, first), members, first)
-        now = np.where(open_rows, (allocation / np.maximum(members, 1))[clustering.labels], 0.0)
-        later = fixed_size_inclusion(spread(clustering.powers, open_rows, FLAT), budget - first)
-        smaller = np.maximum(1.0, members.sum() / (max(occupied, 1) * np.maximum(members, 1)))[clustering.labels]
-        chance = now * (1 - np.minimum(now + later, 1.0))
-        # A row that the second draw cannot reach is estimated by the pilot alone.
-        pilot_share = np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
-        return PilotPlan(now, pilot_share, snake(clustering), keep=True, origin="pilot", tour=True)
+        rates = deal(self._quotas(members, first), members, first) / np.maximum(members, 1)
+        inclusion = stored(n, lambda rows: np.where(open_rows[rows], rates[labels[rows]], 0.0))
+        others = fixed_size_inclusion(spread(clustering.power_column, open_rows, FLAT), budget - first)
+        times_smaller = np.maximum(1.0, members.sum() / (max(occupied, 1) * np.maximum(members, 1)))
+
+        def pilot_share(rows: slice) -> Floats:
+            now, later, smaller = inclusion[rows], others[rows], times_smaller[labels[rows]]
+            chance = now * (1 - np.minimum(now + later, 1.0))
+            # A row that the second draw cannot reach is estimated by the pilot alone.
+            return np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
+
+        return PilotPlan(inclusion, stored(n, pilot_share), snake(clustering), keep=True, origin="pilot", tour=True)
 
     def moments(self, sample: PhaseSample) -> Moments:
         """Return the moments of a stratified draw."""

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from coresift.checks import InputError, refuse
+from coresift.columns import Column, product, stored
 from coresift.inclusion import FLAT, spread
 from coresift.mixtures import least_variance
 from coresift.order import serpentine
@@ -55,11 +56,15 @@ MOST_ROWS = 10.0
 LOG_OFFSET, SIZE_OFFSET = 0.1, 0.05
 
 
+# A density's values for all rows, and out-of-fold values for the pilot's rows.
+Pair: TypeAlias = tuple[Column[np.float64], Floats]
+
+
 @dataclass(frozen=True, eq=False)
 class Density(Value):
     """One candidate: its values for all rows, with mean 1 over open rows, and out-of-fold values for pilot rows."""
 
-    everywhere: Floats
+    everywhere: Column[np.float64]
     at_pilot: Floats
 
 
@@ -90,8 +95,8 @@ class PilotFacts(Value):
     clustering: Clustering
     open_rows: Bools
     share: Floats
-    features: Singles
-    fixed: dict[str, Floats]
+    features: Column[np.float32]
+    fixed: dict[str, Column[np.float64]]
     ids: Ints
     inclusion: Floats
     losses: Floats
@@ -131,58 +136,65 @@ def mix(facts: PilotFacts, *, floor: float = 0.1, prior: float = 4.0) -> MixedSi
     """
     clustering = facts.clustering
     if not facts.losses.any():
-        sizes = spread(clustering.powers, facts.open_rows, FLAT)
-        no_predictions = np.zeros(clustering.n), np.zeros(facts.ids.size)
-        return MixedSizes(sizes, (), np.zeros(0), serpentine(clustering, clustering.powers), *no_predictions)
+        sizes = spread(clustering.power_column, facts.open_rows, FLAT)
+        no_predictions = stored(clustering.n, lambda rows: 0.0), np.zeros(facts.ids.size)
+        return MixedSizes(sizes, (), np.zeros(0), serpentine(clustering, clustering.power_column), *no_predictions)
     # Scaling by a power of two is exact, and keeps the squares of very large and very small losses finite.
     unit = math.ldexp(1.0, min(max(math.frexp(float(facts.losses.max()))[1], -1000), 1023))
     facts = replace(facts, losses=facts.losses / unit)
     expansion = 1 / facts.inclusion
     labels = clustering.labels[facts.ids].astype(np.int64)
     prediction = predict(facts.features[facts.ids], labels, clustering.k, facts.losses, expansion)
-    predictions = prediction.at(facts.features, clustering.labels.astype(np.int64))
+    predictions = stored(clustering.n, lambda rows: prediction.at(facts.features[rows], clustering.labels[rows]))
     densities = candidates(facts, predictions, prediction.out_of_fold)
     residuals = facts.losses - prediction.out_of_fold
     stakes = (1 - facts.share[facts.ids]) * expansion * residuals**2
     stakes = np.minimum(stakes, MOST_ROWS * stakes.mean())
     at_pilot = np.stack([(1 - floor) * density.at_pilot + floor for density in densities.values()], axis=1)
     theta = least_variance(at_pilot, stakes, _prior_mixture(tuple(densities)), prior)
-    sizes = np.full(clustering.n, floor)
-    for share, density in zip(theta, densities.values(), strict=True):
-        sizes += (1 - floor) * share * density.everywhere
+
+    def size(rows: slice) -> Floats:
+        sizes = np.full(rows.stop - rows.start, floor)
+        for share, density in zip(theta, densities.values(), strict=True):
+            sizes += (1 - floor) * share * density.everywhere[rows]
+        return sizes
+
+    sizes = stored(clustering.n, size)
     order = serpentine(clustering, sizes)
-    return MixedSizes(sizes, tuple(densities), theta, order, predictions * unit, prediction.out_of_fold * unit)
+    scaled = stored(clustering.n, lambda rows: predictions[rows] * unit)
+    return MixedSizes(sizes, tuple(densities), theta, order, scaled, prediction.out_of_fold * unit)
 
 
-def fixed_densities(clustering: Clustering, open_rows: Bools, table: SignalTable) -> dict[str, Floats]:
+def fixed_densities(clustering: Clustering, open_rows: Bools, table: SignalTable) -> dict[str, Column[np.float64]]:
     """Return the densities that do not depend on answers: uniform, distances, signals and their roots."""
-    powers = clustering.powers
+    n, powers = clustering.n, clustering.power_column
     densities = {
-        "uniform": np.ones(clustering.n),
+        "uniform": Column(n, lambda rows: np.ones(clustering.labels[rows].size)),
         "distance": powers,
-        "squared distance": powers**2,
-        "root of distance": np.sqrt(powers),
+        "squared distance": powers.then(np.square),
+        "root of distance": powers.then(np.sqrt),
     }
-    for name, column, size in zip(table.names, table.columns.T, table.sizes, strict=True):
+    for name, signal, size in zip(table.names, table.columns.T, table.sizes, strict=True):
         if size:
-            densities[f"signal {name}"] = column
-            densities[f"root of signal {name}"] = np.sqrt(column)
+            column = Column(n, signal.__getitem__)
+            densities |= {f"signal {name}": column, f"root of signal {name}": column.then(np.sqrt)}
     means = {name: _mean(values, open_rows) for name, values in densities.items()}
-    return {name: densities[name] / mean for name, mean in means.items() if np.isfinite(mean) and mean > 0}
+    return {name: densities[name].divided(mean) for name, mean in means.items() if np.isfinite(mean) and mean > 0}
 
 
 def candidates(facts: PilotFacts, predictions: Floats, out_of_fold: Floats) -> dict[str, Density]:
     """Return the densities by name: the fixed ones, and those learned from answers, clusters and features."""
     clustering, ids = facts.clustering, facts.ids
-    powers = clustering.powers
+    powers = clustering.power_column
     level, leave_one_out = _levels(facts)
-    value, unseen = np.maximum(predictions, 0.0), np.maximum(out_of_fold, 0.0)
+    value, unseen = Column(clustering.n, lambda rows: np.maximum(predictions[rows], 0.0)), np.maximum(out_of_fold, 0.0)
     offset = SIZE_OFFSET * _mean(value, facts.open_rows)
+    raised, unseen = value.then(lambda some: some + offset), unseen + offset
     pairs = {
         "level": (level, leave_one_out),
-        "level × distance": (level * powers, leave_one_out * powers[ids]),
-        "prediction": (value + offset, unseen + offset),
-        "root of prediction": (np.sqrt(value + offset), np.sqrt(unseen + offset)),
+        "level × distance": (level.then(np.multiply, powers), leave_one_out * powers[ids]),
+        "prediction": (raised, unseen),
+        "root of prediction": (raised.then(np.sqrt), np.sqrt(unseen)),
         "exponential": _exponential(facts),
         "fit": _fit(facts, level, leave_one_out),
     }
@@ -192,35 +204,41 @@ def candidates(facts: PilotFacts, predictions: Floats, out_of_fold: Floats) -> d
     for name, (everywhere, at_pilot) in pairs.items():
         mean = _mean(everywhere, facts.open_rows)
         if np.isfinite(mean) and mean > 0:
-            densities[name] = Density(everywhere / mean, at_pilot / mean)
+            densities[name] = Density(everywhere.divided(mean), at_pilot / mean)
     return densities
 
 
-def _levels(facts: PilotFacts) -> tuple[Floats, Floats]:
+def _levels(facts: PilotFacts) -> Pair:
     """Return the mean answer of every row's cluster, and its leave-one-out mean for the pilot's rows."""
     labels, expansion = facts.clustering.labels[facts.ids], 1 / facts.inclusion
     overall = float(expansion @ facts.losses / expansion.sum())
     sums = np.bincount(labels, facts.losses, facts.clustering.k) + LEVEL_ROWS * overall
     counts = np.bincount(labels, minlength=facts.clustering.k) + LEVEL_ROWS
     leave_one_out = (sums[labels] - facts.losses) / (counts[labels] - 1)
-    return (sums / counts)[facts.clustering.labels], leave_one_out
+    levels, all_labels = sums / counts, facts.clustering.labels
+    return Column(facts.clustering.n, lambda rows: levels[all_labels[rows]]), leave_one_out
 
 
-def _fit(facts: PilotFacts, level: Floats, leave_one_out: Floats) -> tuple[Floats, Floats]:
+def _fit(facts: PilotFacts, level: Column[np.float64], leave_one_out: Floats) -> Pair:
     """Return a nonnegative least squares fit of the answers to a constant, the cluster's level and the distance."""
     from scipy.optimize import nnls
 
-    expansion, powers = 1 / facts.inclusion, facts.clustering.powers
+    expansion, powers = 1 / facts.inclusion, facts.clustering.power_column
     overall = float(expansion @ facts.losses / expansion.sum())
-    scaled_powers = powers * (overall / max(_mean(powers, facts.open_rows), 1e-300))
+    unit = overall / max(_mean(powers, facts.open_rows), 1e-300)
+    scaled_powers = powers.then(lambda some: some * unit)
     columns = np.stack([np.full(facts.ids.size, overall), leave_one_out, scaled_powers[facts.ids]], axis=1)
     root = np.sqrt(expansion)
     coefficients, _ = nnls(columns * root[:, None], facts.losses * root)
-    everywhere: Floats = coefficients[0] * overall + coefficients[1] * level + coefficients[2] * scaled_powers
-    return everywhere, columns @ coefficients
+
+    def fitted(level: Floats, scaled_powers: Floats) -> Floats:
+        everywhere: Floats = coefficients[0] * overall + coefficients[1] * level + coefficients[2] * scaled_powers
+        return everywhere
+
+    return level.then(fitted, scaled_powers), columns @ coefficients
 
 
-def _exponential(facts: PilotFacts) -> tuple[Floats, Floats]:
+def _exponential(facts: PilotFacts) -> Pair:
     """Return exp of a ridge regression of log answers, for answers that depend multiplicatively on features."""
     expansion = 1 / facts.inclusion
     weights = expansion / expansion.mean()
@@ -230,14 +248,15 @@ def _exponential(facts: PilotFacts) -> tuple[Floats, Floats]:
     one_cluster = np.zeros(facts.ids.size, np.int64)
     fit = predict(pilot_features, one_cluster, 1, logarithms, expansion)
     log_mean = float(weights @ logarithms / weights.sum())
-    everywhere = fit.at(facts.features, np.zeros(len(facts.features), np.int64))
-    growth, pilot_growth = (
-        np.exp(np.clip(log_values - log_mean, -4.0, 4.0)) for log_values in (everywhere, fit.out_of_fold)
-    )
-    return growth, pilot_growth
+
+    def growth(log_values: Floats) -> Floats:
+        return np.exp(np.clip(log_values - log_mean, -4.0, 4.0))
+
+    everywhere = facts.features.then(lambda features: growth(fit.at(features, np.zeros(len(features), np.int64))))
+    return everywhere, growth(fit.out_of_fold)
 
 
-def _spread(facts: PilotFacts, out_of_fold: Floats) -> tuple[Floats, Floats]:
+def _spread(facts: PilotFacts, out_of_fold: Floats) -> Pair:
     """Return the root of predicted squared residuals, which is large where predictions are likely to be off.
 
     The best density is √E[r²|x]. Signals often say more about that than about the answers themselves: an overconfident
@@ -246,15 +265,16 @@ def _spread(facts: PilotFacts, out_of_fold: Floats) -> tuple[Floats, Floats]:
     expansion = 1 / facts.inclusion
     squares = (facts.losses - out_of_fold) ** 2
     squares = np.minimum(squares, MOST_ROWS * float(expansion @ squares / expansion.sum()))
-    labels = facts.clustering.labels.astype(np.int64)
+    labels = facts.clustering.labels
     fit = predict(facts.features[facts.ids], labels[facts.ids], facts.clustering.k, squares, expansion)
-    everywhere = np.maximum(fit.at(facts.features, labels), 0.0)
+    everywhere = facts.features.then(lambda features, own: np.maximum(fit.at(features, own), 0.0), labels)
     offset = SIZE_OFFSET * _mean(everywhere, facts.open_rows)
-    return np.sqrt(everywhere + offset), np.sqrt(np.maximum(fit.out_of_fold, 0.0) + offset)
+    root = everywhere.then(lambda some: np.sqrt(some + offset))
+    return root, np.sqrt(np.maximum(fit.out_of_fold, 0.0) + offset)
 
 
-def _mean(values: Floats, open_rows: Bools) -> float:
-    return float(values @ open_rows) / max(int(np.count_nonzero(open_rows)), 1)
+def _mean(values: Column[np.float64], open_rows: Bools) -> float:
+    return float(product(values, open_rows)) / max(int(np.count_nonzero(open_rows)), 1)
 
 
 def _prior_mixture(names: tuple[str, ...]) -> Floats:

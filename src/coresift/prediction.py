@@ -8,11 +8,16 @@ one coefficient between 0 and 1 scales the whole, so that a useless prediction b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from coresift.columns import Column, add_up, total
 from coresift.spectra import axes_of_wide, wide
-from coresift.types import Clustering, Floats, Ints, Singles, Value
+from coresift.types import Clustering, Floats, Singles, Value
+
+Labels: TypeAlias = NDArray[np.integer[Any]]
 
 # Ridge penalties per row, in units of a feature's variance; leave-one-out errors choose one.
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -35,7 +40,7 @@ class Prediction(Value):
     effects: Floats
     out_of_fold: Floats
 
-    def at(self, features: Floats | Singles, labels: Ints) -> Floats:
+    def at(self, features: Floats | Singles, labels: Labels) -> Floats:
         """Return the prediction for rows with these features and clusters."""
         # The features are float32; float64 slopes would make numpy copy them.
         predicted: Floats = self.intercept + features @ self.slopes.astype(features.dtype) + self.effects[labels]
@@ -44,7 +49,7 @@ class Prediction(Value):
 
 def feature_columns(
     clustering: Clustering, components: Floats | Singles | None = None, signals: Floats | None = None
-) -> Singles:
+) -> Column[np.float32]:
     """Return the features of every row: its distance, its position, and its signals with their roots.
 
     Args:
@@ -54,21 +59,31 @@ def feature_columns(
         signals: Further columns of numbers, without missing values.
 
     Returns:
-        One column per feature with mean 0 and standard deviation 1, clipped at four standard deviations.
+        One line per row and one column per feature, with mean 0 and standard deviation 1, clipped at four standard
+        deviations.
     """
-    powers = clustering.powers
-    distances = np.log(powers / max(float(powers.mean()), 1e-300) + 0.05)[:, None]
-    positions = _center_directions(clustering) if components is None else components
-    columns = [standardized(distances), positions]
+    n, powers = clustering.n, clustering.power_column
+    mean = max(float(total(powers) / n), 1e-300)
+    columns = [_standardized(Column(n, lambda rows: np.log(powers[rows] / mean + 0.05)[:, None]))]
+    columns.append(_center_directions(clustering) if components is None else Column(n, lambda rows: components[rows]))
     if signals is not None:
-        columns.append(standardized(np.concatenate([signals, np.sign(signals) * np.sqrt(np.abs(signals))], axis=1)))
-    features = np.empty((clustering.n, sum(block.shape[1] for block in columns)), np.float32)
-    start = 0
-    for block in columns:
-        end = start + block.shape[1]
-        np.clip(block, -FARTHEST, FARTHEST, out=features[:, start:end], casting="same_kind")
-        start = end
-    return features
+        columns.append(_standardized(Column(n, lambda rows: _with_roots(signals[rows]))))
+
+    def features(rows: Any) -> Singles:
+        blocks = [column[rows] for column in columns]
+        clipped = np.empty((len(blocks[0]), sum(block.shape[1] for block in blocks)), np.float32)
+        start = 0
+        for block in blocks:
+            end = start + block.shape[1]
+            np.clip(block, -FARTHEST, FARTHEST, out=clipped[:, start:end], casting="same_kind")
+            start = end
+        return clipped
+
+    return Column(n, features)
+
+
+def _with_roots(signals: Floats) -> Floats:
+    return np.concatenate([signals, np.sign(signals) * np.sqrt(np.abs(signals))], axis=1)
 
 
 def standardized(columns: Floats) -> Floats:
@@ -78,13 +93,23 @@ def standardized(columns: Floats) -> Floats:
         >>> standardized(np.array([[1.0, 5.0], [3.0, 5.0]])).tolist()
         [[-1.0, 0.0], [1.0, 0.0]]
     """
-    mean, deviation = columns.mean(axis=0), columns.std(axis=0)
+    return _standardized(Column(len(columns), lambda rows: columns[rows]))[:]
+
+
+def _standardized(columns: Column[np.float64]) -> Column[np.float64]:
+    n = len(columns)
+    mean = add_up(n, lambda rows: columns[rows].sum(axis=0)) / n
+    deviation = np.sqrt(add_up(n, lambda rows: ((columns[rows] - mean) ** 2).sum(axis=0)) / n)
     varies = deviation > 1e-9 * np.maximum(np.abs(mean), 1e-300)
-    scaled = (columns - mean) / np.where(varies, deviation, 1.0)
-    return np.where(varies, np.clip(scaled, -FARTHEST, FARTHEST), 0.0)
+
+    def scaled(rows: Any) -> Floats:
+        units = (columns[rows] - mean) / np.where(varies, deviation, 1.0)
+        return np.where(varies, np.clip(units, -FARTHEST, FARTHEST), 0.0)
+
+    return Column(n, scaled)
 
 
-def predict(features: Floats | Singles, labels: Ints, clusters: int, values: Floats, expansion: Floats) -> Prediction:
+def predict(features: Floats | Singles, labels: Labels, clusters: int, values: Floats, expansion: Floats) -> Prediction:
     """Learn a prediction from the rows that were asked.
 
     Args:
@@ -139,7 +164,7 @@ def ridge(features: Floats, values: Floats, weights: Floats) -> tuple[float, Flo
     return value_mean - float(center @ slopes), slopes, out_of_fold
 
 
-def shrunken_means(labels: Ints, clusters: int, residuals: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def shrunken_means(labels: Labels, clusters: int, residuals: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return each cluster's mean residual, shrunk toward 0 by leave-one-out, and each row's leave-one-out mean."""
     sums, counts = np.bincount(labels, residuals, clusters), np.bincount(labels, minlength=clusters)
     best, best_means = np.inf, (np.zeros(clusters), np.zeros(residuals.size))
@@ -159,7 +184,7 @@ def _slope(values: Floats, predicted: Floats, weights: Floats) -> float:
     return min(max(float(weights @ (spread * values)) / size, 0.0), 1.0) if size > 0 else 0.0
 
 
-def _center_directions(clustering: Clustering) -> Floats:
+def _center_directions(clustering: Clustering) -> Column[np.float64]:
     """Return the leading principal components of every row's cluster center."""
     sizes = clustering.sizes.astype(np.float64)
     centers = clustering.free_centers.astype(np.float64)
@@ -167,5 +192,5 @@ def _center_directions(clustering: Clustering) -> Floats:
     _, _, directions = np.linalg.svd(centers * np.sqrt(sizes)[:, None], full_matrices=False)
     projected = centers @ directions[:CENTER_DIRECTIONS].T
     deviation = np.sqrt(sizes @ projected**2 / sizes.sum())
-    scaled: Floats = (projected / np.where(deviation > 0, deviation, 1.0))[clustering.labels]
-    return scaled
+    scaled: Floats = projected / np.where(deviation > 0, deviation, 1.0)
+    return Column(clustering.n, lambda rows: scaled[clustering.labels[rows]])

@@ -263,7 +263,7 @@ class Learned(Score):
     def scores(self, evidence: Evidence) -> Scores:
         """Return (1 − floor)·prediction/Σprediction + floor·(0.4·v/Φ + 0.6/n)."""
         clustering, plan = evidence.clustering, evidence.pilot.plan
-        floor_sizes = spread(clustering.powers, np.ones(clustering.n, np.bool_), FLAT)
+        floor_sizes = spread(clustering.power_column, np.ones(clustering.n, np.bool_), FLAT)
         sizes = (1 - self.floor) * parts(_predict(evidence)) + self.floor * floor_sizes
         return Scores(sizes, plan.order if plan.tour else snake(clustering))
 
@@ -298,7 +298,7 @@ class Portfolio(Score):
     def scores(self, evidence: Evidence) -> Scores:
         """Return the mixture's sizes, and the order by cluster and size."""
         if not evidence.pilot.ids.size:
-            sizes = spread(evidence.clustering.powers, evidence.frame.open(), FLAT)
+            sizes = spread(evidence.clustering.power_column, evidence.frame.open(), FLAT)
             return Scores(sizes, snake(evidence.clustering))
         components = evidence.components if evidence.components.size else None
         mixture = mix(pilot_facts(evidence, evidence.frame.signals, components), floor=self.floor, prior=self.prior)

@@ -12,6 +12,7 @@ from coresift.assembly import PhaseDraw, PhasePredictions, assemble, warn_unreac
 from coresift.cache import cached
 from coresift.checks import InputError, named_options
 from coresift.clustering import cluster
+from coresift.columns import Column, kept, scattered, stored
 from coresift.components import leading_components
 from coresift.engine import Engine
 from coresift.holder import HolderEstimate, Probes, center_rows
@@ -30,7 +31,6 @@ from coresift.types import (
     Design,
     Evidence,
     Floats,
-    Frame,
     Ints,
     Ledger,
     Pilot,
@@ -225,17 +225,12 @@ def _components(job: Job, engine: Engine | None) -> Singles:
 def _draw_pilot(job: Job, clustering: Clustering) -> PilotSample:
     pilot, frame = job.pilot, job.frame
     if pilot is None:
-        return PilotSample(NO_ROWS, no_pilot(frame))
+        return PilotSample(NO_ROWS, PilotPlan.of_none(frame.n))
     plan = pilot.plan(clustering, frame, job.room)
-    order = plan.order[plan.inclusion[plan.order] > 0]
-    drawn, _ = EVEN_DRAW.draw(plan.inclusion[order], generator(job.seed, Stream.PILOT))
+    order = kept(plan.order, lambda ids: plan.inclusion[ids] > 0)
+    inclusion = stored(order.size, lambda rows: plan.inclusion[order[rows]])
+    drawn, _ = EVEN_DRAW.draw(inclusion, generator(job.seed, Stream.PILOT))
     return PilotSample(order[drawn], plan)
-
-
-def no_pilot(frame: Frame) -> PilotPlan:
-    """Return a plan that asks nothing."""
-    zeros = np.zeros(frame.n)
-    return PilotPlan(zeros, zeros, np.arange(frame.n), keep=False, origin="pilot")
 
 
 def _check_room(job: Job, pilot: PilotSample, most: int) -> None:
@@ -284,11 +279,9 @@ def finish(
         kept_ids, pilot.plan.inclusion[kept_ids], np.ones(kept_ids.size, np.int64), job.pilot, pilot.plan.origin
     )
     second, least = _draw(draft, scores, undrawn, job.room - kept_ids.size)
-    losses = np.full(frame.n, np.nan)
-    if answers.size:
-        losses[pilot.ids] = answers
     # Predictions use only the pilot's answers, so they are fixed before the second draw.
-    remaining_shares = np.where(undrawn, 1 - pilot.plan.share, 0.0)
+    share = pilot.plan.share
+    remaining_shares = Column(frame.n, lambda rows: np.where(undrawn[rows], 1 - share[rows], 0.0))
     predicted = PhasePredictions.of(scores, pilot.ids, remaining_shares) if pilot.plan.keep else None
     return assemble(
         job.rows,
@@ -298,8 +291,8 @@ def finish(
         seed=job.seed,
         ledger=ledger,
         clustering=draft.clustering,
-        share=pilot.plan.share,
-        losses=losses,
+        share=share,
+        losses=scattered(frame.n, pilot.ids, answers, np.nan) if answers.size else None,
         holder=scores.holder,
         least_inclusion=least,
         predicted=predicted,
@@ -313,11 +306,12 @@ def _estimate_holder(draft: Draft, probes: Probes, evidence: Evidence, probed: F
 
 def _draw(draft: Draft, scores: Scores, undrawn: Bools, count: int) -> tuple[PhaseDraw, float]:
     """Draw the second phase; return it and the smallest inclusion probability of any row in it."""
-    order = scores.order[undrawn[scores.order]]
+    order = kept(scores.order, lambda ids: undrawn[ids])
     if count == 0 or order.size == 0:
         return PhaseDraw(NO_ROWS, np.zeros(0), NO_ROWS, draft.job.design), 0.0
     # The second draw estimates the share 1 − α of each total, which the pilot does not cover.
-    sizes = parts(scores.sizes[order] * (1 - draft.pilot.plan.share[order]))
+    share = draft.pilot.plan.share
+    sizes = parts(stored(order.size, lambda rows: scores.sizes[order[rows]] * (1 - share[order[rows]])))
     warn_unreachable(sizes, repr(draft.job.score), stacklevel=6)
     inclusion = draft.job.design.inclusion(sizes, count)
     rng = generator(draft.job.seed, Stream.DRAW, *draft.stream)

@@ -106,6 +106,8 @@ def cluster(
     free_cost, snapped_cost = cost_of(assignment.free_distances, z), cost_of(assignment.distances, z)
     if not np.isfinite(free_cost + snapped_cost):
         refuse_infinite(view, z)
+    for array in (assignment.labels, assignment.distances):
+        array.setflags(write=False)  # read-only arrays are passed on without a copy
     return Clustering(
         centers=assignment.chosen,
         labels=assignment.labels,

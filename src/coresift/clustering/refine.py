@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import NoReturn
@@ -12,8 +12,10 @@ import numpy as np
 from coresift.checks import refuse
 from coresift.clustering.nearest import Labels, order_by
 from coresift.clustering.search import Exact, Search
+from coresift.columns import add_up, spans
 from coresift.engine import Fold, Workers
 from coresift.rows import Rows, first_bad_row, refuse_bad_row
+from coresift.scratch import empty
 from coresift.types import Floats, Ints, Singles
 
 Step = tuple[float, Labels, Ints, Floats, Floats]
@@ -57,19 +59,21 @@ def go_beyond(centers: Singles, means: Singles, z: float) -> Singles:
 
 def snap(labels: Labels, distances: Singles, k: int) -> Ints:
     """Return for each cluster the row nearest to its center, the first such row, or −1 for an empty cluster."""
-    closest = np.full(k, np.inf, np.float32)
-    np.minimum.at(closest, labels, distances)
-    at_closest = np.flatnonzero(distances == closest[labels])
-    present, first = np.unique(labels[at_closest], return_index=True)
-    snapped = np.full(k, -1, np.int64)
-    snapped[present] = at_closest[first]
+    closest, snapped = np.full(k, np.inf, np.float32), np.full(k, -1, np.int64)
+    for rows in spans(labels.size):
+        np.minimum.at(closest, labels[rows], distances[rows])
+    for rows in spans(labels.size):
+        at_closest = np.flatnonzero(distances[rows] == closest[labels[rows]])
+        present, first = np.unique(labels[rows][at_closest], return_index=True)
+        new = snapped[present] < 0
+        snapped[present[new]] = rows.start + at_closest[first[new]]
     return snapped
 
 
 def cost_of(distances: Singles, z: float) -> float:
     """Return Φ_z, the sum of the z-th powers of the distances."""
     with np.errstate(over="ignore"):
-        return float((distances.astype(np.float64) ** z).sum())
+        return float(add_up(distances.size, lambda rows: (distances[rows].astype(np.float64) ** z).sum()))
 
 
 def refuse_infinite(rows: Rows, z: float) -> NoReturn:
@@ -86,7 +90,8 @@ def step(
     join = partial(_join, centers.shape)
     fold = Fold(join, fold_size(len(centers), rows.block_rows))
     blocks = search.assign(rows, partial(_block_sums, z), workers, coarse, "refining centers", fold)
-    cost, labels, present, weights, sums = join(blocks)
+    labels = empty(rows.n, np.int32)
+    cost, _, present, weights, sums = join(_store_labels(blocks, labels))
     if not np.isfinite(cost):
         refuse_infinite(rows, z)
     filled = weights > 0
@@ -94,6 +99,15 @@ def step(
     target[present[filled]] = sums[filled] / weights[filled, None]
     moved = centers + (target - centers) / max(1.0, z - 1.0)
     return cost, moved.astype(np.float32), labels
+
+
+def _store_labels(results: Iterable[Step], labels: Labels) -> Iterator[Step]:
+    """Move the labels of results, which are in row order, to one array for all rows."""
+    done = 0
+    for cost, some, present, weights, sums in results:
+        labels[done : done + len(some)] = some
+        done += len(some)
+        yield cost, some[:0], present, weights, sums
 
 
 def _block_sums(z: float, start: int, block: Singles, labels: Labels, distances: Singles) -> Step:

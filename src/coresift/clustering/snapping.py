@@ -11,8 +11,10 @@ from coresift.clustering.nearest import Labels, distances_to
 from coresift.clustering.refine import snap
 from coresift.clustering.search import Exact, Search
 from coresift.clustering.space import take
+from coresift.columns import fill, spans
 from coresift.engine import Workers
 from coresift.rows import Rows, refuse_bad_row
+from coresift.scratch import copied, empty
 from coresift.types import Ints, Singles
 
 
@@ -43,11 +45,16 @@ def snap_all(rows: Rows, free: Singles, choose: Chooser, workers: Workers, coars
     if len(distinct) < len(filled):  # rounding gave two equal rows to different centers
         numbers[distinct] = np.arange(len(distinct))
         numbers[filled] = numbers[filled[twins]]
-        return snap_all(rows, free[distinct], choose, workers, None if coarse is None else numbers[labels])
+        return snap_all(rows, free[distinct], choose, workers, None if coarse is None else _renumber(labels, numbers))
     numbers[filled] = np.arange(len(filled))
-    labels = numbers[labels]
+    labels = _renumber(labels, numbers)
     distances = _measure(rows, chosen[filled], labels, workers)
     return Assignment(free[filled], chosen[filled], labels, free_distances, distances, search.path)
+
+
+def _renumber(labels: Labels, numbers: Labels) -> Labels:
+    """Replace each label by its number, in place."""
+    return fill(labels, lambda rows: numbers[labels[rows]])
 
 
 def assign_rows(rows: Rows, search: Search, workers: Workers, coarse: Labels | None = None) -> tuple[Labels, Singles]:
@@ -56,7 +63,7 @@ def assign_rows(rows: Rows, search: Search, workers: Workers, coarse: Labels | N
     def keep(start: int, block: Singles, labels: Labels, distances: Singles) -> tuple[Labels, Singles]:
         return labels, distances
 
-    labels, distances = np.empty(rows.n, np.int32), np.empty(rows.n, np.float32)
+    labels, distances = empty(rows.n, np.int32), empty(rows.n, np.float32)
     start = 0
     for block_labels, away in search.assign(rows, keep, workers, coarse, "assigning rows"):
         if not np.isfinite(away).all():
@@ -73,7 +80,7 @@ def _measure(rows: Rows, chosen: Ints, labels: Labels, workers: Workers) -> Sing
     def away(_: int, block: Singles, own: Labels) -> Singles:
         return distances_to(block, centers, own)
 
-    distances, start = np.empty(rows.n, np.float32), 0
+    distances, start = empty(rows.n, np.float32), 0
     for piece in workers.map(rows, away, beside=[labels], name="measuring distances"):
         distances[start : start + len(piece)] = piece
         start += len(piece)
@@ -92,7 +99,7 @@ def fill_up(rows: Rows, k: int, assignment: Assignment, workers: Workers) -> Ass
     """Replace empty clusters: the rows farthest from their centers become centers, as long as any row differs."""
     while len(assignment.chosen) < k and assignment.distances.max() > 0:
         known, missing = len(assignment.chosen), k - len(assignment.chosen)
-        far = np.argsort(-assignment.distances, kind="stable")[: 2 * missing]
+        far = farthest(assignment.distances, 2 * missing)
         far = far[assignment.distances[far] > 0]
         points = rows.take(far)
         twins = _first_equal(np.concatenate([rows.take(assignment.chosen), points]))[known:]
@@ -103,25 +110,39 @@ def fill_up(rows: Rows, k: int, assignment: Assignment, workers: Workers) -> Ass
         labels, distances = assign_rows(rows, Exact.of(points[added]), workers)
         # Rounding may assign a new center to one very close to it, but it belongs to itself.
         labels[far[added]], distances[far[added]] = np.arange(len(added)), 0
-        closer = distances < assignment.distances
-        assignment = Assignment(
+        for some in spans(rows.n):
+            closer = distances[some] < assignment.distances[some]
+            np.copyto(assignment.labels[some], labels[some] + np.int32(known), where=closer)
+            for away in (assignment.free_distances, assignment.distances):
+                np.copyto(away[some], distances[some], where=closer)
+        assignment = replace(
+            assignment,
             free=np.concatenate([assignment.free, points[added]]),
             chosen=np.concatenate([assignment.chosen, far[added]]),
-            labels=np.where(closer, labels + np.int32(known), assignment.labels),
-            free_distances=np.where(closer, distances, assignment.free_distances),
-            distances=np.where(closer, distances, assignment.distances),
-            path=assignment.path,
         )
     return assignment
+
+
+def farthest(distances: Singles, count: int) -> Ints:
+    """Return the rows of the largest distances, largest first; of equal ones, those of lower numbers.
+
+    >>> farthest(np.array([1, 3, 2, 3], np.float32), 3)
+    array([1, 3, 2])
+    """
+    best = np.zeros(0, np.int64)
+    for rows in spans(distances.size):
+        ids = np.concatenate([best, np.arange(rows.start, rows.stop)])
+        best = ids[np.argsort(-distances[ids], kind="stable")[:count]]
+    return best
 
 
 def _join(assignment: Assignment, rows: Ints, points: Singles, labels: Labels) -> Assignment:
     """Assign rows to the centers that they equal, which rounding had prevented."""
     joined = replace(
         assignment,
-        labels=assignment.labels.copy(),
-        free_distances=assignment.free_distances.copy(),
-        distances=assignment.distances.copy(),
+        labels=copied(assignment.labels, np.int32),
+        free_distances=copied(assignment.free_distances, np.float32),
+        distances=copied(assignment.distances, np.float32),
     )
     joined.labels[rows], joined.distances[rows] = labels, 0
     joined.free_distances[rows] = distances_to(points, assignment.free, labels)

@@ -22,7 +22,6 @@ from coresift.holder import plan as plan_probes
 from coresift.inclusion import fixed_size_inclusion, parts
 from coresift.progress import Progress, stage
 from coresift.recipes.arguments import Job
-from coresift.selection import no_pilot
 from coresift.types import (
     Bools,
     Clustering,
@@ -113,7 +112,7 @@ def selected_ratio(
 def proxied_ratio(frame: Frame, clustering: Clustering, proxy: Score, budget: int, asked: Asked) -> Interval:
     """Predict RMSE(selection by a proxy) / RMSE(uniform); nothing is learned, so all probes are used to measure it."""
     size = asked.probes.size
-    evidence = Evidence(clustering, frame, PilotSample(np.zeros(0, np.int64), no_pilot(frame)), np.zeros(0))
+    evidence = Evidence(clustering, frame, PilotSample(np.zeros(0, np.int64), PilotPlan.of_none(frame.n)), np.zeros(0))
     scores, left = proxy.scores(evidence), frame.open()
     room, fraction = budget - frame.given.size, (budget - frame.given.size) / max(int(np.count_nonzero(left)), 1)
     inclusion = fixed_size_inclusion(np.where(left, scores.sizes, 0.0), room)[asked.probes]

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import InputError
+from coresift.columns import Column, counts, every, stored
 from coresift.notebook import card
+from coresift.scratch import empty
 from coresift.types.signals import SignalTable
 from coresift.types.strategies import Design, Opaque, Pilot, Score
 from coresift.types.values import (
@@ -121,12 +123,17 @@ class Clustering(Value):
     @property
     def sizes(self) -> Ints:
         """The number of rows in each cluster."""
-        return np.bincount(self.labels, minlength=self.k)
+        return counts(self.labels, self.k)
 
     @property
     def powers(self) -> Floats:
         """v(e) = ‖e − c(e)‖^z for each row."""
-        return self.distances.astype(np.float64) ** self.z
+        return self.power_column[:]
+
+    @property
+    def power_column(self) -> Column[np.float64]:
+        """The same powers, computed for a few rows at a time."""
+        return Column(self.n, lambda rows: self.distances[rows].astype(np.float64) ** self.z)
 
     def classes(self) -> NDArray[np.int32]:
         """Return the class number of each row; empty if rows were clustered without classes."""
@@ -187,7 +194,8 @@ class Frame(Value):
 
     def open(self) -> Bools:
         """Return a mask of the rows that are drawn at random: neither given nor excluded."""
-        mask = np.ones(self.n, np.bool_)
+        mask = empty(self.n, np.bool_)
+        mask[:] = True
         mask[self.given] = False
         mask[self.excluded] = False
         return mask
@@ -221,12 +229,19 @@ class PilotPlan(Value):
     origin: str
     tour: bool = False
 
+    @classmethod
+    def of_none(cls, n: int) -> PilotPlan:
+        """Return a plan that asks none of n rows."""
+        zeros = stored(n, lambda rows: 0.0)
+        order = stored(n, lambda rows: np.arange(rows.start, rows.stop), np.int64)
+        return cls(zeros, zeros, order, keep=False, origin="pilot")
+
     def __post_init__(self) -> None:
         freeze(self, inclusion=np.float64, share=np.float64, order=np.int64)
         if not self.inclusion.shape == self.share.shape == self.order.shape:
             raise InputError("A pilot plan needs an inclusion probability, a share and a position for every row.")
         for part in (self.inclusion, self.share):
-            if not (nonnegative(part) and np.all(part <= 1)):
+            if not (nonnegative(part) and part.max(initial=0.0) <= 1):
                 raise InputError("A pilot plan's inclusion probabilities and shares must be from 0 to 1.")
         if not distinct_below(self.order, self.order.size):
             raise InputError("A pilot plan's order must have every row number once.")
@@ -311,5 +326,7 @@ class Scores(Value):
             raise InputError("Scores must be finite and at least 0.")
         if not distinct_below(self.order, self.order.size):
             raise InputError("The order of scores must have every row number once.")
-        if self.predictions.size not in (0, self.sizes.size) or not np.all(np.isfinite(self.predictions)):
+        if self.predictions.size not in (0, self.sizes.size) or not every(
+            self.predictions.size, lambda rows: np.isfinite(self.predictions[rows])
+        ):
             raise InputError("Scores need one finite prediction per row, or none at all.")

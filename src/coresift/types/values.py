@@ -10,6 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from coresift.columns import every, spans
+from coresift.scratch import copied, empty, owns
+
 Floats: TypeAlias = NDArray[np.float64]
 Singles: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
@@ -35,9 +38,9 @@ def freeze(value: Any, **dtypes: Any) -> None:
     """
     for name, dtype in dtypes.items():
         old = getattr(value, name)
-        if isinstance(old, np.ndarray) and old.dtype == dtype and old.flags.owndata and not old.flags.writeable:
+        if isinstance(old, np.ndarray) and old.dtype == dtype and owns(old) and not old.flags.writeable:
             continue
-        array = np.array(old, dtype=dtype)
+        array = copied(old, dtype)
         array.setflags(write=False)
         object.__setattr__(value, name, array)
 
@@ -80,15 +83,17 @@ def as_array(values: Any) -> NDArray[Any]:
 
 def nonnegative(values: NDArray[np.floating[Any]]) -> bool:
     """Return whether all values are finite and at least 0."""
-    return bool(np.all(np.isfinite(values) & (values >= 0)))
+    return every(len(values), lambda rows: np.isfinite(values[rows]) & (values[rows] >= 0))
 
 
 def distinct_below(ids: Ints, count: int) -> bool:
     """Return whether the ids are distinct and from 0 to count − 1."""
-    if np.any((ids < 0) | (ids >= count)):
+    if not every(ids.size, lambda rows: (ids[rows] >= 0) & (ids[rows] < count)):
         return False
-    seen = np.zeros(count, np.bool_)
-    seen[ids] = True
+    seen = empty(count, np.bool_)
+    seen[:] = False
+    for rows in spans(ids.size):
+        seen[ids[rows]] = True
     return int(np.count_nonzero(seen)) == ids.size
 
 
