@@ -43,7 +43,8 @@ def every_draw(sizes, left, count):
     breaks = np.unique(np.concatenate([[0, 1], np.cumsum(uncertain) % 1]))
     for low, high in itertools.pairwise(breaks):
         start = Starts((low + high) / 2)
-        yield high - low, draw_phase(sizes, left, np.zeros(sizes.size, np.int64), np.array([count]), start)
+        strata, order = np.zeros(sizes.size, np.int64), np.arange(sizes.size)
+        yield high - low, draw_phase(sizes, order, left, strata, np.array([count]), start)
 
 
 def test_weights_of_two_phases_are_unbiased_by_enumeration():
@@ -61,6 +62,20 @@ def test_weights_of_two_phases_are_unbiased_by_enumeration():
     assert expected == pytest.approx(values.sum())
 
 
+def test_a_draw_takes_a_row_of_every_level():
+    """40 of 200 equally likely rows: one from each five that follow each other in the order, whatever the seed."""
+    order = np.random.default_rng(3).permutation(200).astype(float)
+    strata, everyone = np.zeros(200, np.int64), np.ones(200, bool)
+    drawn = set()
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        ids, inclusion, _ = draw_phase(np.ones(200), order, everyone, strata, np.array([40]), rng)
+        assert np.array_equal(np.sort(order[ids] // 5), np.arange(40))
+        assert inclusion == pytest.approx(0.2)
+        drawn |= set(ids.tolist())
+    assert len(drawn) > 190
+
+
 def test_equal_probabilities_in_phases_are_worth_one_draw():
     """Shares by precision: the variance of two uniform phases is that of one uniform draw of all rows."""
     first, second = shares(np.array([[20], [20]]), np.array([100])).ravel()
@@ -76,9 +91,10 @@ def test_all_rows_give_the_exact_value():
 
 def test_a_linear_answer_is_known_from_few_rows():
     """Where signals tell everything, the regression leaves next to nothing to estimate."""
-    found = cs.evaluate(values=2 + 3 * RISK, signals=RISK, budget=100).complete()
-    assert found.value == pytest.approx((2 + 3 * RISK).mean(), abs=0.01)
-    assert found.half_width < 0.1 * 3 * RISK.std() / np.sqrt(100)
+    values = 2 + 3 * RISK
+    found = [cs.evaluate(values=values, signals=RISK, budget=100, seed=seed).complete() for seed in range(9)]
+    assert [each.value for each in found] == pytest.approx([values.mean()] * 9, abs=0.01)
+    assert np.median([each.half_width for each in found]) < 0.05 * values.std() / np.sqrt(100)
 
 
 def test_calibration_matches_a_slow_twin():

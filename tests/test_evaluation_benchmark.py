@@ -79,11 +79,12 @@ def test_runs_are_kept_and_continued(tmp_path, monkeypatch):
 def test_runs_of_another_version_or_population_are_not_mixed(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "RESULTS", tmp_path)
     study.extend(GIVEN, 50, study.OURS, uniform, 5)
-    monkeypatch.setattr(study, "VERSION", study.VERSION + 1)
+    version = study.VERSIONS[study.OURS]
+    monkeypatch.setitem(study.VERSIONS, study.OURS, version + 1)
     study.extend(GIVEN, 50, study.OURS, active_inference, 3)
     kept = study.Runs.of(GIVEN)
-    assert {key[2]: len(lines) for key, lines in kept.lines.items()} == {study.VERSION - 1: 5, study.VERSION: 3}
-    assert kept.most(50, study.OURS)[1] == study.VERSION - 1
+    assert {key[2]: len(lines) for key, lines in kept.lines.items()} == {version: 5, version + 1: 3}
+    assert kept.most(50, study.OURS)[1] == version
     other = Population("made up", "tuning", 1 - WRONG, {}, CHANCE, CHANCE, True)
     assert study.Runs.of(other).lines == {}
 

@@ -47,10 +47,14 @@ def later(signals, answers, belief, seed, *, binary):
     known = standardized(np.concatenate([columns, np.sqrt(np.abs(columns))], axis=1))
     rng, strata = np.random.default_rng(seed), np.zeros(N, np.int64)
     sizes = first_density(np.maximum(columns, 0), belief)
-    sample = Sample.empty(np.array([N])).grown(*draw_phase(sizes, np.ones(N, np.bool_), strata, np.array([90]), rng))
+    sample = Sample.empty(np.array([N])).grown(
+        *draw_phase(sizes, np.ones(N), np.ones(N, np.bool_), strata, np.array([90]), rng)
+    )
     expected = Expectation.of(sample, answers[sample.ids], known)
     chances = (expected.everywhere, expected.unseen) if binary else None
-    density = next_density(sample, np.abs(expected.residuals), known, np.maximum(columns, 0), belief, chances)
+    density = next_density(
+        sample, np.abs(expected.residuals), expected.everywhere, known, np.maximum(columns, 0), belief, chances
+    )
     return known, sizes, density
 
 

@@ -22,12 +22,12 @@ Floats = NDArray[np.float64]
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "evaluation"
 OURS, OURS_UNIFORM = "coresift", "coresift, uniform rows"
 BUDGETS = (300, 1_000)
-SEEDS = 1_000
+SEEDS = 2_000
 # The number of seeds to run before they are stored and the next case starts.
 CHUNK = 100
 # Increase this when our method changes, so that runs of different versions are not mixed. The report shows the version
 # with the most runs.
-VERSION = 4
+VERSIONS = {OURS: 5, OURS_UNIFORM: 4}
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def run(seeds: int, populations: list[str], method_names: list[str]) -> Iterator
 
 def extend(rows: Population, budget: int, method: str, call: Peer, seeds: int) -> bool:
     """Run a method until it has a run for every seed; return whether any were missing."""
-    stored, key = Runs.of(rows), (budget, method, VERSION if method in (OURS, OURS_UNIFORM) else 0)
+    stored, key = Runs.of(rows), (budget, method, VERSIONS.get(method, 0))
     done = stored.lines.get(key, np.zeros((0, 3)))
     if len(done) >= seeds:
         return False

@@ -49,7 +49,7 @@ class Course:
         first = first_stage(len(population), len(population.groups), wishes[0], belief.first_per_root)
         # A group without a drawn row would be missing from every total.
         first = max(first, population.nonempty_groups)
-        yield from self.ask(self.counts(first, sizes), sizes, "first stage")
+        yield from self.ask(self.counts(first, sizes), sizes, sizes, "first stage")
         for each in wishes:
             if not self.stopped and each.within is None and not each.group_within.size:
                 yield from self._spend(each)
@@ -58,16 +58,23 @@ class Course:
         result = self.evaluation(self._remarks(wish))
         return result
 
-    def ask(self, counts: Ints, sizes: Floats, reason: str) -> Generator[Request, Any, None]:
-        """Draw one more stage, with these numbers of rows from each group, and ask for its answers."""
+    def ask(self, counts: Ints, sizes: Floats, order: Floats, reason: str) -> Generator[Request, Any, None]:
+        """Draw one more stage, with these numbers of rows from each group, and ask for its answers.
+
+        Args:
+            counts: How many rows to draw from each group.
+            sizes: What each row's probability is in proportion to.
+            order: What the draw is spread over: a row's expected answer, or what comes closest to it.
+            reason: Why these rows are asked.
+        """
         population, stage = self.setup.population, len(self.sample.counts) + 1
         rng = generator(self._seed, Stream.EVALUATION, stage)
-        ids, inclusion, strata = draw_phase(sizes, self.left(), population.strata, counts, rng)
+        ids, inclusion, strata = draw_phase(sizes, order, self.left(), population.strata, counts, rng)
         if not ids.size:
             return
-        # The order is random, so that the first answers of a stage that is stopped represent the others.
-        order = rng.permutation(ids.size)
-        ids, inclusion, strata = ids[order], inclusion[order], strata[order]
+        # They are asked in random order, so that the first answers of a stage that is stopped represent the others.
+        shuffled = rng.permutation(ids.size)
+        ids, inclusion, strata = ids[shuffled], inclusion[shuffled], strata[shuffled]
         try:
             answers = yield Request(population.rows[ids], reason, stage)
         except MaxCostError as error:
@@ -112,7 +119,8 @@ class Course:
         single = bool(event) and len(expected) == 1
         chances = (expected[0].everywhere / event, expected[0].unseen / event) if single else None
         belief = RIGHT_OR_WRONG if single else self.setup.metric.belief
-        return next_density(reading.sample, np.sqrt(squares), population.known, population.sizes, belief, chances)
+        roots, order = np.sqrt(squares), expected[0].everywhere
+        return next_density(reading.sample, roots, order, population.known, population.sizes, belief, chances)
 
     def _expect(self, reading: Reading, target: Target) -> Expectation:
         return Expectation.of(reading.sample, target.linear, self.setup.population.known)
@@ -158,8 +166,8 @@ class Course:
         assert wish.budget is not None
         more = min(wish.budget, len(self.setup.population)) - len(self.sample)
         if more > 0:
-            sizes = self.density(self.reading()).sizes
-            yield from self.ask(self.counts(more, sizes), sizes, "rest")
+            density = self.density(self.reading())
+            yield from self.ask(self.counts(more, density.sizes), density.sizes, density.order, "rest")
 
     def _reach(self, wish: Wish) -> Generator[Request, Any, None]:
         """Ask most of the answers that are predicted to be needed, and then the rest."""
@@ -171,7 +179,7 @@ class Course:
                 return
             # If the pilot has more than this part of the need already, only the rest is asked.
             if counts.any():
-                yield from self.ask(counts, density.sizes, reason)
+                yield from self.ask(counts, density.sizes, density.order, reason)
 
     def _more(self, wish: Wish, reading: Reading, density: Density, part: float) -> Ints:
         """Return how many more rows of each group to ask now."""

@@ -87,11 +87,13 @@ class Expectation(Value):
 class Density(Value):
     """How the next rows are drawn: a size for every relevant row, 1 on average.
 
-    `here` has the sizes that the asked rows would have without their own answers.
+    `here` has the sizes that the asked rows would have without their own answers. `order` is what the draw is spread
+    over: the expected answers.
     """
 
     sizes: Floats
     here: Floats
+    order: Floats
 
 
 def first_density(signals: Floats, belief: Belief) -> Floats:
@@ -129,6 +131,7 @@ def _variance(chances: Floats) -> Floats:
 def next_density(
     sample: Sample,
     residuals: Floats,
+    expected: Floats,
     known: Floats,
     signals: Floats,
     belief: Belief,
@@ -139,6 +142,7 @@ def next_density(
     Args:
         sample: The rows asked so far.
         residuals: The residuals of their answers.
+        expected: The expected answer of every relevant row.
         known: What is known about every relevant row, in standardized columns.
         signals: Columns of at least 0, which can be used as sizes.
         belief: What is assumed about signals before there are answers.
@@ -150,7 +154,7 @@ def next_density(
     middle = float(weights @ squares) / float(weights.sum())
     uniform = np.ones(len(known))
     if not middle > 0:
-        return Density(uniform, np.ones(len(sample)))
+        return Density(uniform, np.ones(len(sample)), expected)
     intercept, slopes, unseen = ridge(known[ids], np.minimum(squares, MOST_SQUARE * middle), weights / weights.mean())
     least = LEAST_SQUARE * middle
     learned = [(_root(intercept + known @ slopes, least), _root(unseen, least))]
@@ -166,7 +170,7 @@ def next_density(
     sizes = np.full(len(known), belief.floor)
     for part, (everywhere, _) in zip(theta, pairs, strict=True):
         sizes += (1 - belief.floor) * part * everywhere
-    return Density(sizes, here @ theta)
+    return Density(sizes, here @ theta, expected)
 
 
 def _mixture(densities: Floats, stakes: Floats, pull: Floats) -> Floats:

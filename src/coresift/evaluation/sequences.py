@@ -75,7 +75,7 @@ class AnytimeCourse(Course):
         most = rows if wish.budget is None else min(wish.budget, rows)
         while len(self.sample) < most and not self.stopped:
             more = next_look(len(self.sample), most) - len(self.sample)
-            yield from self.ask(np.array([more]), np.ones(rows), "looking")
+            yield from self.ask(np.array([more]), np.ones(rows), np.ones(rows), "looking")
             low, high = self.ends()
             if wish.within is not None and (high - low) / 2 <= wish.within:
                 break
