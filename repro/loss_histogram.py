@@ -29,12 +29,12 @@ from repro.results import (
     Report,
     Setting,
     pyplot,
+    require_runs,
     save_plot,
-    there,
     write_table,
 )
 from repro.seq2seq import Study
-from repro.t5 import counted
+from repro.t5 import token_counts
 
 Group = tuple[str, str, int]  # what a loss is, the embedding, pairs per center
 
@@ -66,7 +66,7 @@ def run(setting: Setting) -> None:
         rows = study.rows(encoder)
         losses = study.losses(np.arange(rows.n))
         if loss == "sum":
-            losses = losses * counted(study.load()[1], study.pool, plan)[:, 1]
+            losses = losses * token_counts(study.load()[1], study.pool, plan)[:, 1]
         return {"model": plan.model, **gaps(rows, losses, rows.n // per_center, EDGES[loss], seed)}
 
     journal.fill(setting, "clustering", keys, one_run)
@@ -96,7 +96,7 @@ def gaps(rows: cs.rows.Rows, losses: Floats, clusters: int, edges: Floats, seed:
 
 def report(setting: Setting) -> Report:
     """Write means and medians and draw the histograms."""
-    entries = there(Journal(setting.out / "loss-histogram.jsonl").read())
+    entries = require_runs(Journal(setting.out / "loss-histogram.jsonl").read())
     groups: dict[Group, list[Entry]] = {}
     for (encoder, per_center, loss, _), entry in sorted(entries.items()):
         groups.setdefault((loss, encoder, per_center), []).append(entry)

@@ -1,8 +1,8 @@
-"""The weights of a quantized ONNX file, as floats by the names of the layers that multiply by them.
+"""Read the weights of a quantized ONNX file as floats, by layer.
 
-A file of ONNX is a protocol-buffer message. Of its few hundred kinds of fields this reads the six that hold weights, so
-that no package is needed for it: a graph's nodes (operator, inputs, outputs) and its initializers (name, shape, type,
-numbers). Dynamic quantization keeps a weight as integers q with a scale s and a zero point z; the weight is s (q − z).
+An ONNX file is a protocol-buffer message. This module reads only the fields that hold weights, so it needs no package:
+a graph's nodes (operator, inputs, outputs) and its initializers (name, shape, type, numbers). Dynamic quantization
+stores a weight as integers q with a scale s and a zero point z; the weight is s (q − z).
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """The operations of a model and the arrays that are stored in it."""
+    """The operations of a model and its stored arrays."""
 
     nodes: list[Node]
     arrays: dict[str, NDArray[np.generic]]
 
     def floats(self) -> dict[str, Floats]:
-        """Return every stored array that is a weight, de-quantized, by its name without the suffix."""
-        found: dict[str, Floats] = {}
+        """Return every stored weight, dequantized, by its name without the suffix."""
+        weights: dict[str, Floats] = {}
         for name, array in self.arrays.items():
             if name.endswith(QUANTIZED):
                 base = name.removesuffix(QUANTIZED)
                 scale, zero = self.arrays[f"{base}_scale"], self.arrays[f"{base}_zero_point"]
-                found[base] = dequantized(array, scale, zero)
+                weights[base] = dequantize(array, scale, zero)
             elif array.dtype == np.float32 and not name.endswith("_scale"):
-                found[name] = array.astype(np.float32)
-        return found
+                weights[name] = array.astype(np.float32)
+        return weights
 
     def products(self) -> dict[str, str]:
-        """Return the stored array that each quantized product multiplies by, by the name of the product."""
+        """Return the name of the stored array that each quantized product multiplies by."""
         return {
             node.outputs[0]: node.inputs[1].removesuffix(QUANTIZED)
             for node in self.nodes
@@ -60,16 +60,16 @@ class Graph:
         }
 
 
-def dequantized(integers: NDArray[np.generic], scale: NDArray[np.generic], zero: NDArray[np.generic]) -> Floats:
-    """Return s (q − z), with one scale and zero point for all, or one per column.
+def dequantize(integers: NDArray[np.generic], scale: NDArray[np.generic], zero: NDArray[np.generic]) -> Floats:
+    """Return s (q − z), with one scale and zero point for all columns, or one per column.
 
     Example:
         >>> integers, scale, zero = np.array([[0, 3]], np.uint8), np.array(0.5), np.array(1)
-        >>> dequantized(integers, scale, zero)
+        >>> dequantize(integers, scale, zero)
         array([[-0.5,  1. ]], dtype=float32)
     """
-    whole = integers.astype(np.int32) - zero.astype(np.int32)
-    return (whole * scale.astype(np.float32)).astype(np.float32)
+    shifted = integers.astype(np.int32) - zero.astype(np.int32)
+    return (shifted * scale.astype(np.float32)).astype(np.float32)
 
 
 def read_graph(content: bytes) -> Graph:
@@ -96,7 +96,7 @@ def _node(message: memoryview) -> Node:
 
 
 def _array(message: memoryview) -> tuple[str, NDArray[np.generic]]:
-    """Return the name and numbers of one initializer: raw bytes, or a packed list of floats or of whole numbers."""
+    """Return the name and numbers of an initializer, which are raw bytes or a packed list of floats or integers."""
     shape: list[int] = []
     name, kind, numbers = "", 0, np.empty(0)
     for number, value in fields(message):
@@ -113,7 +113,7 @@ def _array(message: memoryview) -> tuple[str, NDArray[np.generic]]:
         elif number == 9:
             numbers = np.frombuffer(_chunk(value), TYPES[kind])
     if kind not in TYPES:
-        raise DataError(f"The initializer {name} must be of one of the types {sorted(TYPES)}; got {kind}.")
+        raise DataError(f"The type of the initializer {name} must be one of {sorted(TYPES)}; got {kind}.")
     return name, numbers.astype(TYPES[kind]).reshape(shape)
 
 
@@ -121,50 +121,50 @@ def _array(message: memoryview) -> tuple[str, NDArray[np.generic]]:
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, Value]]:
-    """Yield the number and value of every field of a message: a whole number, or the bytes of anything else."""
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
+    """Yield the number and value of every field of a message; a value is an integer, or bytes."""
+    position = 0
+    while position < len(message):
+        key, position = _varint(message, position)
         number, wire = key >> 3, key & 7
         if wire == 0:
-            value, place = _varint(message, place)
+            value, position = _varint(message, position)
             yield number, value
             continue
         if wire == 2:
-            size, place = _varint(message, place)
+            size, position = _varint(message, position)
         elif wire in (1, 5):
             size = 8 if wire == 1 else 4
         else:
             raise DataError(f"A protocol-buffer field must have the wire type 0, 1, 2 or 5; got {wire}.")
-        yield number, message[place : place + size]
-        place += size
+        yield number, message[position : position + size]
+        position += size
 
 
-def _messages(message: memoryview, wanted: int) -> Iterator[memoryview]:
-    return (_chunk(value) for number, value in fields(message) if number == wanted)
+def _messages(message: memoryview, field_number: int) -> Iterator[memoryview]:
+    return (_chunk(value) for number, value in fields(message) if number == field_number)
 
 
 def _chunk(value: Value) -> memoryview:
     if isinstance(value, int):
-        raise DataError("A protocol-buffer field must hold bytes here; got a whole number.")
+        raise DataError("A protocol-buffer field must hold bytes here; got an integer.")
     return value
 
 
 def _varints(packed: memoryview) -> list[int]:
-    found, place = [], 0
-    while place < len(packed):
-        value, place = _varint(packed, place)
-        found.append(value - (1 << 64) if value >> 63 else value)  # negative numbers are kept as two's complement
-    return found
+    values, position = [], 0
+    while position < len(packed):
+        value, position = _varint(packed, position)
+        values.append(value - (1 << 64) if value >> 63 else value)  # negative numbers are in two's complement
+    return values
 
 
-def _varint(message: memoryview, place: int) -> tuple[int, int]:
-    """Return a whole number, seven bits per byte beginning with the least, and where the next field begins."""
+def _varint(message: memoryview, position: int) -> tuple[int, int]:
+    """Return an integer (seven bits per byte, the lowest first) and the position after it."""
     value = shift = 0
     while True:
-        byte = message[place]
-        place += 1
+        byte = message[position]
+        position += 1
         value |= (byte & 127) << shift
         shift += 7
         if byte < 128:
-            return value, place
+            return value, position

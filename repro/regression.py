@@ -36,9 +36,9 @@ from repro.results import (
     Setting,
     paired,
     pyplot,
+    require_runs,
     save_plot,
     standard_error,
-    there,
     write_table,
 )
 
@@ -125,7 +125,7 @@ def usual_rows(arrays: dict[str, Any], features: int) -> tuple[Floats, Floats]:
 
 def report(setting: Setting) -> Report:
     """Write the table and the curves."""
-    found = there(collect(setting))
+    found = require_runs(collect(setting))
     lines, cells = [], []
     for (features, size), methods in found.items():
         base = methods["leverage"][0]
@@ -172,7 +172,7 @@ def causes(setting: Setting) -> str:
     text = f"\n\n{CAUSE}\n\n{regression_causes.markdown(first)}"
     runs = len({key[1] for key in confirming})
     if runs > 1:
-        text += f"\nThe two that explain it, in {runs} further runs that no choice was made on:\n\n"
+        text += f"\nThe two variants that explain it, in {runs} further runs, which no choice was based on:\n\n"
         text += regression_causes.markdown(confirming)
     fair = [
         f"{gap:+.3f} ± {error:.3f} with {features} features"

@@ -219,7 +219,7 @@ def markdown(entries: dict[Key, Entry]) -> str:
         shown = f"{gap:+.3f} ± {error:.3f} ({base.mean():.3f})" if base.mean() > 0 else "both fail"
         cells.setdefault(name, {})[features, share] = shown
     head = " | ".join(f"{features} features, {share:.0%} of the rows" for features, share in columns)
-    text = f"| what is done otherwise | {head} |\n| --- |{' --- |' * len(columns)}\n"
+    text = f"| variant | {head} |\n| --- |{' --- |' * len(columns)}\n"
     for name, row in cells.items():
         text += f"| {VARIANTS[name].title} | {' | '.join(row.get(column, '') for column in columns)} |\n"
     return text

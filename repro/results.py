@@ -1,4 +1,4 @@
-"""The output of a reproduction: runs as JSON lines, a table, plots, and its part of the README."""
+"""The output of a reproduction: runs as JSON lines, a table, plots, and its section of the README."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Setting:
-    """How to run a reproduction: where the data are, where results go, and how long it may take."""
+    """How to run a reproduction: the data folder, the folder for results, and the time limit."""
 
     where: Home
     out: Path = RESULTS
     quick: bool = False
     minutes: float = float("inf")
     runs: int | None = None
-    begun: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
     progress: Progress = field(default_factory=lambda: choose(None))
 
     def work(self, name: str) -> Path:
@@ -45,12 +45,12 @@ class Setting:
 
     def time_left(self) -> bool:
         """Return whether there is time for another run."""
-        return time.monotonic() - self.begun < 60 * self.minutes
+        return time.monotonic() - self.started < 60 * self.minutes
 
 
 @dataclass(frozen=True)
 class Line:
-    """One number of the paper beside ours."""
+    """One number of the paper, and ours."""
 
     what: str
     paper: str
@@ -64,8 +64,8 @@ class Report:
     """The result of a reproduction.
 
     word: the verdict in one word: `YES`, `PARTLY`, `NO` or `OPEN`.
-    number: the number behind the verdict, in a few words, for the page's first table.
-    lines: every number, with the paper's beside it.
+    number: the most important number, in a few words, for the page's first table.
+    lines: every number, with the paper's.
     verdict: what was reproduced and what was not, in full sentences.
     plots: files.
     notes: how to read the lines; and if a claim was not reproduced, what was tried to find the cause.
@@ -101,7 +101,7 @@ class Experiment:
 
 
 class Journal:
-    """Runs kept as JSON lines, each as soon as it is done; an incomplete last line is ignored."""
+    """Runs stored as JSON lines, each as soon as it is done; an incomplete last line is ignored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -119,30 +119,30 @@ class Journal:
         return runs
 
     def add(self, key: Key, entry: Entry) -> None:
-        """Keep a run."""
+        """Store a run."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         torn = self.path.exists() and self.path.read_bytes()[-1:] not in (b"", b"\n")
         with self.path.open("a") as file:
             file.write(("\n" if torn else "") + json.dumps({"key": list(key), **entry}) + "\n")
 
-    def fill(self, setting: Setting, what: str, keys: Sequence[Key], one_run: Callable[[Key], Entry]) -> None:
+    def fill(self, setting: Setting, title: str, keys: Sequence[Key], one_run: Callable[[Key], Entry]) -> None:
         """Do the missing runs in order, as long as there is time."""
         done = self.read()
         missing = [key for key in keys if key not in done]
-        with stage(setting.progress, what, len(missing)):
+        with stage(setting.progress, title, len(missing)):
             for key in missing:
                 if not setting.time_left():
                     return
-                begun = time.process_time()
+                start = time.process_time()
                 entry = one_run(key)
-                self.add(key, {**entry, "cpu_seconds": round(time.process_time() - begun, 2)})
+                self.add(key, {**entry, "cpu_seconds": round(time.process_time() - start, 2)})
                 setting.progress.advance(1)
 
 
-def there(results: T) -> T:
+def require_runs(results: T) -> T:
     """Return the results, or raise an error if there are none."""
     if not results:
-        raise InputError("There is no run to report yet; leave out --report, or give more --minutes.")
+        raise InputError("There are no runs to report yet; leave out --report, or allow more --minutes.")
     return results
 
 
@@ -155,7 +155,7 @@ def standard_error(values: Floats) -> float:
 
 
 def degree(held: Sequence[bool]) -> str:
-    """Return whether the paper's claim holds everywhere, in some tests or in none; without tests, it is open.
+    """Return whether the paper's claim holds in all tests, in some or in none; without tests, it is open.
 
     Example:
         >>> degree([True, True]), degree([True, False]), degree([False]), degree([])
@@ -173,12 +173,12 @@ def paired(values: Floats, base: Floats) -> tuple[float, float]:
 def write_table(path: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
     """Write a CSV file atomically, without the last digits of numbers, which depend on the processor."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".part")
-    with aside.open("w", newline="") as file:
+    partial = path.with_suffix(".part")
+    with partial.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(head)
         writer.writerows([f"{cell:.9g}" if isinstance(cell, float) else cell for cell in line] for line in lines)
-    aside.replace(path)
+    partial.replace(path)
 
 
 def pyplot() -> Any:
@@ -205,19 +205,19 @@ def save_plot(figure: Any, path: Path) -> str:
 
 
 def write_report(setting: Setting, experiment: Experiment, report: Report) -> None:
-    """Keep the result of a reproduction as JSON."""
+    """Store the result of a reproduction as JSON."""
     setting.out.mkdir(parents=True, exist_ok=True)
-    kept = json.dumps(asdict(report), indent=1, ensure_ascii=False)
-    (setting.out / f"{experiment.name}.json").write_text(kept + "\n")
+    text = json.dumps(asdict(report), indent=1, ensure_ascii=False)
+    (setting.out / f"{experiment.name}.json").write_text(text + "\n")
 
 
 def write_readme(setting: Setting, experiments: Sequence[Experiment]) -> Path:
-    """Write the page about the whole paper, in this order, from the kept results."""
+    """Write the page about the whole paper, in this order, from the stored results."""
     usual = setting.out == RESULTS
     path = (setting.out.parent if usual else setting.out) / "README.md"
     prefix = f"{setting.out.name}/" if usual else ""
     text = ABOUT + "\n## At a glance\n\n"
-    rows = [["study", "verdict", "the number", "plot"], ["---"] * 4]
+    rows = [["study", "verdict", "result", "plot"], ["---"] * 4]
     sections = ""
     for experiment in experiments:
         file = setting.out / f"{experiment.name}.json"
@@ -242,9 +242,9 @@ project's root, with `pip install -e ".[repro]"`:
 A verdict is one word: *reproduced*, *partly* or *not*, or *open* if there are too few runs to tell. The section of each
 study gives the evidence and, if a claim was not reproduced, what was tried to find the cause. These commands write this
 page from the runs in `results/*.jsonl`. Data are read from `--data-home`, from `CORESIFT_DATA` or from the user's
-cache, or else downloaded and checked by checksum. The Europarl pairs cannot be downloaded, because they have an
-alignment of their own. Differences are ours minus the paper's, or paired by run if a line says so, ± one standard
-error.
+cache; otherwise they are downloaded, and their checksums are verified. The Europarl pairs cannot be downloaded, because
+this selection of them has no public source. Differences are ours minus the paper's, or paired by run if a line says so,
+± one standard error.
 """
 
 
@@ -256,8 +256,8 @@ def _glance(experiment: Experiment, facts: dict[str, Any] | None, prefix: str) -
 
 
 def _section(facts: dict[str, Any], prefix: str) -> str:
-    rows = [["what", "paper", "ours", "runs", "difference"], ["---"] * 5]
-    rows += [[str(line[name]) for name in rows[0]] for line in facts["lines"]]
+    rows = [["case", "paper", "ours", "runs", "difference"], ["---"] * 5]
+    rows += [[str(line[name]) for name in ("what", *rows[0][1:])] for line in facts["lines"]]
     text = f"**Verdict: {facts['word']}.** {facts['verdict']}\n"
     if facts["notes"]:
         text += f"\n{facts['notes'].strip()}\n"

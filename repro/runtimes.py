@@ -31,8 +31,8 @@ from repro.results import (
     Setting,
     degree,
     pyplot,
+    require_runs,
     save_plot,
-    there,
     write_table,
 )
 
@@ -99,7 +99,7 @@ def least(tasks: dict[str, Callable[[], Any]], times: int, clock: Callable[[], f
 
 def report(setting: Setting) -> Report:
     """Write the seconds and draw them."""
-    found = ordered(there(Journal(setting.out / "runtimes.jsonl").read()))
+    found = ordered(require_runs(Journal(setting.out / "runtimes.jsonl").read()))
     given = ordered(Journal(setting.out / "runtimes-given.jsonl").read())
     cells = [
         [*key, made, name, seconds, entry["times"]]

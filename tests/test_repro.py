@@ -198,7 +198,7 @@ def test_what_cannot_be_had_is_told_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(data.SOURCES, "mnist", {"X_train": data.Download("http://127.0.0.1:9/x.gz", "0")})
     with pytest.raises(data.DataError, match=r"cannot be read .* --data-home or CORESIFT_DATA"):
         data.images("mnist", where)
-    with pytest.raises(data.DataError, match="has no official source"):
+    with pytest.raises(data.DataError, match="cannot be downloaded"):
         data.europarl(where)
     with pytest.raises(data.DataError, match="must be a folder"):
         data.home(tmp_path / "nowhere")
@@ -270,8 +270,8 @@ def test_every_method_selects_the_budget_and_keeps_the_first_rows(digits, method
     task = Task(digits, 100, 3)
     ids = METHODS[method](task)
     assert len(set(ids.tolist())) == 100
-    assert set(task.begun.tolist()) <= set(ids.tolist())
-    assert len(task.begun) == 20
+    assert set(task.first_rows.tolist()) <= set(ids.tolist())
+    assert len(task.first_rows) == 20
 
 
 def test_algorithm_1_keeps_its_centers(digits):
@@ -287,7 +287,7 @@ def test_a_variant_without_changes_is_the_protocol(digits):
     for name in images_causes.COMPARED:
         np.testing.assert_array_equal(METHODS[name](twin), METHODS[name](task))
     assert set(METHODS["loss"](taught).tolist()) != set(METHODS["loss"](task).tolist())
-    np.testing.assert_array_equal(taught.begun, task.begun)
+    np.testing.assert_array_equal(taught.first_rows, task.first_rows)
     found = images_causes.one_run(digits, plain, 3)
     assert set(found["accuracy"]) == set(images_causes.COMPARED)
     table = images_causes.markdown({("fashion, seen 500", 3): found}, "fashion_mnist")
@@ -406,7 +406,7 @@ def test_the_readme_has_a_line_for_what_ran_and_says_what_did_not(tmp_path):
     text = write_readme(some, [experiment, replace(experiment, name="two")]).read_text()
     assert '| [`one`](#one) | partly | x\\|y +.1 | <img src="one.svg" width="160" alt="Title"> |' in text
     assert "| [`two`](#two) | not run | No report yet. |  |" in text
-    assert "**Verdict: partly.** It held.\n\nWhy.\n\n![one](one.svg)\n\n| what |" in text
+    assert "**Verdict: partly.** It held.\n\nWhy.\n\n![one](one.svg)\n\n| case |" in text
     assert "| a \\| b | .5 | .6 | 3 | +.1 |" in text
 
 
@@ -472,7 +472,7 @@ def test_bad_words_are_one_sentence(tmp_path, capsys):
 @pytest.mark.parametrize("name", command.NAMES)
 def test_a_report_without_runs_says_so(name, tmp_path, capsys):
     assert command.main([name, "--report", "--out", str(tmp_path)]) == 2
-    assert "There is no run to report yet" in capsys.readouterr().err
+    assert "There are no runs to report yet" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

@@ -16,12 +16,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # read when the libraries are imported: no t
 import torch
 
 from repro import adafactor, data, finetuning, flan_t5, output_layer, selecting, t5, translation
-from repro.finetuning import batches_of_like_length
+from repro.finetuning import batches_of_similar_length
 from repro.language_model import QUICKER, LanguageStudy
-from repro.onnx_weights import dequantized, read_graph
+from repro.onnx_weights import dequantize, read_graph
 from repro.plans import QUICK
 from repro.results import Setting
-from repro.seq2seq import KeptLosses, KeptSelections, Study
+from repro.seq2seq import LossCache, SelectionCache, Study
 from repro.t5 import load_model
 
 torch.set_num_threads(1)
@@ -104,8 +104,8 @@ def gated():
 
 def test_integers_become_the_weights_they_stand_for():
     integers = np.array([[0, 255], [7, 100]], np.uint8)
-    np.testing.assert_array_equal(dequantized(integers, np.float32(0.5), np.uint8(7)), [[-3.5, 124], [0, 46.5]])
-    by_column = dequantized(integers.astype(np.int16), np.array([1, 2], np.float32), np.array([0, 5]))
+    np.testing.assert_array_equal(dequantize(integers, np.float32(0.5), np.uint8(7)), [[-3.5, 124], [0, 46.5]])
+    by_column = dequantize(integers.astype(np.int16), np.array([1, 2], np.float32), np.array([0, 5]))
     np.testing.assert_array_equal(by_column, [[0, 500], [7, 190]])
 
 
@@ -150,8 +150,8 @@ def test_weights_with_another_checksum_or_none_are_refused(tmp_path, monkeypatch
         read_graph(b"")
     monkeypatch.setattr(flan_t5, "PACKAGE", "no_such_package")
     where = data.Home((tmp_path,), tmp_path / "cache")
-    assert not flan_t5.is_here(where)
-    with pytest.raises(data.DataError, match="comes with a package: pip install"):
+    assert not flan_t5.is_available(where)
+    with pytest.raises(data.DataError, match="is part of a package: run pip install"):
         flan_t5.read_files(where)
 
 
@@ -162,13 +162,13 @@ def test_a_wheel_will_do_as_well(tmp_path, monkeypatch):
         for name in flan_t5.CHECKSUMS:
             wheel.writestr(f"{flan_t5.INSIDE}/{name}", name)
     where = data.Home((tmp_path,), tmp_path / "cache")
-    assert flan_t5.is_here(where)
+    assert flan_t5.is_available(where)
     assert flan_t5.read_files(where) == {name: name.encode() for name in flan_t5.CHECKSUMS}
 
 
 def test_the_real_model_translates_where_it_is_installed(tmp_path):
     where = data.Home((), tmp_path / "cache")
-    if not flan_t5.is_here(where):
+    if not flan_t5.is_available(where):
         return  # the package is not part of the project
     model, tokenizer = load_model(str(flan_t5.convert(where, tmp_path / "model")), 0.0)
     assert sum(values.numel() for values in model.parameters()) == 76_961_152
@@ -184,7 +184,7 @@ def test_batches_hold_every_pair_once_and_pad_little():
     rng = np.random.default_rng(7)
     german = rng.integers(8, 45, size=2_001)
     sizes = np.stack([np.clip(german + rng.normal(scale=4, size=german.size).astype(int), 8, 44), german], axis=1)
-    batches = batches_of_like_length(sizes, 16, np.random.default_rng(8))
+    batches = batches_of_similar_length(sizes, 16, np.random.default_rng(8))
     assert sorted(np.concatenate(batches)) == list(range(2_001))
     assert sum(len(ids) == 16 for ids in batches) == 2_001 // 16
     padded = sum(sizes[ids].max(0).sum() * len(ids) for ids in batches)
@@ -287,31 +287,31 @@ def test_tokens_are_judged_as_the_model_judges_them(study):
         model, tokenizer = some.load()
         exact = replace(some.plan, bfloat16=False)
         expected = float(model(**some.kind.batch(tokenizer, table, exact)).loss.detach())
-        found = finetuning.judge_tokens(model, tokenizer, table, some.kind, exact)
+        found = finetuning.evaluate_tokens(model, tokenizer, table, some.kind, exact)
         assert found.means()["loss"] == pytest.approx(expected, rel=1e-5)
         for place in (0, 5):  # a row alone has the counts that it has among others
             alone = {name: [texts[place]] for name, texts in table.items()}
-            single = finetuning.judge_tokens(model, tokenizer, alone, some.kind, exact)
+            single = finetuning.evaluate_tokens(model, tokenizer, alone, some.kind, exact)
             assert (single.right[0], single.tokens[0]) == (found.right[place], found.tokens[place])
-        assert some.judge(model, tokenizer, table)["loss"] == pytest.approx(expected, rel=1e-2)  # in bfloat16
+        assert some.evaluate(model, tokenizer, table)["loss"] == pytest.approx(expected, rel=1e-2)  # in bfloat16
 
 
 def test_a_pool_is_read_again_as_it_was(study):
     again = Study(study.setting, QUICK)
     assert again.pool == study.pool
-    study.whole(study.pool, study.work / "some.npy")
-    assert study.whole(study.pool, study.work / "some.npy") == study.whole(study.pool)
+    study.short_enough(study.pool, study.work / "some.npy")
+    assert study.short_enough(study.pool, study.work / "some.npy") == study.short_enough(study.pool)
 
 
 def test_a_selection_is_made_once_and_kept_small(tmp_path):
     rng = np.random.default_rng(12)
-    kept = KeptSelections(tmp_path / "selected.npz")
+    kept = SelectionCache(tmp_path / "selected.npz")
     made = {name: rng.permutation(100_000)[:2_000] for name in ("one", "two")}
     for name, ids in made.items():
-        np.testing.assert_array_equal(kept(name, lambda ids=ids: ids), np.sort(ids))
-    again = KeptSelections(tmp_path / "selected.npz")
+        np.testing.assert_array_equal(kept.get(name, lambda ids=ids: ids), np.sort(ids))
+    again = SelectionCache(tmp_path / "selected.npz")
     for name, ids in made.items():
-        np.testing.assert_array_equal(again(name, lambda: pytest.fail("it was selected again")), np.sort(ids))
+        np.testing.assert_array_equal(again.get(name, lambda: pytest.fail("it was selected again")), np.sort(ids))
     assert (tmp_path / "selected.npz").stat().st_size < 8_000
 
 
@@ -329,10 +329,10 @@ def test_a_loss_is_computed_once(tmp_path):
     def load():
         return lambda ids: [asked.append(ids.tolist()), ids / 2][1]
 
-    losses = KeptLosses(tmp_path / "losses.npy", 10, load)
+    losses = LossCache(tmp_path / "losses.npy", 10, load)
     np.testing.assert_array_equal(losses(np.array([4, 2, 4])), [2, 1, 2])
     np.testing.assert_array_equal(losses(np.array([2, 9])), [1, 4.5])
-    again = KeptLosses(tmp_path / "losses.npy", 10, lambda: pytest.fail("it was asked again"))
+    again = LossCache(tmp_path / "losses.npy", 10, lambda: pytest.fail("it was asked again"))
     np.testing.assert_array_equal(again(np.array([9, 4])), [4.5, 2])
     assert asked == [[2, 4], [9]]
 
