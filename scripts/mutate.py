@@ -128,7 +128,7 @@ MUTATIONS = (
     ),
     Mutation(
         "calibration of Regression",
-        "estimation/methods.py",
+        "estimation/regression.py",
         "missing = self.totals - base",
         "missing = self.totals - 0.9 * base",
     ),

@@ -2,6 +2,7 @@
 
 from coresift.estimation.hajek import Hajek
 from coresift.estimation.learned import LearnedDifference
-from coresift.estimation.methods import Difference, GeneralizedRegression, HorvitzThompson
+from coresift.estimation.methods import Difference, HorvitzThompson
+from coresift.estimation.regression import GeneralizedRegression
 
 __all__ = ["Difference", "GeneralizedRegression", "Hajek", "HorvitzThompson", "LearnedDifference"]

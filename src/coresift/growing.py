@@ -20,7 +20,7 @@ from coresift.checks import InputError, named_options, refuse, whole
 from coresift.columns import Column, kept, stored
 from coresift.components import leading_components
 from coresift.engine import Engine
-from coresift.estimation.methods import check_clustering
+from coresift.estimation.centers import check_clustering
 from coresift.inclusion import parts
 from coresift.oracle import LossesLike, as_oracle
 from coresift.oracle.driving import Prepared

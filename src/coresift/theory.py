@@ -1,7 +1,7 @@
 """The paper's theory: error bounds, numbers of draws, the Hölder constant Λ, leverage, and the difference estimator."""
 
 from coresift.bounds import difference_error, difference_size, paper_error, paper_size
-from coresift.estimation.methods import center_predictions, difference_weights
+from coresift.estimation.centers import center_predictions, difference_weights
 from coresift.holder import estimate as estimate_holder
 from coresift.holder import plan as plan_holder
 from coresift.leverage import leverage_scores

@@ -11,8 +11,9 @@ import numpy as np
 from coresift.bounds import difference_error, difference_size, paper_error, paper_size
 from coresift.checks import InputError, loss_vector, named_options, positive, refuse, share
 from coresift.estimation import check_method, estimate, scaled
+from coresift.estimation.centers import check_clustering
 from coresift.estimation.intervals import bernstein, uncertain
-from coresift.estimation.methods import Method, check_clustering
+from coresift.estimation.methods import Method
 from coresift.notebook import card, interval_texts
 from coresift.types import Clustering, Estimate, Floats, Interval, Value, WeightedSelection, freeze
 

@@ -1,4 +1,4 @@
-"""Check the values and group labels that users pass with a selection."""
+"""Check the values, group labels and columns that users pass with a selection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import InputError, real_vector, refuse
-from coresift.types import Floats, WeightedSelection, check_labels, column_values
+from coresift.types import Bools, Floats, WeightedSelection, check_labels, column_values
 
 
 def columns_of(values: Any) -> dict[str, Any] | None:
@@ -48,6 +48,29 @@ def group_labels(selection: WeightedSelection, groups: Any) -> tuple[NDArray[Any
         )
     except TypeError:
         refuse("groups", "labels that can be sorted, such as text or numbers", repr(labels[0]))
+
+
+def totals_and_selected(argument: str, columns: Floats, selection: WeightedSelection) -> tuple[Floats, Floats]:
+    """Return the columns' totals over all rows that are not excluded, and the columns of the selected rows."""
+    if len(columns) != selection.n:
+        refuse(argument, f"numbers for each of {selection.n} rows", f"{len(columns)}")
+    missing: Bools = np.isnan(columns.sum(axis=1))
+    if np.count_nonzero(missing) != selection.n - selection.population or missing[selection.ids].any():
+        allowed = f"NaN in exactly the {selection.n - selection.population} excluded rows"
+        refuse(argument, allowed, f"{np.count_nonzero(missing)} rows with NaN")
+    return columns[~missing].sum(axis=0), columns[selection.ids]
+
+
+def array_of_numbers(argument: str, values: Any, dimensions: tuple[int, ...]) -> Floats:
+    """Return numbers as an array of one of these dimensions, without infinities; NaN is allowed."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        refuse(argument, "numbers", type(values).__name__)
+    if array.ndim not in dimensions or np.isinf(array).any():
+        got = "an infinity" if np.isinf(array).any() else f"shape {array.shape}"
+        refuse(argument, "finite numbers, one per row" + (" and column" if 2 in dimensions else ""), got)
+    return array
 
 
 def _without_nan(labels: NDArray[Any]) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, positive, refuse, whole
 from coresift.errors import warn
-from coresift.evaluation.classification import encode
+from coresift.evaluation.labels import encode
 from coresift.evaluation.metrics import Context, Metric
 from coresift.evaluation.population import Population
 from coresift.evaluation.stages import Wish

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-import numpy as np
-
-from coresift.checks import AnswerError, InputError, refuse, whole
+from coresift.checks import AnswerError, InputError, whole
 from coresift.notebook import counted
 from coresift.oracle import LossesLike, as_oracle
 from coresift.oracle.asking import MaxCostError
 from coresift.oracle.book import Book
+from coresift.oracle.given_answers import refuse_replacements, row_numbers, rows_with_ids, sort_answers
 from coresift.oracle.questions import LOSS, Question
 from coresift.oracle.requests import Job
 from coresift.oracle.sources import Names
@@ -27,7 +26,6 @@ from coresift.rows.numbering import ids_in
 from coresift.types import Ints, Ledger
 
 R = TypeVar("R")
-MOST_NAMED = 3  # rows that an error message names
 
 
 @dataclass(frozen=True)
@@ -162,9 +160,13 @@ class Run(Generic[R]):
             self._reopen()
             pending = set(self._driver.pending().tolist())
             as_ids = as_ids or ids_in(ids) is not None
-            rows = self._rows_of(ids) if as_ids else self._numbers(ids)
+            asked = self._driver.tally.rows
+            rows = rows_with_ids(ids, asked, self._names_of(asked)) if as_ids else row_numbers(ids)
             usable = self._question.check(answers, rows, source="answers", names=list(ids) if as_ids else None).tolist()
-            fresh, changed = self._sort(rows.tolist(), usable, pending, correct)
+            known = self._book.read().values
+            if not correct:
+                refuse_replacements(self._question, known, dict(zip(rows.tolist(), usable, strict=True)), self.names)
+            fresh, changed = sort_answers(self._question, known, pending, rows.tolist(), usable)
             updates = changed | fresh
             self._book.open().keep(list(updates), list(updates.values()), correct=bool(changed))
             if changed:
@@ -311,82 +313,8 @@ class Run(Generic[R]):
         self._driver.close()
         self._stopped = ()
 
-    def _numbers(self, ids: Any) -> Ints:
-        try:
-            rows = np.asarray(ids)
-        except ValueError:
-            refuse("ids", "a list of row numbers", "lists of unequal length")
-        if rows.size and (rows.ndim != 1 or not np.issubdtype(rows.dtype, np.integer)):
-            refuse("ids", "a list of row numbers", f"an array of {rows.dtype} with shape {rows.shape}")
-        return rows.astype(np.int64).ravel()
-
-    def _rows_of(self, ids: Any) -> Ints:
-        """Return the numbers of the asked rows that have these ids; 7, "7" and 7.0 are the same id."""
-        rows = self._driver.tally.rows
-        row_of: dict[str, int] = {}
-        for row, name in zip(rows.tolist(), self._names_of(rows), strict=True):
-            if row_of.setdefault(_key(name), row) != row:
-                raise InputError(f"The id {name} belongs to several rows that were asked; use row numbers instead.")
-        unknown = [name for name in ids if _key(name) not in row_of]
-        if unknown:
-            more = f" and {counted(len(unknown) - 1, 'other')}" if len(unknown) > 1 else ""
-            raise InputError(f"ids must be rows that were asked; got {unknown[0]!r}{more}.")
-        return np.array([row_of[_key(name)] for name in ids], np.int64)
-
     def _names_of(self, rows: Ints) -> list[Any]:
         names = self.names(rows)
         if names is None:
             raise InputError("ids must be row numbers, because the rows have no ids; got ids.")
         return names
-
-    def _sort(
-        self, rows: Sequence[int], answers: Sequence[Any], pending: set[int], correct: bool
-    ) -> tuple[dict[int, Any], dict[int, Any]]:
-        """Return the answers that are new and those that replace others; refuse all of them if one is not allowed."""
-        fresh: dict[int, Any] = {}
-        changed: dict[int, Any] = {}
-        known = self._book.read().values
-        if not correct:
-            self._refuse_replacements(known, dict(zip(rows, answers, strict=True)))
-        for row, answer in zip(rows, answers, strict=True):
-            if row not in known and row not in pending:
-                raise InputError(f"ids must be rows that were asked and are not answered yet; row {row} is not.")
-            target = changed if row in known else fresh
-            if row in target and not self._question.same(target[row], answer):
-                raise InputError(f"answers must be one per row; row {row} has {target[row]!r} and {answer!r}.")
-            if row not in known or not self._question.same(known[row], answer):
-                target[row] = answer
-        return fresh, changed
-
-    def _refuse_replacements(self, known: Mapping[int, Any], answers: Mapping[int, Any]) -> None:
-        """Refuse answers for rows that have another one; the sentence names the first few rows."""
-        rows = [row for row in answers if row in known and not self._question.same(known[row], answers[row])]
-        if not rows:
-            return
-        names = self.names(np.array(rows[:MOST_NAMED], np.int64)) or [None] * MOST_NAMED
-        shown = [
-            (
-                f"row {row}" if name is None else f"row {row} (id {name})",
-                self._said(known[row]),
-                self._said(answers[row]),
-            )
-            for row, name in zip(rows, names, strict=False)
-        ]
-        if len(rows) == 1:
-            (row, before, after) = shown[0]
-            raise InputError(
-                f"{row[0].upper()}{row[1:]} already has the answer {before}; "
-                f"to replace it by {after}, use correct=True."
-            )
-        more = f"; and {len(rows) - MOST_NAMED:,} more" if len(rows) > MOST_NAMED else ""
-        changes = "; ".join(f"{row} had {before}, now {after}" for row, before, after in shown)
-        raise InputError(
-            f"{len(rows):,} rows already have another answer: {changes}{more} (to replace them, use correct=True)."
-        )
-
-    def _said(self, answer: Any) -> str:
-        return f"no {self._question.column}" if answer is None else repr(answer)
-
-
-def _key(name: Any) -> str:
-    return str(int(name)) if isinstance(name, (float, np.floating)) and float(name).is_integer() else str(name)
