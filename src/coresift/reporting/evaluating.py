@@ -141,19 +141,28 @@ def _widths(facts: EvaluationFacts) -> str:
     scale, unit = (100, "± points") if _in_points(facts.stages[-1]) else (1, "±")
     known, ahead = [(x, scale * half) for x, half in known], [(x, scale * half) for x, half in ahead]
     picture = projection(known, ahead, "answers", f"half-width of the interval ({unit})")
-    return section("widths", "Width against answers", figure(picture, caption))
+    content = f"<div class='pair'>{figure(picture, caption)}{_estimates(facts)}</div>"
+    return section("widths", "Width against answers", content)
 
 
-def _stages(facts: EvaluationFacts) -> str:
+def _estimates(facts: EvaluationFacts) -> str:
+    """Return the chart of the estimate and its interval after each stage; nothing if no interval is finite."""
     known = [stage for stage in facts.stages if math.isfinite(stage.low) and math.isfinite(stage.high)]
+    if not known:
+        return ""
     last = facts.stages[-1]
     scale, unit = (100, " (points)") if _is_difference(last) else (1, "")
     points = [(float(stage.asked), scale * stage.value, scale * stage.low, scale * stage.high) for stage in known]
-    picture = curve(points, "answers", f"{last.metric}{unit}", percent=_is_share(last)) if points else ""
-    caption = "The estimate after each stage, with its interval. Only the last one is a result."
+    picture = curve(points, "answers", f"{last.metric}{unit}", percent=_is_share(last))
+    return figure(picture, "The estimate after each stage, with its interval. Only the last one is a result.")
+
+
+def _stages(facts: EvaluationFacts) -> str:
+    last = facts.stages[-1]
     lines = [(f"After {stage.asked:,} answers", stage) for stage in facts.stages]
-    content = (figure(picture, caption) if picture else "") + _table("Stage", lines, last, points=_is_difference(last))
-    return section("stages", "Stage by stage", content)
+    chart = "" if _width_points(facts)[0] else _estimates(facts)  # otherwise it is next to the widths
+    table = _table("Stage", lines, last, points=_is_difference(last))
+    return section("stages", "Stage by stage", chart + table)
 
 
 def _groups(last: Evaluation) -> str:
