@@ -88,10 +88,11 @@ def to_markdown(runs: list[Facts]) -> str:
     """Return a table of gains over uniform rows, a line per setting."""
     table = {_key(run): run["accuracy"] for run in runs}
     lines = [
-        "# How rounds differ",
+        "# Settings of active learning",
         "",
-        "Gain in test accuracy over uniform rows on the problems that defaults were decided on: mean ± one standard",
-        "error over paired seeds from 1000 on. `python -m benchmarks.active_learning_tuning` says how.",
+        "Gain in test accuracy over uniform rows, on the problems that the defaults were chosen on: mean ± one",
+        "standard error over paired seeds, starting at 1000. The study is described in",
+        "`benchmarks/active_learning_tuning.py`.",
         "",
         "| setting | " + " | ".join(f"{data}, {budget:,}" for data, budget in PAIRS) + " | mean | seeds |",
         "|" + "---|" * (len(PAIRS) + 3),

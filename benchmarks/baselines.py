@@ -75,7 +75,7 @@ SECTIONS = {"k-center": k_center}
 def report(found: dict[str, list[Facts]]) -> str:
     text = "# Baselines: speed and memory on two cores\n"
     if "k-center" in found:
-        text += "\n## Greedy k-center beside its own arithmetic\n\n"
+        text += "\n## Greedy k-center, compared with its arithmetic alone\n\n"
         text += "| rows | n × d | chosen | seconds | arithmetic alone | ratio |\n|---|---|---|---|---|---|\n"
         for fact in found["k-center"]:
             text += f"| {fact['rows']} | {fact['n']:,} × {fact['d']} | {fact['budget']:,} | {fact['seconds']:.1f} "

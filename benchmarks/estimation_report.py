@@ -112,12 +112,13 @@ def tables(measured: list[Facts]) -> str:
 
 
 INTRODUCTION = """\
-Root mean squared error of the default of `select` and `estimate`, as a ratio, with its 95 % bootstrap interval. Best:
-the better of uniform sampling and the paper at its best Λ, both exact. Weighted: the plain weighted total of the same
-draw. Proxy: `Proxy` with the signal; earlier with regression: the score `Learned` with `GeneralizedRegression` on the
-signal. Choices were made on the tuning half. One of them, the earlier default's fit among the densities, was tried
-because of an earlier figure of `rare-cluster`, which is held out; it was then decided on the tuning half. These draws
-of the held-out half were made after all choices. A longer run goes on with the single draws in `results/estimation/`.
+The tables show ratios of root mean squared errors with 95 % bootstrap intervals. *Ours* is the default of `select` and
+`estimate`. *Best* is the better of uniform sampling and the paper's method at its best Λ, both exact. *Weighted* is the
+plain weighted total of the same draw. *Proxy* is the score `Proxy` with the signal, and *earlier with regression* is
+the score `Learned` with `GeneralizedRegression` on the signal. All choices were made on the tuning half. One of them,
+to include the earlier default's fit among the densities, was tried because of an earlier figure of `rare-cluster`,
+which is in the held-out half; the decision was then made on the tuning half. The draws of the held-out half were made
+after all choices. Single draws are in `results/estimation/`, and a longer run continues from there.
 """
 
 
@@ -137,9 +138,10 @@ def ratio_table(some: list[Facts], keys: tuple[str, ...]) -> str:
 
 def interval_table(measured: list[Facts]) -> str:
     lines = [
-        "Covered: how often the nominal 95 % interval of the total has the truth in it; p: how probable so few would",
-        "be at 95 %; width: its mean width over 3.92 root mean squared errors. Uniform covers: the textbook interval",
-        "of a uniform sample; where it covers in less than 93 %, a problem is hard, and bounds are for the others.",
+        "*Covered* is how often the nominal 95 % interval of the total contains the truth, and *p* is the probability",
+        "of so few or fewer if the coverage is 95 %. *Width* is the mean width divided by 3.92 root mean squared",
+        "errors. *Uniform covers* is the coverage of the textbook interval of a uniform sample; if it is below 93 %,",
+        "the problem is hard, and the bounds below are for the others.",
         "",
         "| problem | half | draws | covered | p | width | uniform covers | bias, in errors |",
         "|---|---|---|---|---|---|---|---|",

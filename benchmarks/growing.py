@@ -78,10 +78,11 @@ def runs() -> list[dict[str, Any]]:
 def report(measured: list[dict[str, Any]]) -> str:
     """The results as Markdown."""
     lines = [
-        "# A selection that grew from 500 to 2,000 rows in three steps, beside a fresh one of 2,000",
+        "# A selection that grew from 500 to 2,000 rows in three steps, compared with a new one of 2,000 rows",
         "",
-        "Mean width of the nominal 95 % interval of the total, grown over fresh; covered: how often the grown one's",
-        "interval has the truth in it; bias: the grown one's mean error in its root mean squared errors.",
+        "*Width* is the mean width of the nominal 95 % interval of the total after growing, divided by that of the new",
+        "selection. *Covered* is how often the interval after growing contains the truth. *Bias* is the mean error",
+        "after growing, divided by the root mean squared error.",
         "",
         "| problem | half | seeds | width, grown/fresh | covered | bias |",
         "|---|---|---|---|---|---|",
@@ -98,8 +99,9 @@ def report(measured: list[dict[str, Any]]) -> str:
         bias = errors.mean() / max(float(np.sqrt((errors**2).mean())), 1e-300)
         lines.append(f"| {name} | {half} | {len(some)} | {ratios[-1]:.3f} | {covered[-1]:.2f} | {bias:+.2f} |")
     mean = float(np.exp(np.mean(np.log(ratios))))
-    lines += ["", f"All {len(ratios)} problems: {mean:.3f} on average (aim: at most 1.08), at most {max(ratios):.3f} "]
-    lines[-1] += f"(aim: 1.25); covered {np.mean(covered):.3f}."
+    summary = f"Over all {len(ratios)} problems, the ratio of widths is {mean:.3f} on average (goal: at most 1.08) "
+    summary += f"and at most {max(ratios):.3f} (goal: 1.25). The coverage is {np.mean(covered):.3f}."
+    lines += ["", summary]
     return "\n".join(lines) + "\n"
 
 

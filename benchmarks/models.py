@@ -147,23 +147,25 @@ def report(found: dict[str, Facts]) -> str:
     if "embedding" in found:
         fact = found["embedding"]
         text += f"\n## Embedding {fact['sentences']:,} sentences with MiniLM-L6, batches of {fact['batch']}\n\n"
-        text += "| | sentences a second |\n|---|---|\n"
+        text += "| | sentences per second |\n|---|---|\n"
         text += "".join(f"| {name} | {rate:,.0f} |\n" for name, rate in fact["rows_a_second"].items())
-        text += f"\nOurs, with reading, checks and files, has {fact['ratio']:.3f} of the bare loop's throughput.\n"
+        text += "\nOurs also reads, checks and writes files. "
+        text += f"It has {fact['ratio']:.3f} of the bare loop's throughput.\n"
     if "gradients" in found:
         fact = found["gradients"]
         text += f"\n## Squared gradient norms of a 784-128-10 network, {fact['rows']:,} images\n\n"
-        text += "| way | seconds | times faster than the loop | largest relative difference |\n|---|---|---|---|\n"
+        text += "| method | seconds | speed relative to the loop | largest relative difference |\n|---|---|---|---|\n"
         for name, spent in fact["seconds"].items():
             error = f"{fact['relative_error'][name]:.1e}" if name in fact["relative_error"] else ""
             shown = f"default (`{fact['chosen']}`, tried first)" if name == "default" else name
             text += f"| {shown} | {spent:.4f} | {fact['times_faster'][name]:.1f} | {error} |\n"
-        text += "\nThe last layer alone is another number, not all parameters.\n"
+        text += "\nThe norms of the last layer alone do not include the other parameters.\n"
     if "cli" in found:
         fact = found["cli"]
         text += f"\n## `coresift embed` on {fact['sentences']:,} sentences\n\n"
-        text += f"{fact['seconds']:.0f} seconds with start-up, on cores that may have had other work; the largest "
-        text += f"difference from the encoder called on one sentence at a time is {fact['largest_difference']:.1e}.\n"
+        text += f"It took {fact['seconds']:.0f} seconds including startup, on cores that may have had other work. The "
+        text += "largest difference from the embeddings of one sentence at a time is "
+        text += f"{fact['largest_difference']:.1e}.\n"
     return text
 
 

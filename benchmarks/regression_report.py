@@ -39,13 +39,13 @@ def write_report(found: dict[str, list[Facts]], times: list[Facts], folder: Path
     plot(tables, folder / "regression.svg")
 
 
-ABOUT = """Gas sensor data, the rows with a known concentration and no feature beyond 20 standard deviations (7,928 of
-7,946), split 80:20 anew in every run. Mean validation R² over the runs, an intercept and the same ridge for all.
-Leverage is drawn in two ways: independently, as in the literature, and as distinct rows (ordered pivotal). The
-difference of ours to the one that is better at that size is paired by run, ± its standard error. The number of rows is
-also the number of labels, with two exceptions: independent draws repeat some rows, and the paper's algorithm asks a
-tenth of the rows, its medoids, beyond those that it draws. The parts of our two mixtures were chosen on these data,
-with other splits and seeds.
+ABOUT = """The data are gas sensor rows with a known concentration and no feature beyond 20 standard deviations (7,928
+of 7,946), with a new 80:20 split in every run. The tables show the mean validation R² over the runs. All fits have an
+intercept and the same ridge. Rows are drawn by leverage scores in two ways: independently, as in the literature, and as
+distinct rows (ordered pivotal). The difference of ours to the better of the two at that size is paired by run, ± its
+standard error. The number of rows is also the number of labels, with two exceptions: independent draws repeat some
+rows, and the paper's algorithm also asks for the labels of its medoids, a tenth of the rows. The shares of our two
+mixtures were chosen on these data, with other splits and seeds.
 """
 
 
