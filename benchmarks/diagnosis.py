@@ -39,7 +39,7 @@ from benchmarks.problems import PROBLEMS, Problem, halves, load_problem
 from coresift.diagnosis import CANNOT_TELL, UNIFORM, USE, WITH_PROXY
 
 SEEDS, FIRST_SEED = 20, 5_000
-VERSION = 2  # raise it when verdicts change, so that older ones are not mixed with newer ones
+VERSION = 2  # increase this when verdicts change, so that those of different versions are not mixed
 RUNS = RESULTS / "diagnosis.jsonl"
 SHORT = {USE: "use", WITH_PROXY: "proxy", UNIFORM: "uniform", CANNOT_TELL: "cannot tell"}
 
@@ -57,7 +57,7 @@ def main() -> None:
         for name in names:
             if (name, seed) not in done:
                 with RUNS.open("a") as file:
-                    file.write(json.dumps(diagnosed(load_problem(name), seed)) + "\n")
+                    file.write(json.dumps(run_once(load_problem(name), seed)) + "\n")
                 print(name, seed, flush=True)
     measured = [summary(name) for name in PROBLEMS if any(run["problem"] == name for run in runs())]
     text = table(measured)
@@ -67,79 +67,79 @@ def main() -> None:
 
 
 def runs() -> list[dict[str, Any]]:
-    """The verdicts of this version so far."""
-    found = [json.loads(line) for line in RUNS.read_text().splitlines()] if RUNS.exists() else []
-    return [run for run in found if run.get("version", 1) == VERSION]
+    """Return the stored verdicts of this version."""
+    lines = [json.loads(line) for line in RUNS.read_text().splitlines()] if RUNS.exists() else []
+    return [run for run in lines if run.get("version", 1) == VERSION]
 
 
-def diagnosed(problem: Problem, seed: int) -> dict[str, Any]:
-    """The verdict with one seed, with a cheap model's losses as a proxy if there are any."""
+def run_once(problem: Problem, seed: int) -> dict[str, Any]:
+    """Return the verdict with one seed, and with a cheap model's losses as a proxy, if there are any."""
     rows, engine = cs.open_rows(problem.rows), cs.engines.Local(threads=1)
     options: dict[str, Any] = {"engine": engine, "progress": False}
     clustering = cs.cluster(rows, problem.budget // 10, seed=seed, **options)
-    found = cs.diagnose(rows, problem.losses, problem.budget, seed, clusters=clustering, **options)
+    diagnosis = cs.diagnose(rows, problem.losses, problem.budget, seed, clusters=clustering, **options)
     run = {
         "version": VERSION,
         "problem": problem.name,
         "seed": seed,
-        "verdict": SHORT[found.verdict],
-        "ratio": [found.ratio.value, found.ratio.low, found.ratio.high],
-        "explained": found.explained.value,
-        "asked": found.ledger.asked,
-        "probes": int(found.probes.size),
+        "verdict": SHORT[diagnosis.verdict],
+        "ratio": [diagnosis.ratio.value, diagnosis.ratio.low, diagnosis.ratio.high],
+        "explained": diagnosis.explained.value,
+        "asked": diagnosis.ledger.asked,
+        "probes": int(diagnosis.probes.size),
     }
     if problem.proxy is not None:
-        told = {"clusters": clustering, "proxy": problem.proxy, **options}
-        helped = cs.diagnose(rows, problem.losses, problem.budget, seed, **told)
-        assert helped.proxy_ratio is not None
-        run |= {"proxy": helped.proxy_ratio.value, "advised": helped.verdict == WITH_PROXY}
+        with_proxy = {"clusters": clustering, "proxy": problem.proxy, **options}
+        advice = cs.diagnose(rows, problem.losses, problem.budget, seed, **with_proxy)
+        assert advice.proxy_ratio is not None
+        run |= {"proxy": advice.proxy_ratio.value, "advised": advice.verdict == WITH_PROXY}
     return run
 
 
 def summary(name: str) -> dict[str, Any]:
-    """All seeds of one problem."""
-    truth, found = measured_ratios()[name], [run for run in runs() if run["problem"] == name]
-    (ours, low, high), ratios = truth["ours/uniform"], np.array([run["ratio"] for run in found])
-    verdicts = Counter(run["verdict"] for run in found)
+    """Return the figures of one problem over all seeds."""
+    truth, verdict_runs = measured_ratios()[name], [run for run in runs() if run["problem"] == name]
+    (ours, low, high), ratios = truth["ours/uniform"], np.array([run["ratio"] for run in verdict_runs])
+    verdicts = Counter(run["verdict"] for run in verdict_runs)
     hard = reference(load_problem(name))["uniform covers"] < UNTRUSTED
     result = {
         "problem": name,
         "half": "tuning" if name in halves()[0] else "held-out",
-        "seeds": len(found),
+        "seeds": len(verdict_runs),
         "measured": ours,
         "interval": [low, high],
         "hard": hard,
-        "right": sum(verdicts[verdict] for verdict in right_verdicts(low, high, hard)) / len(found),
-        "right, strictly": sum(verdicts[verdict] for verdict in right_verdicts(ours, ours, False)) / len(found),
+        "right": sum(verdicts[verdict] for verdict in right_verdicts(low, high, hard)) / len(verdict_runs),
+        "right, strictly": sum(verdicts[verdict] for verdict in right_verdicts(ours, ours, False)) / len(verdict_runs),
         "verdicts": dict(verdicts),
         "predicted": float(ratios[:, 0].mean()),
         "deviation": float(ratios[:, 0].std()),
         "covered": float(np.mean((ratios[:, 1] <= ours) & (ours <= ratios[:, 2]))),
-        "explained": float(np.mean([run["explained"] for run in found])),
-        "asked": max(run["asked"] for run in found),
-        "probes": max(run["probes"] for run in found),
+        "explained": float(np.mean([run["explained"] for run in verdict_runs])),
+        "asked": max(run["asked"] for run in verdict_runs),
+        "probes": max(run["probes"] for run in verdict_runs),
     }
-    if "proxy" in found[0] and "proxy/uniform" in truth:
+    if "proxy" in verdict_runs[0] and "proxy/uniform" in truth:
         result["proxy measured"] = truth["proxy/uniform"][0]
-        result["proxy predicted"] = float(np.mean([run["proxy"] for run in found]))
-        result["proxy advised"] = float(np.mean([run["advised"] for run in found]))
+        result["proxy predicted"] = float(np.mean([run["proxy"] for run in verdict_runs]))
+        result["proxy advised"] = float(np.mean([run["advised"] for run in verdict_runs]))
     return result
 
 
 def measured_ratios() -> dict[str, dict[str, Any]]:
-    """What `benchmarks.estimation` measured, by problem."""
-    return {one["problem"]: one for one in json.loads((RESULTS / "estimation.json").read_text())}
+    """Return the figures of `benchmarks.estimation`, by problem."""
+    return {problem["problem"]: problem for problem in json.loads((RESULTS / "estimation.json").read_text())}
 
 
 def right_verdicts(low: float, high: float, hard: bool) -> list[str]:
-    """The verdicts that agree with a ratio that was measured to be between `low` and `high`."""
+    """Return the verdicts that agree with a measured ratio between `low` and `high`."""
     use = ["use"] if low <= 1.0 else []
     uniform = ["uniform", "proxy"] if high >= 0.9 else []
     return [*use, *uniform, *(["cannot tell"] if hard else [])]
 
 
 def table(measured: list[dict[str, Any]]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     lines = [
         "# Is the verdict right?",
         "",
@@ -152,20 +152,25 @@ def table(measured: list[dict[str, Any]]) -> str:
         "| problem | half | measured | predicted | covered | use | uniform | cannot tell | right | strictly | asked |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for one in measured:
-        counts = " | ".join(f"{one['verdicts'].get(verdict, 0)}" for verdict in ("use", "uniform", "cannot tell"))
-        predicted = f"{one['predicted']:.3f} ± {one['deviation']:.3f} | {one['covered']:.2f}"
-        tail = f"{counts} | {one['right']:.2f} | {one['right, strictly']:.2f} | {one['asked']}"
-        name = f"{one['problem']}{' (hard)' if one['hard'] else ''} | {one['half']}"
-        truth = "{:.3f} ({:.3f}–{:.3f})".format(one["measured"], *one["interval"])
-        lines.append(f"| {name} | {truth} | {predicted} | {tail} |")
+    for problem in measured:
+        counts = " | ".join(f"{problem['verdicts'].get(verdict, 0)}" for verdict in ("use", "uniform", "cannot tell"))
+        predicted = f"{problem['predicted']:.3f} ± {problem['deviation']:.3f} | {problem['covered']:.2f}"
+        results = f"{counts} | {problem['right']:.2f} | {problem['right, strictly']:.2f} | {problem['asked']}"
+        name = f"{problem['problem']}{' (hard)' if problem['hard'] else ''} | {problem['half']}"
+        truth = "{:.3f} ({:.3f}–{:.3f})".format(problem["measured"], *problem["interval"])
+        lines.append(f"| {name} | {truth} | {predicted} | {results} |")
     lines.append("")
-    for label, some in (
+    for label, problems in (
         ("All problems", measured),
-        *((f"{half} half", [one for one in measured if one["half"] == half]) for half in ("tuning", "held-out")),
+        *(
+            (f"{half} half", [problem for problem in measured if problem["half"] == half])
+            for half in ("tuning", "held-out")
+        ),
     ):
-        enough, strictly = (sum(one[key] >= 0.8 for one in some) for key in ("right", "right, strictly"))
-        lines.append(f"{label}: right in at least 80 % of the seeds on {enough} of {len(some)} (strictly: {strictly}).")
+        enough, strictly = (sum(problem[key] >= 0.8 for problem in problems) for key in ("right", "right, strictly"))
+        lines.append(
+            f"{label}: right in at least 80 % of the seeds on {enough} of {len(problems)} (strictly: {strictly})."
+        )
     lines.append("")
     lines += [
         "With a cheap model's losses as a proxy:",
@@ -173,10 +178,10 @@ def table(measured: list[dict[str, Any]]) -> str:
         "| problem | proxy / uniform, measured | predicted | advised |",
         "|---|---|---|---|",
     ]
-    for one in (one for one in measured if "proxy measured" in one):
+    for problem in (problem for problem in measured if "proxy measured" in problem):
         lines.append(
-            f"| {one['problem']} | {one['proxy measured']:.3f} | {one['proxy predicted']:.3f} | "
-            f"{one['proxy advised']:.2f} |"
+            f"| {problem['problem']} | {problem['proxy measured']:.3f} | {problem['proxy predicted']:.3f} | "
+            f"{problem['proxy advised']:.2f} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -32,7 +32,7 @@ from benchmarks.problems import CACHE, PROBLEMS, Problem, halves, load_problem
 from coresift.signal_table import from_probabilities
 
 RESULTS = Path(__file__).parent / "results"
-KEPT = RESULTS / "estimation"
+DRAWS_FOLDER = RESULTS / "estimation"
 CLUSTERINGS, DRAWS = 20, 200
 REFERENCES, REFERENCE_SEED = 5, 1_000_000
 # Λ as a multiple of Σℓ̂/Φ, the value at which losses and distances weigh the same.
@@ -40,8 +40,8 @@ GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 VARIANTS = ("default", "confidence", "cheap", "useless", "rivals")
 # Problems that are drawn with useless signals: the first ones of each half, by name.
 USELESS = 6
-VERSION = 4  # raise it when the method changes, so that older draws are not mixed with newer ones
-Drawn = dict[str, np.ndarray]
+VERSION = 4  # increase this when the method changes, so that draws of different versions are not mixed
+Arrays = dict[str, np.ndarray]
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--half", choices=("tuning", "held-out"), help="only one half of the problems")
     parser.add_argument("--variant", choices=VARIANTS, action="append", help="by default all that a problem has")
     parser.add_argument("--clusterings", type=int, default=CLUSTERINGS, help=f"{DRAWS} draws each")
-    parser.add_argument("--report", action="store_true", help="draw nothing, write the tables")
+    parser.add_argument("--report", action="store_true", help="only write the tables, without new draws")
     arguments = parser.parse_args()
     tuning, held_out = halves()
     names = arguments.problems or {"tuning": tuning, "held-out": held_out, None: list(PROBLEMS)}[arguments.half]
@@ -67,92 +67,92 @@ def main() -> None:
 
 
 def variants_of(problem: Problem) -> list[str]:
-    """The variants that a problem is drawn with."""
+    """Return the variants of a problem."""
     useless = [name for half in halves() for name in sorted(half)[:USELESS]]
-    found = ["default"]
-    found += ["useless"] if problem.name in useless else []
-    found += ["confidence"] if problem.probabilities is not None else []
-    found += ["cheap"] if problem.proxy is not None else []
-    return [*found, "rivals"] if {"confidence", "cheap"} & set(found) else found
+    variants = ["default"]
+    variants += ["useless"] if problem.name in useless else []
+    variants += ["confidence"] if problem.probabilities is not None else []
+    variants += ["cheap"] if problem.proxy is not None else []
+    return [*variants, "rivals"] if {"confidence", "cheap"} & set(variants) else variants
 
 
 def draw(problem: Problem, variant: str, number: int) -> None:
-    """Draw with one clustering, unless its results are kept already, and keep them."""
-    path, found = KEPT / f"{problem.name}-{variant}.npz", read(problem.name, variant)
-    if found and len(next(iter(found.values()))) > number:
+    """Draw with one clustering and store the results, unless they are stored already."""
+    path, stored = DRAWS_FOLDER / f"{problem.name}-{variant}.npz", read(problem.name, variant)
+    if stored and len(next(iter(stored.values()))) > number:
         return
     measure = rivals if variant == "rivals" else ours
     new = measure(problem, cluster_of(problem, number), variant, range(number * DRAWS, (number + 1) * DRAWS))
-    joined = {name: np.concatenate([*([found[name]] if found else []), values[None]]) for name, values in new.items()}
-    KEPT.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".part.npz")
-    np.savez_compressed(aside, allow_pickle=False, version=np.array(VERSION), **joined)
-    aside.replace(path)
+    joined = {name: np.concatenate([*([stored[name]] if stored else []), values[None]]) for name, values in new.items()}
+    DRAWS_FOLDER.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".part.npz")
+    np.savez_compressed(partial, allow_pickle=False, version=np.array(VERSION), **joined)
+    partial.replace(path)
 
 
-def read(name: str, variant: str) -> Drawn:
-    """The draws so far, one line per clustering; none if an earlier version of the method drew them."""
-    path = KEPT / f"{name}-{variant}.npz"
+def read(name: str, variant: str) -> Arrays:
+    """Return the stored draws, one line per clustering; none if they are of an earlier version of the method."""
+    path = DRAWS_FOLDER / f"{name}-{variant}.npz"
     if not path.exists():
         return {}
     with np.load(path, allow_pickle=False) as file:
         return {part: file[part] for part in file.files if part != "version"} if file["version"] == VERSION else {}
 
 
-def ours(problem: Problem, clustering: cs.Clustering, variant: str, seeds: range) -> Drawn:
-    """Relative errors of the default estimate and of the weighted total, and the ends of the 95 % interval."""
+def ours(problem: Problem, clustering: cs.Clustering, variant: str, seeds: range) -> Arrays:
+    """Return relative errors of the default estimate and the weighted total, and the ends of the 95 % interval."""
     stage = Stage(problem, clustering, signals_of(problem, variant), components_of(problem))
-    truth, found = problem.losses.sum(), np.empty((4, len(seeds)))
-    for place, seed in enumerate(seeds):
+    truth, figures = problem.losses.sum(), np.empty((4, len(seeds)))
+    for column, seed in enumerate(seeds):
         picked = stage.select(seed)
         values = problem.losses[picked.ids]
         total = cs.estimate(picked, values).total
-        found[:, place] = total.value, picked.weights @ values, total.low, total.high
-    error, weighted, low, high = found / truth - 1
-    kept = {"error": error.astype(np.float32), "weighted": weighted.astype(np.float32)}
+        figures[:, column] = total.value, picked.weights @ values, total.low, total.high
+    error, weighted, low, high = figures / truth - 1
+    arrays = {"error": error.astype(np.float32), "weighted": weighted.astype(np.float32)}
     # The signs of the ends say whether the truth is covered; half precision keeps them, and three digits of widths.
-    return kept | {"low": low.astype(np.float16), "high": high.astype(np.float16)}
+    return arrays | {"low": low.astype(np.float16), "high": high.astype(np.float16)}
 
 
-def rivals(problem: Problem, clustering: cs.Clustering, variant: str, seeds: range) -> Drawn:
-    """Relative errors of `Proxy`, and of the earlier default with regression, with the most fitting signal."""
+def rivals(problem: Problem, clustering: cs.Clustering, variant: str, seeds: range) -> Arrays:
+    """Return relative errors of `Proxy`, and of the earlier default with regression, with the best signal."""
     signal = problem.proxy if problem.proxy is not None else fitting_signal(problem)
     stage = Stage(problem, clustering, None, components_of(problem))
     values, truth = problem.losses, problem.losses.sum()
     totals = np.array([float(signal.size), signal.sum()])
     errors = np.empty((2, len(seeds)))
-    for place, seed in enumerate(seeds):
+    for column, seed in enumerate(seeds):
         by_signal, learned = stage.scored(cs.scores.Proxy(signal), seed), stage.scored(cs.scores.Learned(), seed)
         columns = np.column_stack([np.ones(learned.ids.size), signal[learned.ids]])
         root = np.sqrt(learned.weights)
         fit, *_ = np.linalg.lstsq(columns * root[:, None], values[learned.ids] * root, rcond=None)
         residual = learned.weights @ (values[learned.ids] - columns @ fit)
-        errors[:, place] = by_signal.weights @ values[by_signal.ids], totals @ fit + residual
+        errors[:, column] = by_signal.weights @ values[by_signal.ids], totals @ fit + residual
     proxy, regression = (errors / truth - 1).astype(np.float32)
     return {"proxy": proxy, "earlier with regression": regression}
 
 
 def signals_of(problem: Problem, variant: str) -> Any:
-    """The signals of a variant."""
+    """Return the signals of a variant."""
     rng = np.random.default_rng([7, len(problem.losses)])
     n = len(problem.losses)
     if variant == "useless":
         return {"a": rng.lognormal(size=n), "b": rng.random(n), "c": rng.exponential(size=n)}
     if variant == "confidence":
         assert problem.probabilities is not None
-        given = problem.probabilities.astype(np.float64)
-        return from_probabilities(given / given.sum(axis=1, keepdims=True))
+        probabilities = problem.probabilities.astype(np.float64)
+        return from_probabilities(probabilities / probabilities.sum(axis=1, keepdims=True))
     return {"cheap loss": problem.proxy} if variant == "cheap" else None
 
 
 def fitting_signal(problem: Problem) -> np.ndarray:
-    """The signal that a user would give to `Proxy`: 1 − max p for errors, the entropy for log losses."""
+    """Return the signal that a user would give to `Proxy`: 1 − max p for errors, the entropy for log losses."""
     right_or_wrong = np.isin(problem.losses, (0.0, 1.0)).all()
     return signals_of(problem, "confidence")["expected_error" if right_or_wrong else "entropy"]
 
 
 def cluster_of(problem: Problem, seed: int, count: int | None = None) -> cs.Clustering:
-    """A clustering with a tenth of the budget as clusters, unless told otherwise, kept for later runs."""
+    """Return a clustering with `count` clusters, by default a tenth of the budget; it is stored for later runs."""
     path = CACHE / "clusterings" / f"{problem.name}-{seed}{'' if count is None else f'-{count}'}.npz"
     if path.exists():
         return cs.load(path)
@@ -164,50 +164,50 @@ def cluster_of(problem: Problem, seed: int, count: int | None = None) -> cs.Clus
 
 
 def reference(problem: Problem) -> dict[str, Any]:
-    """The exact relative errors of uniform sampling, and of the paper at its best Λ with each reference clustering."""
-    path = KEPT / "references.json"
-    kept: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
-    if problem.name not in kept:
+    """Return exact relative errors of uniform sampling, and of the paper's method at its best Λ."""
+    path = DRAWS_FOLDER / "references.json"
+    stored: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
+    if problem.name not in stored:
         seeds = range(REFERENCE_SEED, REFERENCE_SEED + REFERENCES)
         squares = np.array([paper_squares(problem, cluster_of(problem, seed)) for seed in seeds])
         best, truth = int(squares.mean(axis=0).argmin()), problem.losses.sum()
         paper = (np.sqrt(squares[:, best]) / truth).tolist()
-        kept[problem.name] = {
+        stored[problem.name] = {
             "uniform": uniform_rmse(problem) / truth,
             "paper": paper,
             "factor": GRID[best],
             "uniform covers": uniform_coverage(problem),
         }
-        KEPT.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
-    return kept[problem.name]
+        DRAWS_FOLDER.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(dict(sorted(stored.items())), indent=1) + "\n")
+    return stored[problem.name]
 
 
 def paper_squares(problem: Problem, clustering: cs.Clustering) -> np.ndarray:
-    """The exact mean squared error of Algorithm 1 for each Λ: p ∝ ℓ(c) + Λv, s independent draws."""
+    """Return the exact mean squared error of Algorithm 1 for each Λ: p ∝ ℓ(c) + Λv, s independent draws."""
     values, powers, draws = problem.losses, clustering.powers, problem.budget - clustering.k
     levels = values[clustering.centers][clustering.labels]
-    found = []
+    squares = []
     for factor in GRID:
         sizes = levels + factor * levels.sum() / max(powers.sum(), 1e-300) * powers
         reach = sizes > 0
         if not reach.any():
-            found.append(values.sum() ** 2)
+            squares.append(values.sum() ** 2)
             continue
         chance, reached = sizes[reach] / sizes.sum(), values[reach]
         variance = ((reached**2 / chance).sum() - reached.sum() ** 2) / draws
-        found.append(variance + (values.sum() - reached.sum()) ** 2)
-    return np.array(found)
+        squares.append(variance + (values.sum() - reached.sum()) ** 2)
+    return np.array(squares)
 
 
 def uniform_rmse(problem: Problem) -> float:
-    """The exact error of a uniform sample without replacement, weights n/budget."""
+    """Return the exact error of a uniform sample without replacement, with weights n/budget."""
     n, size = len(problem.losses), problem.budget
     return float(n * np.sqrt((1 - size / n) * problem.losses.var(ddof=1) / size))
 
 
 def uniform_coverage(problem: Problem, draws: int = 10_000) -> float:
-    """How often a uniform sample's textbook interval, mean ± 1.96 standard errors, covers."""
+    """Return how often a uniform sample's textbook interval, mean ± 1.96 standard errors, covers the truth."""
     rng, values, size = np.random.default_rng(3), problem.losses, problem.budget
     covered = 0
     for _ in range(draws):
@@ -218,15 +218,15 @@ def uniform_coverage(problem: Problem, draws: int = 10_000) -> float:
 
 
 def pairs(clusterings: list[cs.Clustering], first_seed: int) -> list[tuple[cs.Clustering, int]]:
-    """Every clustering with as many seeds of its own as there are draws."""
+    """Return pairs of a clustering and a seed: every clustering with its own seeds, one per draw."""
     seeds = range(first_seed, first_seed + len(clusterings) * DRAWS)
     return [(clusterings[number // DRAWS], seed) for number, seed in enumerate(seeds)]
 
 
 def ratio(errors: np.ndarray, others: np.ndarray) -> list[float]:
-    """Ratio of root mean squared errors with its 95 % bootstrap interval over clusterings, and draws in each.
+    """Return the ratio of root mean squared errors with its 95 % bootstrap interval over clusterings and draws.
 
-    A line per clustering; `others` may have fewer lines or columns: an exact error is one number per clustering.
+    There is one line per clustering. `others` may have fewer lines or columns: an exact error is one number.
     """
     low, high = np.quantile(ratios(errors, others), [0.025, 0.975])
     whole = np.sqrt((errors.astype(np.float64) ** 2).mean() / (np.atleast_2d(others).astype(np.float64) ** 2).mean())
@@ -234,7 +234,7 @@ def ratio(errors: np.ndarray, others: np.ndarray) -> list[float]:
 
 
 def ratios(errors: np.ndarray, others: np.ndarray, seed: int = 0, count: int = 400) -> np.ndarray:
-    """Bootstrap replicates of the ratio of root mean squared errors; other seeds give independent ones."""
+    """Return bootstrap replicates of the ratio of root mean squared errors; other seeds give independent ones."""
     rng, means = np.random.default_rng(seed), []
     for part in (errors, np.atleast_2d(others)):
         squares = part.astype(np.float64) ** 2

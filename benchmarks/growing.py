@@ -1,15 +1,15 @@
-"""Is a selection that grew as good as one that was made at its full size?
+"""Is a selection that grew as good as a new one of the same size?
 
 On every problem with at least 10,000 rows, a selection of 500 rows grows to 2,000 in three steps of 500, with the
-clusters of the first; a fresh selection of 2,000 has its own clusters. The aim for the mean width of the interval of
-the estimated total: at most 1.08 times the fresh one's over all problems, and at most 1.25 times on each.
+clusters of the first selection. A new selection of 2,000 rows has its own clusters. The goal is a mean width of the
+interval of the estimated total of at most 1.08 times the new one's over all problems, and at most 1.25 times on each.
 
-    python -m benchmarks.growing                   all problems, some ten minutes of one core; can be interrupted
+    python -m benchmarks.growing                   all problems, about ten minutes of one core; can be interrupted
     python -m benchmarks.growing --seeds 4         fewer seeds
-    python -m benchmarks.growing holder            some problems
+    python -m benchmarks.growing holder            only these problems
 
-Single runs are kept in `results/growing.jsonl`, each with the version of the method. A run continues where the last
-one of its version stopped. Writes `results/growing.md`.
+Single runs are stored in `results/growing.jsonl` with the version of the method. A run continues where the last one of
+its version stopped. Writes `results/growing.md`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.problems import PROBLEMS, Problem, halves, load_problem
 
 STEPS = (500, 1_000, 1_500, 2_000)
 SEEDS, LEAST_ROWS = 10, 10_000
-VERSION = 3  # raise it when selections or intervals change, so that older runs are not mixed with newer ones
+VERSION = 3  # increase this when selections or intervals change, so that runs of different versions are not mixed
 RUNS = RESULTS / "growing.jsonl"
 
 
@@ -43,17 +43,17 @@ def main() -> None:
     for seed in range(arguments.seeds):
         for problem in problems:
             if (problem.name, seed) not in done:
-                found = measure(problem, seed)
+                run = measure(problem, seed)
                 with RUNS.open("a") as file:
-                    file.write(json.dumps(found) + "\n")
-                print(json.dumps(found), flush=True)
+                    file.write(json.dumps(run) + "\n")
+                print(json.dumps(run), flush=True)
     text = report(runs())
     print(text)
     (RESULTS / "growing.md").write_text(text)
 
 
 def measure(problem: Problem, seed: int) -> dict[str, Any]:
-    """Relative errors and widths of both selections."""
+    """Return relative errors and widths of both selections."""
     engine, rows, losses = cs.engines.Local(threads=1), cs.open_rows(problem.rows), problem.losses
     first = cluster_of(problem, 0, STEPS[0] // 10)
     grown = cs.select(rows, losses, STEPS[0], seed, clusters=first, engine=engine, progress=False)
@@ -61,22 +61,22 @@ def measure(problem: Problem, seed: int) -> dict[str, Any]:
         grown = cs.grow(grown, losses, budget, rows=rows, clusters=first, engine=engine, progress=False)
     second = cluster_of(problem, 0, STEPS[-1] // 10)
     fresh = cs.select(rows, losses, STEPS[-1], seed, clusters=second, engine=engine, progress=False)
-    found: dict[str, Any] = {"version": VERSION, "problem": problem.name, "seed": seed}
-    for name, one in (("grown", grown), ("fresh", fresh)):
-        total = cs.estimate(one, losses[one.ids]).total
-        found[f"{name} error"] = float(total.value / losses.sum() - 1)
-        found[f"{name} width"] = float((total.high - total.low) / losses.sum())
-    return found
+    figures: dict[str, Any] = {"version": VERSION, "problem": problem.name, "seed": seed}
+    for name, selection in (("grown", grown), ("fresh", fresh)):
+        total = cs.estimate(selection, losses[selection.ids]).total
+        figures[f"{name} error"] = float(total.value / losses.sum() - 1)
+        figures[f"{name} width"] = float((total.high - total.low) / losses.sum())
+    return figures
 
 
 def runs() -> list[dict[str, Any]]:
-    """What has been measured with this version so far."""
-    found = [json.loads(line) for line in RUNS.read_text().splitlines()] if RUNS.exists() else []
-    return [run for run in found if run.get("version", 1) == VERSION]
+    """Return the stored runs of this version."""
+    lines = [json.loads(line) for line in RUNS.read_text().splitlines()] if RUNS.exists() else []
+    return [run for run in lines if run.get("version", 1) == VERSION]
 
 
 def report(measured: list[dict[str, Any]]) -> str:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     lines = [
         "# A selection that grew from 500 to 2,000 rows in three steps, compared with a new one of 2,000 rows",
         "",
@@ -89,15 +89,15 @@ def report(measured: list[dict[str, Any]]) -> str:
     ]
     ratios, covered = [], []
     for name in sorted({run["problem"] for run in measured}):
-        some = [run for run in measured if run["problem"] == name]
-        errors, widths = (np.array([run[f"grown {key}"] for run in some]) for key in ("error", "width"))
-        ratios.append(widths.mean() / np.mean([run["fresh width"] for run in some]))
-        # Intervals are a little skewed; half of the width to each side is near enough for a rate over few seeds.
-        inside = np.abs(errors) <= widths / 2
-        covered.append(inside.mean())
+        runs = [run for run in measured if run["problem"] == name]
+        errors, widths = (np.array([run[f"grown {key}"] for run in runs]) for key in ("error", "width"))
+        ratios.append(widths.mean() / np.mean([run["fresh width"] for run in runs]))
+        # Intervals are a little skewed, but half of the width on each side is accurate enough for few seeds.
+        contains_truth = np.abs(errors) <= widths / 2
+        covered.append(contains_truth.mean())
         half = "tuning" if name in halves()[0] else "held-out"
         bias = errors.mean() / max(float(np.sqrt((errors**2).mean())), 1e-300)
-        lines.append(f"| {name} | {half} | {len(some)} | {ratios[-1]:.3f} | {covered[-1]:.2f} | {bias:+.2f} |")
+        lines.append(f"| {name} | {half} | {len(runs)} | {ratios[-1]:.3f} | {covered[-1]:.2f} | {bias:+.2f} |")
     mean = float(np.exp(np.mean(np.log(ratios))))
     summary = f"Over all {len(ratios)} problems, the ratio of widths is {mean:.3f} on average (goal: at most 1.08) "
     summary += f"and at most {max(ratios):.3f} (goal: 1.25). The coverage is {np.mean(covered):.3f}."

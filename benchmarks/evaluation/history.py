@@ -114,14 +114,15 @@ def fit(results: Floats, rank: int, penalty: float) -> Factors:
     return Factors(items, models)
 
 
-def _newton(own: Floats, other: Floats, results: Floats, known: NDArray[np.bool_], penalty: float) -> Floats:
-    chance = sigmoid(own @ other.T)
-    slopes = np.where(known, results - chance, 0.0) @ other - penalty * own
+def _newton(factors: Floats, others: Floats, results: Floats, known: NDArray[np.bool_], penalty: float) -> Floats:
+    """Return the factors of one side after a Newton step, with those of the other side fixed."""
+    chance = sigmoid(factors @ others.T)
+    slopes = np.where(known, results - chance, 0.0) @ others - penalty * factors
     weights = np.where(known, np.maximum(chance * (1 - chance), 1e-3), 0.0)
-    squares = (other[:, :, None] * other[:, None, :]).reshape(len(other), -1)
-    curvature = (weights @ squares).reshape(len(own), other.shape[1], -1) + penalty * np.eye(other.shape[1])
+    squares = (others[:, :, None] * others[:, None, :]).reshape(len(others), -1)
+    curvature = (weights @ squares).reshape(len(factors), others.shape[1], -1) + penalty * np.eye(others.shape[1])
     step = np.linalg.solve(curvature, slopes[:, :, None])[:, :, 0]
-    return own + np.clip(step, -1.0, 1.0)
+    return factors + np.clip(step, -1.0, 1.0)
 
 
 def tune(results: Floats) -> tuple[int, float]:

@@ -42,24 +42,24 @@ def run(name: str, methods: tuple[str, ...] = METHODS) -> Iterator[str]:
     table = alpaca() if name == "AlpacaEval" else simulated(SPREAD)
     budgets, targets, seeds = CASES[name]
     path = RESULTS / f"history-{name}.npz"
-    kept: dict[str, Floats] = _read(name)
+    stored: dict[str, Floats] = _read(name)
     models = list(range(table.results.shape[1]))[:targets]
     for model in models:
         setting = None
         for budget in budgets:
             for method in methods:
                 label = _label(model, budget, method)
-                if label in kept:
+                if label in stored:
                     continue
                 setting = setting or Setting(table, model)
                 lines = setting.runs(method, budget, range(seeds))
-                kept[label] = (lines - setting.answers.mean()).astype(np.float16)
+                stored[label] = (lines - setting.answers.mean()).astype(np.float16)
         if setting is not None:
-            kept[f"truth {model}"] = np.array(setting.answers.mean())
-            kept[f"items {model}"] = np.array(setting.answers.size)
-            kept[f"explained {model}"] = np.array(explained(setting.others, setting.answers))
+            stored[f"truth {model}"] = np.array(setting.answers.mean())
+            stored[f"items {model}"] = np.array(setting.answers.size)
+            stored[f"explained {model}"] = np.array(explained(setting.others, setting.answers))
             path.parent.mkdir(parents=True, exist_ok=True)
-            np.savez_compressed(path.with_suffix(".part.npz"), allow_pickle=False, **kept)
+            np.savez_compressed(path.with_suffix(".part.npz"), allow_pickle=False, **stored)
             path.with_suffix(".part.npz").replace(path)
             yield f"{name}: new model {model}"
 
@@ -104,15 +104,15 @@ def cases() -> list[dict[str, Any]]:
     """Return medians over the new models, by table, number of answers and method."""
     all_cases = []
     for name, (budgets, _, _) in CASES.items():
-        kept = _read(name)
-        models = [int(label.split()[1]) for label in kept if label.startswith("truth")]
+        stored = _read(name)
+        models = [int(label.split()[1]) for label in stored if label.startswith("truth")]
         for budget in budgets:
             case: dict[str, Any] = {"table": name, "answers": budget, "models": len(models), "methods": {}}
             for method in METHODS:
                 lines = [
-                    _measures(kept[_label(model, budget, method)].astype(np.float64), kept, model, budget)
+                    _measures(stored[_label(model, budget, method)].astype(np.float64), stored, model, budget)
                     for model in models
-                    if _label(model, budget, method) in kept
+                    if _label(model, budget, method) in stored
                 ]
                 if lines:
                     median = np.median(np.array(lines), axis=0)
@@ -127,8 +127,8 @@ def cases() -> list[dict[str, Any]]:
     return all_cases
 
 
-def _measures(lines: Floats, kept: dict[str, Floats], model: int, budget: int) -> tuple[float, ...]:
-    truth, n = float(kept[f"truth {model}"]), int(kept[f"items {model}"])
+def _measures(lines: Floats, stored: dict[str, Floats], model: int, budget: int) -> tuple[float, ...]:
+    truth, n = float(stored[f"truth {model}"]), int(stored[f"items {model}"])
     value, low, high = truth + lines.T
     flat = truth * (1 - truth) * n / (n - 1) * (1 / budget - 1 / n)
     width = float(np.mean(high - low))
