@@ -1,10 +1,13 @@
-"""Peak anonymous memory of a selection from a memory-mapped file that is much larger.
+"""Peak anonymous memory of a selection from a memory-mapped file that is much larger, and of one from very many rows.
 
     python -m benchmarks.memory                     2,000,000 × 768 float32 (6.1 GB), a few minutes
     python -m benchmarks.memory --rows 200000       a smaller file (printed, not written)
+    python -m benchmarks.memory rows                10⁶, 10⁷ and 10⁸ generated rows × 128 float16, hours
+    python -m benchmarks.memory rows --sizes 1e7    only this many; --threads 1 and --ray say what runs the blocks
 
-The selection runs in its own process, which reads its `RssAnon` fifty times a second: pages of the mapped file
-are not counted, as the system takes them back when it needs them. Writes `results/memory.json`.
+Every selection runs in its own process, which reads its `RssAnon` fifty times a second: pages of mapped files are not
+counted, as the system takes them back when it needs them. Writes `results/memory.json`, and adds to
+`results/memory_rows.json`, from which `results/memory_rows.md` is made.
 """
 
 from __future__ import annotations
@@ -16,25 +19,44 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import coresift as cs
+from benchmarks.generated import generated_rows
 from benchmarks.measuring import peak_memory
+from coresift.engine import available_cores
+from coresift.types import digest
 
 RESULTS = Path(__file__).parent / "results"
+# Generated rows: how many, numbers per row, and the budget.
+SIZES, DIMENSION, BUDGET = (10**6, 10**7, 10**8), 128, 5_000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="?", choices=("file", "rows"), default="file")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--dimension", type=int, default=768)
     parser.add_argument("--budget", type=int, default=10_000)
+    parser.add_argument("--sizes", type=float, nargs="*", default=SIZES)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--ray", action="store_true", help="on a Ray cluster, which RAY_ADDRESS names")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.run:
+    if arguments.run and arguments.what == "rows":
+        print(json.dumps(measure_rows(int(arguments.run), arguments.threads, ray=arguments.ray)))
+    elif arguments.run:
         print(json.dumps(measure(arguments.run, arguments.budget)))
-        return
+    elif arguments.what == "rows":
+        for size in arguments.sizes:
+            add_result(in_process(int(size), arguments.threads, ray=arguments.ray))
+    else:
+        from_file(parser, arguments)
+
+
+def from_file(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         write_rows(path, arguments.rows, arguments.dimension)
@@ -66,6 +88,63 @@ def measure(path: str, budget: int) -> dict[str, float]:
     seconds = time.perf_counter() - start
     planned = cs.plan(path, budget=budget).memory
     return {"selected": len(picked), "peak_mb": peak[0] / 1e6, "planned_mb": planned / 1e6, "seconds": seconds}
+
+
+def in_process(n: int, threads: int | None, *, ray: bool) -> dict[str, Any]:
+    """Measure a selection from generated rows in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.memory", "rows", "--run", str(n)]
+    command += [] if threads is None else ["--threads", str(threads)]
+    command += ["--ray"] if ray else []
+    result: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return result
+
+
+def measure_rows(n: int, threads: int | None, *, ray: bool) -> dict[str, Any]:
+    """Select from rows that are made as they are read, and watch this process's anonymous memory meanwhile."""
+    rows = generated_rows(n, DIMENSION)
+    engine = cs.engines.Ray(threads=threads) if ray else cs.engines.Local(threads)
+    start = time.perf_counter()
+    with peak_memory() as peak:
+        picked = cs.select(rows, losses=lambda ids: np.abs(np.sin(ids)), budget=BUDGET, engine=engine)
+    return {
+        "rows": n,
+        "dimension": DIMENSION,
+        "budget": BUDGET,
+        "engine": "Ray" if ray else "Local",
+        "threads": threads or available_cores(),
+        "peak_mb": peak[0] / 1e6,
+        "seconds": time.perf_counter() - start,
+        "digest": digest(picked.ids, picked.weights),
+    }
+
+
+def add_result(found: dict[str, Any]) -> None:
+    """Write a result beside those of other sizes and engines, and replace an earlier one of its own."""
+    print(json.dumps(found), flush=True)
+    path = RESULTS / "memory_rows.json"
+    known = json.loads(path.read_text()) if path.exists() else []
+    others = [one for one in known if (one["rows"], one["engine"]) != (found["rows"], found["engine"])]
+    results = sorted([*others, found], key=lambda one: (one["engine"], one["rows"]))
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    lines = [
+        f"| {one['rows']:,} | {one['engine']}, {one['threads']} | {one['peak_mb']:,.0f} | {one['seconds']:,.0f} |"
+        for one in results
+    ]
+    (RESULTS / "memory_rows.md").write_text(
+        "\n".join(
+            [
+                "# Memory for very many rows",
+                "",
+                f"Peak anonymous memory of `select` for {BUDGET:,} of n × {DIMENSION} float16 rows, which are made",
+                "as they are read (`python -m benchmarks.memory rows`). Making them takes most of the time.",
+                "",
+                "| rows | engine, threads | MB | seconds |",
+                "|---|---|---|---|",
+                *lines,
+                "",
+            ]
+        )
+    )
 
 
 if __name__ == "__main__":

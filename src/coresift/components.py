@@ -49,8 +49,10 @@ def leading_components(
     if not np.isfinite(sample).all():
         refuse_bad_row(opened)
     mean = sample.mean(axis=0)
+    sample -= mean
     with SINGLE_THREADED:  # for products this small, threads cost more than they save
-        strengths, directions = np.linalg.eigh((sample - mean).T @ (sample - mean) / len(sample))
+        # The product of an array with itself is computed in another way, with other last digits.
+        strengths, directions = np.linalg.eigh(sample.T @ sample.copy() / len(sample))
     varies = np.flatnonzero(strengths > ROUNDING * max(float(strengths[-1]), 1e-300))[::-1][:whole_count]
     leading = directions[:, varies]
     # Eigenvectors are unique only up to sign, so make the largest entry positive to get the same bytes everywhere.

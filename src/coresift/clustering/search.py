@@ -19,6 +19,7 @@ from coresift.clustering.nearest import Codebook, Labels, distances_to, highest,
 from coresift.clustering.space import Axes, pieces_of, take
 from coresift.engine import Fold, Workers
 from coresift.rows import Block, Rows
+from coresift.rows.base import LONGEST_BLOCK
 from coresift.types import Floats, Ints, Singles
 
 T = TypeVar("T")
@@ -179,28 +180,31 @@ class Reduced:
         self, then: Then[T], workers: Workers, blocks: Sequence[Block], coarse: Labels | None = None
     ) -> list[T]:
         offset = blocks[0][0]
+        # Room for all points, of which only what is written takes memory; all blocks but the last have the same length.
+        length = blocks[1][0] - offset if len(blocks) > 1 else LONGEST_BLOCK
+        points = np.empty((len(blocks) * length, len(self.axes) + 1), np.float32)
 
-        def locate(item: Block) -> tuple[int, Singles, Singles, Ints]:
+        def locate(item: Block) -> tuple[int, Singles, Ints]:
             start, read = item
             block = read()
-            points = self.axes.project(self.axes.shift(block))
+            own = points[start - offset :][: len(block)]
+            own[:] = self.axes.project(self.axes.shift(block))
             known = None if coarse is None else coarse[start - offset :][: len(block)]
-            return start, block, points, self.cells_of(points, known)
+            return start, block, self.cells_of(own, known)
 
         located = list(workers.each(blocks, locate))
-        best = self._best(workers, [item[2] for item in located], [item[3] for item in located])
+        best = self._best(workers, points, np.concatenate([item[2] for item in located]))
 
-        def finish(item: tuple[int, Singles, Singles, Ints]) -> T:
+        def finish(item: tuple[int, Singles, Ints]) -> T:
             start, block = item[:2]
             return then(start, block, *_nearest_of(block, self.centers, best[start - offset :][: len(block)]))
 
         return list(workers.each(located, finish))
 
-    def _best(self, workers: Workers, points: list[Singles], cells: list[Ints]) -> Labels:
-        together, runs = np.concatenate(points), runs_of(np.concatenate(cells))
-        best = np.empty((len(together), BEST), np.int32)
+    def _best(self, workers: Workers, points: Singles, cells: Ints) -> Labels:
+        best, runs = np.empty((len(cells), BEST), np.int32), runs_of(cells)
         with np.errstate(over="ignore", invalid="ignore"):
-            results = workers.each(runs, lambda run: best_few(together[run.ids], self.table, self.cells, run, BEST))
+            results = workers.each(runs, lambda run: best_few(points[run.ids], self.table, self.cells, run, BEST))
             for run, labels in zip(runs, results, strict=True):
                 best[run.ids] = labels
         return best

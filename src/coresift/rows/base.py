@@ -22,6 +22,9 @@ Stretch: TypeAlias = "Callable[[Rows], Iterator[Singles]]"
 # Two rows of this length are at most 2e18 apart, so squared distances stay well below the maximum of float32 (3.4e38).
 LONGEST = 1e18
 
+# The most rows of a block.
+LONGEST_BLOCK = 32_768
+
 SAMPLED, PLACES = 1024, 16  # rows whose standard deviations are compared, and in how many places of the table
 
 CHANGED = "rows must not change while they are in use; a file has changed since it was opened."
@@ -305,7 +308,7 @@ class Rows(ABC):
 def block_length(d: int) -> int:
     """Return how many rows of d numbers make a block: a power of two, about 2²¹/d, from 256 to 32,768."""
     about = max(2**21 // max(d, 1), 1)
-    return int(np.clip(1 << (about.bit_length() - 1), 256, 32_768))
+    return int(np.clip(1 << (about.bit_length() - 1), 256, LONGEST_BLOCK))
 
 
 def _read_stretch(start: int, stop: int, base: Rows) -> Iterator[Singles]:
