@@ -274,3 +274,29 @@ def test_a_column_computes_what_is_wanted():
     assert len(column) == 10
     assert column.then(np.sqrt).divided(2.0)[4:6].tolist() == [2.0, 2.5]
     assert asked == [slice(4, 6)]
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        cs.scores.Sensitivity(holder=0.3),
+        cs.scores.Sensitivity(holder=np.inf),
+        cs.scores.Mixture(),
+        cs.scores.Distance(power=2.0, holder=np.arange(12.0)),
+        cs.scores.Learned(),
+        cs.scores.LeverageMixture(),
+    ],
+    ids=repr,
+)
+def test_scores_are_the_same_in_blocks(problem, score):
+    _, clustering, values = problem
+    frame = Frame(clustering.n)
+    plan = cs.pilots.Representatives().plan(clustering, frame, 300)
+    ids = np.flatnonzero(plan.inclusion > np.random.default_rng(1).random(clustering.n))
+    evidence = Evidence(clustering, frame, PilotSample(ids, plan), values[ids], values)
+    whole = score.scores(evidence)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "BLOCK", 128)
+        cut = score.scores(evidence)
+    np.testing.assert_allclose(whole.sizes, cut.sizes, rtol=1e-12)
+    np.testing.assert_array_equal(whole.order, cut.order)

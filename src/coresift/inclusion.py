@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coresift.columns import Values, add_up, every, fill, spans, stored, total
+from coresift.columns import Column, Values, add_up, every, fill, spans, stored, total
 from coresift.scratch import empty
 from coresift.types import Bools, Floats, Ints
 
@@ -55,10 +55,18 @@ def parts(values: Floats) -> Floats:
     >>> parts(np.array([1.0, 3.0]))
     array([0.25, 0.75])
     """
-    n, whole = values.size, float(total(values))
-    if whole > 0:
-        return stored(n, lambda rows: values[rows] / whole)
-    return stored(n, lambda rows: 1.0 / max(n, 1))
+    return stored(values.size, part_column(values).__getitem__)
+
+
+def part_column(values: Values) -> Column[np.float64]:
+    """Return the same, computed for a few rows at a time.
+
+    >>> part_column(np.array([1.0, 3.0]))[:1]
+    array([0.25])
+    """
+    n, whole = len(values), float(total(values))
+    column = Column(n, values.__getitem__)
+    return column.divided(whole) if whole > 0 else column.then(lambda some: np.full(some.size, 1.0 / n))
 
 
 def spread(powers: Values, allowed: Bools, floor: float) -> Floats:

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coresift.checks import InputError, loss_vector, positive, refuse, share, whole
-from coresift.inclusion import FLAT, parts, spread
+from coresift.columns import Column, stored
+from coresift.inclusion import FLAT, part_column, parts, spread
 from coresift.order import outward, snake
 from coresift.portfolio import mix, pilot_facts
-from coresift.types import ESTIMATES, Evidence, Floats, Needs, Score, Scores, freeze
+from coresift.types import ESTIMATES, Evidence, Floats, Ints, Needs, Score, Scores, freeze
 
 __all__ = ["Distance", "Learned", "LeverageMixture", "Mixture", "Portfolio", "Proxy", "Score", "Sensitivity"]
 
@@ -81,10 +82,10 @@ class Sensitivity(Score):
         self.check_clusters(clustering.k)
         holder = evidence.holder if isinstance(self.holder, str) else np.atleast_1d(np.asarray(self.holder, float))
         if np.isinf(holder[0]):
-            return Scores(clustering.powers, snake(clustering))
+            return Scores(stored(clustering.n, clustering.power_column.__getitem__), snake(clustering))
         levels = evidence.cluster_losses()
-        scale = np.broadcast_to(holder, clustering.k)[clustering.labels]
-        sizes = levels[clustering.labels] + scale * clustering.powers
+        labels, powers, scale = clustering.labels, clustering.power_column, np.broadcast_to(holder, clustering.k)
+        sizes = stored(clustering.n, lambda rows: levels[labels[rows]] + scale[labels[rows]] * powers[rows])
         return Scores(sizes, outward(clustering, levels), holder)
 
 
@@ -113,8 +114,10 @@ class Mixture(Score):
         """Return loss·ℓ̂/Σℓ̂ + distance·v/Φ + the rest/n."""
         clustering = evidence.clustering
         levels = evidence.cluster_losses()
-        sizes = self.loss * parts(levels[clustering.labels]) + self.distance * parts(clustering.powers)
-        return Scores(sizes + (1 - self.loss - self.distance) / clustering.n, outward(clustering, levels))
+        level = part_column(Column(clustering.n, lambda rows: levels[clustering.labels[rows]]))
+        away, rest = part_column(clustering.power_column), (1 - self.loss - self.distance) / clustering.n
+        sizes = stored(clustering.n, lambda rows: self.loss * level[rows] + self.distance * away[rows] + rest)
+        return Scores(sizes, outward(clustering, levels))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,9 +159,11 @@ class Distance(Score):
         holder = np.zeros(0) if self.holder is None else self.holder
         if holder.size not in (0, clustering.k):
             raise InputError(f"holder must be one number for each of {clustering.k} clusters; got {holder.size}.")
-        powers = clustering.powers**self.power
-        powers = powers * holder[clustering.labels] if holder.size else powers
-        sizes = (1 - self.floor) * parts(powers) + self.floor / clustering.n
+        powers = clustering.power_column.then(lambda some: some**self.power)
+        if holder.size:
+            powers = powers.then(lambda some, labels: some * holder[labels], clustering.labels)
+        away = part_column(powers)
+        sizes = stored(clustering.n, lambda rows: (1 - self.floor) * away[rows] + self.floor / clustering.n)
         return Scores(sizes, snake(clustering), holder)
 
 
@@ -197,9 +202,10 @@ class LeverageMixture(Score):
         clustering = evidence.clustering
         if not evidence.leverage.size:
             raise InputError(f"score={self!r} needs leverage scores, which only a regression has; use another score.")
-        distance = max(1 - self.leverage - self.floor, 0.0)
-        sizes = self.leverage * parts(evidence.leverage) + distance * parts(clustering.powers)
-        return Scores(sizes + self.floor / clustering.n, snake(clustering))
+        distance, uniform = max(1 - self.leverage - self.floor, 0.0), self.floor / clustering.n
+        leverage, away = part_column(evidence.leverage), part_column(clustering.power_column)
+        sizes = stored(clustering.n, lambda rows: self.leverage * leverage[rows] + distance * away[rows] + uniform)
+        return Scores(sizes, snake(clustering))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -263,8 +269,9 @@ class Learned(Score):
     def scores(self, evidence: Evidence) -> Scores:
         """Return (1 − floor)·prediction/Σprediction + floor·(0.4·v/Φ + 0.6/n)."""
         clustering, plan = evidence.clustering, evidence.pilot.plan
-        floor_sizes = spread(clustering.power_column, np.ones(clustering.n, np.bool_), FLAT)
-        sizes = (1 - self.floor) * parts(_predict(evidence)) + self.floor * floor_sizes
+        floor_sizes = spread(clustering.power_column, stored(clustering.n, lambda rows: True, np.bool_), FLAT)
+        predicted = part_column(_predict(evidence))
+        sizes = stored(clustering.n, lambda rows: (1 - self.floor) * predicted[rows] + self.floor * floor_sizes[rows])
         return Scores(sizes, plan.order if plan.tour else snake(clustering))
 
 
@@ -305,13 +312,13 @@ class Portfolio(Score):
         return Scores(mixture.sizes, mixture.order, predictions=mixture.predictions, unseen=mixture.unseen)
 
 
-def _predict(evidence: Evidence) -> Floats:
+def _predict(evidence: Evidence) -> Column[np.float64]:
     """Return the predicted loss of every row, or zeros if all answers are 0."""
     from scipy.optimize import nnls
 
     clustering, pilot, losses = evidence.clustering, evidence.pilot, evidence.losses
     if not losses.any():
-        return np.zeros(clustering.n)
+        return Column(clustering.n, lambda rows: np.zeros(clustering.labels[rows].size))
     if losses.max() > LARGEST:
         losses = losses / losses.max()  # only ratios matter, and squares must stay finite
     labels, expansion = clustering.labels[pilot.ids], 1 / pilot.inclusion
@@ -320,9 +327,14 @@ def _predict(evidence: Evidence) -> Floats:
     counts = np.bincount(labels, minlength=clustering.k) + PRIOR
     # Leave each row out of its cluster's mean, because its own loss would make noise look like signal.
     leave_one_out = (sums[labels] - losses) / (counts[labels] - 1)
-    scaled_powers = overall * clustering.n * parts(clustering.powers)
+    scaled_powers = part_column(clustering.power_column).then(lambda some: overall * clustering.n * some)
     columns = np.stack([np.full(losses.size, overall), leave_one_out, scaled_powers[pilot.ids]], axis=1)
     root = np.sqrt(expansion)
     (level, cluster, distance), _ = nnls(columns * root[:, None], losses * root)
-    predicted: Floats = level * overall + cluster * (sums / counts)[clustering.labels] + distance * scaled_powers
-    return predicted
+    levels = sums / counts
+
+    def predicted(scaled: Floats, labels: Ints) -> Floats:
+        values: Floats = level * overall + cluster * levels[labels] + distance * scaled
+        return values
+
+    return scaled_powers.then(predicted, clustering.labels)
