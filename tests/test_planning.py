@@ -11,9 +11,10 @@ import pytest
 
 import coresift as cs
 from coresift import planning
+from coresift.engine import available_cores
 from coresift.planning import AFTERWARDS, ONCE
-from coresift.planning.calibration import calibrate, free_memory
-from coresift.planning.effort import AFTER, LIBRARIES, effort
+from coresift.planning.calibration import Rates, calibrate, free_memory
+from coresift.planning.effort import LIBRARIES, effort, memory_afterwards
 
 RNG = np.random.default_rng(0)
 ROWS = (RNG.normal(size=(40, 24))[RNG.integers(40, size=30_000)] * 3 + RNG.normal(size=(30_000, 24))).astype(np.float32)
@@ -76,7 +77,7 @@ def test_more_rows_take_longer_and_more_memory():
     few, many = (cs.plan(np.zeros((n, 8), np.float32), 1_000) for n in (10_000, 20_000_000))
     assert many.seconds > ONCE + AFTERWARDS * 20_000_000
     assert many.arithmetic > 10 * few.arithmetic
-    assert many.memory > 10 * few.memory
+    assert many.memory > few.memory
     assert few.passes <= many.passes
 
 
@@ -84,7 +85,23 @@ def test_a_clustering_that_is_there_costs_nothing_more():
     planned = cs.plan(ROWS, 400, clusters=cs.cluster(ROWS, 40), score=cs.scores.Learned())
     assert (planned.passes, planned.arithmetic) == (0, 0)
     assert planned.seconds == pytest.approx(ONCE + AFTERWARDS * len(ROWS))
-    assert planned.memory == pytest.approx(LIBRARIES + AFTER * len(ROWS))
+    assert planned.memory == pytest.approx(
+        LIBRARIES + memory_afterwards(len(ROWS), ROWS.shape[1], 0, available_cores())
+    )
+
+
+def test_memory_does_not_grow_with_very_many_rows():
+    rates = Rates(read=1e-6, compare=1e-6, move=1e-6, search=1e-6, measure=1e-6, near=64, together=48)
+    rows = cs.open_rows(np.zeros((10, 128), np.float32))
+    for k in (100, 500):
+        small, large, larger = (effort(rows, k, rates, 2, n).memory for n in (10**6, 10**7, 10**8))
+        assert small == large + 16e6  # labels and distances are in files
+        assert large == larger
+    for components in (0, 16):
+        small, large, larger = (memory_afterwards(n, 128, components, 2) for n in (10**6, 10**7, 10**8))
+        assert small > large == larger
+    most = max(memory_afterwards(n, 128, 16, 2) for n in range(10**5, 10**7, 10**5))
+    assert most < 1e9
 
 
 def test_classes_are_planned_too():

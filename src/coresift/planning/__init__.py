@@ -14,7 +14,7 @@ from coresift.holder import most_queries
 from coresift.holder import plan as plan_probes
 from coresift.notebook import card
 from coresift.planning.calibration import calibrate, free_memory
-from coresift.planning.effort import AFTER, LIBRARIES, NONE, TABLES, Effort, effort, effort_within
+from coresift.planning.effort import LIBRARIES, NONE, TABLES, Effort, effort, effort_within, memory_afterwards
 from coresift.recipes.arguments import Job, Options, check_options, settle
 from coresift.rows import RowsLike
 from coresift.rows.tables import TableRows
@@ -116,6 +116,7 @@ def plan(
     taken = _clustering(job, k)
     probes = _probes(job, k)
     asked, beside = asked + probes, beside + probes
+    components = min(job.score.needs.components, d)
     libraries = LIBRARIES + (TABLES if isinstance(job.rows, TableRows) else 0.0)
     planned = Plan(
         rows=n,
@@ -124,9 +125,9 @@ def plan(
         clusters=k,
         losses_asked=asked,
         losses_for_estimate=min(job.budget + beside, n),
-        passes=taken.passes + (job.score.needs.components > 0),
+        passes=taken.passes + (components > 0),
         arithmetic=taken.arithmetic,
-        memory=libraries + max(AFTER * n, taken.memory),
+        memory=libraries + max(taken.memory, memory_afterwards(n, d, components, available_cores())),
         seconds=ONCE + AFTERWARDS * n + taken.seconds,
         price=None if cost is None else asked * positive("cost", cost, zero=True),
     )

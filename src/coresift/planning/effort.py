@@ -18,8 +18,11 @@ from coresift.clustering import (
 )
 from coresift.clustering.search import SCAN, TOGETHER
 from coresift.clustering.strata import HELD, share_centers
+from coresift.columns import BLOCK
+from coresift.components import SAMPLE
 from coresift.planning.calibration import Rates
 from coresift.rows import Rows
+from coresift.scratch import IN_MEMORY
 from coresift.types import Ints
 
 # The usual number of steps until few centers settle: on the rows that are looked at first, then on the whole sample.
@@ -27,8 +30,11 @@ FEW_STEPS, LATER_STEPS = 9, 3
 # Over all steps, each row of a sample is compared with this many centers; gathering them takes as long as this many
 # axes.
 SETTLING, GATHERING = 2000, 160
-# Bytes per thread, per row while rows are assigned, per row afterwards, for libraries, and for reading tables.
-A_THREAD, ASSIGNED, AFTER, LIBRARIES, TABLES = 19e6, 16.0, 113.0, 57e6, 60e6
+# Bytes per thread, for libraries, and for reading tables.
+A_THREAD, LIBRARIES, TABLES = 19e6, 57e6, 60e6
+# Arrays with one number per row that exist at a time: of 4 bytes while rows are assigned, of 4 and of 8 bytes when rows
+# are drawn; and bytes per row of a block that is scored.
+ASSIGNED, SINGLES, DOUBLES, A_ROW = 4, 2, 11, 100.0
 
 
 @dataclass(frozen=True)
@@ -56,11 +62,7 @@ def effort(rows: Rows, k: int, rates: Rates, threads: int, n: int | None = None)
     seconds = rates.axes + size * (2 * rates.read + settle)
     seconds += n * (2 * rates.read + rates.move - rates.compare + (0.0 if size == n else rates.search))
     seconds += n * (2 * rates.read + rates.search + rates.measure)
-    held = 4.0 * sample_numbers(n, rates.near, k)
-    if rates.together:
-        numbers = 2 * (rates.together + 1) + (d if rates.copied else 0)
-        held += 4.0 * numbers * min(n, TOGETHER * rows.block_rows)
-    return Effort(passes(n, k), arithmetic, seconds, held + A_THREAD * threads / 2 + ASSIGNED * n)
+    return Effort(passes(n, k), arithmetic, seconds, _many_memory(rows, k, rates, threads, n))
 
 
 def effort_within(rows: Rows, sizes: Ints, k: int, rates: Rates, threads: int) -> Effort:
@@ -96,7 +98,35 @@ def _few_seconds(n: int, k: int, size: int, rates: Rates) -> float:
 
 def _few_memory(n: int, d: int, size: int, threads: int) -> float:
     held = size if _seen_first(size) == size else size + 2 * _seen_first(size)
-    return 4.0 * held * d + A_THREAD * threads + ASSIGNED * n
+    return 4.0 * held * d + A_THREAD * threads + ASSIGNED * in_memory(n, 4)
+
+
+def _many_memory(rows: Rows, k: int, rates: Rates, threads: int, n: int) -> float:
+    sample = 4.0 * sample_numbers(n, rates.near, k)
+    # Every task returns the sums of its block, and those of several blocks are joined.
+    sums = 8.0 * rows.d * ((2 * threads + 1) * min(k, rows.block_rows) + 3 * k)
+    numbers = rates.together + 1 + (rows.d if rates.copied else 0) if rates.together else 0
+    searched = 4.0 * numbers * min(n, TOGETHER * rows.block_rows)
+    # The seeding has a copy of the sample. With a sample of all rows, the step over all rows needs no search.
+    held = max(2 * sample, sample + sums, searched if sample_size(n, k) == n else sample + sums + searched)
+    return held + A_THREAD * threads / 2 + ASSIGNED * in_memory(n, 4)
+
+
+def in_memory(n: int, width: int) -> float:
+    """Return how many bytes of an array with `width` bytes per row are in memory: none if it is in a file.
+
+    >>> in_memory(1000, 8), in_memory(10**8, 8)
+    (8000.0, 0.0)
+    """
+    return float(n * width) if n * width <= IN_MEMORY else 0.0
+
+
+def memory_afterwards(n: int, d: int, components: int, threads: int) -> float:
+    """Return the peak bytes of what follows the clustering: components, scores and draws."""
+    clustered = A_THREAD * threads + SINGLES * in_memory(n, 4)
+    directions = 16.0 * min(n, SAMPLE) * d if components else 0.0
+    scored = DOUBLES * in_memory(n, 8) + in_memory(n, 4 * components) + A_ROW * min(n, BLOCK)
+    return clustered + max(directions, scored)
 
 
 def _seen_first(size: int) -> int:
