@@ -32,8 +32,8 @@ PAIRS = (("banking77", 300), ("banking77", 1000), ("mnist", 500), ("mnist", 2000
 SEEDS = tuple(range(1000, 1004))
 BASE = "uniform"
 
-# What is passed to `steps`, by name. Runs of settings that are no longer here stay in the table. "All rows" is before
-# rows that matter least came to be passed over (`NEGLIGIBLE` in `facility/groups.py`).
+# Arguments of `steps`, by name. Runs with settings that are no longer here stay in the table. "All rows" is from before
+# rows of negligible importance were skipped (`NEGLIGIBLE` in `facility/groups.py`).
 SETTINGS: dict[str, dict[str, Any]] = {
     "factor .7": {"schedule": Schedule(widest=0.7, narrowest=0.7)},
     "factor .5": {"schedule": Schedule(widest=0.5, narrowest=0.5)},
@@ -85,7 +85,7 @@ def _key(run: Facts) -> tuple[str, int, str, int]:
 
 
 def to_markdown(runs: list[Facts]) -> str:
-    """Return a table of gains over uniform rows, a line per setting."""
+    """Return a table of gains over uniform rows, with one line per setting."""
     table = {_key(run): run["accuracy"] for run in runs}
     lines = [
         "# Settings of active learning",

@@ -59,7 +59,7 @@ def k_center(budget: int = 2_000) -> list[Facts]:
 
 
 def arithmetic(values: np.ndarray, points: np.ndarray) -> float:
-    """Seconds of the product of all rows with each of the points, one after the other, in blocks on all cores."""
+    """Return the seconds of multiplying all rows by each of the points, one after another, on all cores."""
     blocks = [block() for _, block in cs.open_rows(values).blocks()]
     outs = [np.empty(len(block), np.float32) for block in blocks]
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(available_cores()) as pool:

@@ -1,4 +1,4 @@
-"""Many selections of one problem, fast: what does not depend on the seed is computed once per clustering.
+"""Make many selections from one problem fast: what does not depend on the seed is computed once per clustering.
 
 `Stage` holds a clustering, the pilot's plan and the rows' features. `Stage.select(seed)` selects the same rows as
 `coresift.select` with the same clustering and seed, with the same predictions, so `coresift.estimate` gives the same
@@ -55,23 +55,23 @@ class Stage:
         self._fixed = fixed_densities(clustering, self.open_rows, self.signals)
 
     def select(self, seed: int) -> WeightedSelection:
-        """What `coresift.select` selects with this seed."""
+        """Return the selection that `coresift.select` makes with this seed."""
         ids = self.asked(seed)
         return self._selection(ids, mix(self.known(ids)), seed)
 
     def scored(self, score: Any, seed: int) -> WeightedSelection:
-        """A selection by another score; without a pilot if it does not ask."""
+        """Return a selection by another score, without a pilot if the score needs none."""
         ids = self.asked(seed) if score.needs.pilot else NOTHING
         evidence = Evidence(self.clustering, self.frame, PilotSample(ids, self.plan), self.problem.losses[ids])
         return self._selection(ids, score.scores(evidence), seed)
 
     def asked(self, seed: int) -> Ints:
-        """The pilot's rows in the order drawn."""
+        """Return the pilot's rows, in the order in which they were drawn."""
         drawn, _ = DESIGN.draw(self.plan.inclusion[self._reachable], generator(seed, Stream.PILOT))
         return self._reachable[drawn]
 
     def known(self, ids: Ints) -> PilotFacts:
-        """What the portfolio is told."""
+        """Return the input of the portfolio."""
         return PilotFacts(
             clustering=self.clustering,
             open_rows=self.open_rows,
@@ -128,7 +128,7 @@ class Stage:
 
 
 def components_of(problem: Problem) -> Singles:
-    """The leading components of a problem's rows, kept for later runs."""
+    """Return the leading components of a problem's rows, which are stored for later runs."""
     path = CACHE / "components" / f"{problem.name}.npy"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

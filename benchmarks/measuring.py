@@ -26,7 +26,7 @@ CHUNK = 512
 
 
 def limit(n: int, k: int, d: int) -> float:
-    """Seconds of the bare product of an n×d by a d×k matrix, in chunks of rows on all cores."""
+    """Return the seconds of multiplying an n×d by a d×k matrix, in chunks of rows on all cores."""
     chunk, centers = np.ones((CHUNK, d), np.float32), np.ones((k, d), np.float32)
     local = threading.local()
 
@@ -42,7 +42,7 @@ def limit(n: int, k: int, d: int) -> float:
 
 
 def side_by_side(tasks: dict[str, Callable[[], object]], times: int) -> dict[str, float]:
-    """The least seconds of each task, they take turns, so that a busy moment affects all of them."""
+    """Return the smallest seconds of each task; tasks take turns, so that a busy moment affects all of them."""
     best = dict.fromkeys(tasks, np.inf)
     for _ in range(times):
         for name, task in tasks.items():
@@ -53,13 +53,13 @@ def side_by_side(tasks: dict[str, Callable[[], object]], times: int) -> dict[str
 
 
 def assign(rows: cs.rows.Rows, centers: Matrix) -> tuple[NDArray[np.int32], Matrix]:
-    """The nearest center of every row, compared with all, and its distance."""
+    """Return the nearest center of every row and its distance, by comparing every row with every center."""
     with cs.engines.Local().open(Progress()) as workers:
         return assign_rows(rows, Exact.of(centers), workers)
 
 
 def costs(rows: cs.rows.Rows, centers: Matrix, z: float = 2.0) -> tuple[float, float]:
-    """The cost of free centers, and that of the same centers snapped to the nearest rows of their clusters."""
+    """Return the cost of free centers, and that of the centers snapped to the nearest rows of their clusters."""
     labels, distances = assign(rows, centers)
     chosen = snap(labels, distances, len(centers))
     points = rows.take(np.maximum(chosen, 0))
@@ -68,7 +68,7 @@ def costs(rows: cs.rows.Rows, centers: Matrix, z: float = 2.0) -> tuple[float, f
 
 
 def powers(distances: Matrix, z: float) -> float:
-    """Σ distance^z in float64."""
+    """Return Σ distance^z in float64."""
     return float((distances.astype(np.float64) ** z).sum())
 
 
@@ -91,7 +91,7 @@ def peak_memory() -> Iterator[list[float]]:
 
 
 def anonymous_bytes() -> int:
-    """The memory of this process without pages of files, as the kernel counts it."""
+    """Return the memory of this process without mapped files, as the kernel counts it."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024

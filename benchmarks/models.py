@@ -1,4 +1,4 @@
-"""Models: throughput of embedding beside the bare model loop, and gradient norms beside a loop over rows.
+"""Speed of embedding, compared with the bare model loop, and of gradient norms, compared with a loop over rows.
 
     python -m benchmarks.models                     all, about three minutes on two quiet cores
     python -m benchmarks.models gradients           one section (the others' figures stay): embedding, gradients, cli

@@ -80,7 +80,7 @@ def study(features: int, runs: int) -> None:
 
 
 def read(features: int) -> list[dict[str, Any]]:
-    """The kept runs; an incomplete line is left out, and its run is repeated."""
+    """Return the stored runs; an incomplete line is ignored, and its run is repeated."""
     path = CACHE / f"regression-{features}.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     found = {}
@@ -94,7 +94,7 @@ def read(features: int) -> list[dict[str, Any]]:
 
 
 def gas(features: int) -> tuple[Floats, Floats]:
-    """Features and concentration of the rows that have one and no feature beyond 20 standard deviations."""
+    """Return features and concentrations of the rows with a known concentration and no outlying feature."""
     with np.load(data_folder() / "gas_drift" / "gas_drift.npz", allow_pickle=False) as file:
         rows, concentration = file["X"].astype(np.float64), file["concentration"].astype(np.float64)
     known = np.isfinite(concentration)
@@ -104,7 +104,7 @@ def gas(features: int) -> tuple[Floats, Floats]:
 
 
 def one_run(features: int, number: int) -> dict[str, Any]:
-    """All methods at all sizes on one split."""
+    """Run all methods with all sizes on one split."""
     rows, target = gas(features)
     order = np.random.default_rng([number, 1]).permutation(len(rows))
     train, held = np.split(order, [round(0.8 * len(rows))])
@@ -129,12 +129,12 @@ def one_run(features: int, number: int) -> dict[str, Any]:
 
 
 def judge(fit: cs.regression.Fit, A: Matrix, b: Floats, V: Matrix, c: Floats) -> list[float]:
-    """R² on held-out and on training rows."""
+    """Return R² on the held-out and on the training rows."""
     return [1 - float(((fit.predict(X) - y) ** 2).sum() / ((y - y.mean()) ** 2).sum()) for X, y in ((V, c), (A, b))]
 
 
 class Task:
-    """Training rows, their labels, and what several methods compute from them."""
+    """Training rows, their labels, and what several methods need from them."""
 
     def __init__(self, A: Matrix, b: Floats, seed: int) -> None:
         self.A, self.b, self.seed = A, b, seed
@@ -142,7 +142,7 @@ class Task:
         self.tenth = cs.cluster(A, len(A) // 10, z=1.0, seed=seed)
 
     def ours(self, size: int, **options: Any) -> Sample:
-        """What `select_regression` with these options comes to."""
+        """Return the rows and weights of `cs.regression.select` with these options."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cs.CoresiftWarning)  # the paper's rows of probability 0 are known
             found = cs.regression.select(self.A, self.b, size, self.seed, **options)
@@ -205,7 +205,7 @@ def read_times() -> list[dict[str, Any]]:
 
 
 def timed(features: int, count: int) -> dict[str, Any]:
-    """The least seconds of three for a fifth of the rows, and the paper's n/10 medoids; the process's peak in that."""
+    """Return the smallest of three times for selecting a fifth of the rows, and the paper's peak memory."""
     from benchmarks.measuring import peak_memory, side_by_side  # noqa: PLC0415
 
     with np.load(data_folder() / "gas_drift" / "gas_drift.npz", allow_pickle=False) as file:

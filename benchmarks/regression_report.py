@@ -1,4 +1,4 @@
-"""The regression benchmark's figures as tables and a plot."""
+"""Write the regression benchmark's report: tables and a plot."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ mixtures were chosen on these data, with other splits and seeds.
 
 
 def summary(runs: list[Facts]) -> Facts:
-    """Means, and paired differences from leverage, at the penalty that is best for the fit on all rows."""
+    """Return means and paired differences from leverage, with the ridge that is best for the fit on all rows."""
     ridges = list(runs[0]["all"])
     by_ridge = {ridge: float(np.mean([run["all"][ridge][0] for run in runs])) for ridge in ridges}
     ridge = max(by_ridge, key=lambda name: by_ridge[name])
@@ -72,7 +72,7 @@ def summary(runs: list[Facts]) -> Facts:
                 "size": size,
                 "labels": labels[method, size],
                 "validation": float(r2[:, 0].mean()),
-                # Splits differ in how well all rows do; that is no error of a selection.
+                # The fit on all rows varies between splits, which is not an error of the selection.
                 "error": error(r2[:, 0] - full[:, 0]),
                 "training": float(r2[:, 1].mean()),
                 "difference": float(gap.mean()),
@@ -120,7 +120,8 @@ def seconds(times: list[Facts]) -> str:
         took = [f"{fact['seconds'][name]:.2f}" for name in names]
         memory = f"{fact['peak_megabytes']:,.0f} MB"
         lines.append([f"{fact['rows']:,} × {fact['features']}", f"{fact['size']:,}", *took, memory])
-    text = "## Seconds of one selection\n\nTwo cores, the least of three, clustering and leverage scores included; "
+    text = "## Seconds of one selection\n\nOn two cores, the smallest of three times, "
+    text += "including clustering and leverage scores; "
     text += "the paper's has n/10 medoids.\n\n"
     return text + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

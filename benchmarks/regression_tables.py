@@ -26,7 +26,7 @@ import coresift as cs
 RESULTS = Path(__file__).resolve().parent / "results"
 SEEDS, MOST_ROWS = 25, 6_000
 METHODS: dict[str, Any] = {"distance": {"score": cs.scores.Distance(floor=0.3, power=2.0)}, "default": {}}
-# Package, table, target and labels; of scikit-learn's own data sets, the target column where it is one of the features.
+# Package, table, target and number of labels; for scikit-learn's data sets, the target may be one of the features.
 TABLES = (
     ("ggplot2", "diamonds", "price", 100),
     ("nycflights13", "flights", "air_time", 120),

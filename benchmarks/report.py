@@ -1,4 +1,4 @@
-"""Time and size of a report of 10,000 selected out of 1,000,000 rows, with texts, and how fast the page answers.
+"""Time and size of the report of a selection of 10,000 of 1,000,000 rows with texts, and how fast the page reacts.
 
     python -m benchmarks.report                      1,000,000 × 128, about a minute
     python -m benchmarks.report --rows 100000        fewer rows (printed, not written)
@@ -82,7 +82,7 @@ def measure(folder: Path, n: int, d: int, budget: int, keep: Path | None) -> dic
 
 
 def hover(page: Path) -> dict[str, Any]:
-    """Open the page and point at places of its map; milliseconds until the hint is laid out."""
+    """Open the page and point at places of its map; return the milliseconds until the hint is laid out."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": 1280, "height": 900})

@@ -1,4 +1,4 @@
-"""A plain k-median: D¹ seeding on all rows, then assignments and Weiszfeld's iteration for every cluster in turn."""
+"""A plain k-median: D¹ seeding on all rows, then assignments and Weiszfeld's iteration for each cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Matrix = NDArray[np.float32]
 
 
 def weiszfeld(rows: Matrix, k: int, rounds: int = 20, steps: int = 10) -> Matrix:
-    """The centers after `rounds` rounds, of `steps` Weiszfeld steps per cluster each."""
+    """Return the centers after `rounds` rounds with `steps` Weiszfeld steps per cluster."""
     centers = seed(rows, k, np.random.default_rng(0))
     for _ in range(rounds):
         labels = squared(rows, centers).argmin(axis=1)
@@ -21,7 +21,7 @@ def weiszfeld(rows: Matrix, k: int, rounds: int = 20, steps: int = 10) -> Matrix
 
 
 def seed(rows: Matrix, k: int, rng: np.random.Generator) -> Matrix:
-    """Greedy D¹ sampling: the best of 2 + ln k candidates each time."""
+    """Return seeds by greedy D¹ sampling: each is the best of 2 + ln k candidates."""
     chosen = [int(rng.integers(len(rows)))]
     closest = np.sqrt(squared(rows, rows[chosen])[:, 0])
     while len(chosen) < k:
@@ -34,7 +34,7 @@ def seed(rows: Matrix, k: int, rng: np.random.Generator) -> Matrix:
 
 
 def median(members: Matrix, steps: int) -> Matrix:
-    """The point with the least sum of distances, by Weiszfeld's iteration from the mean."""
+    """Return the point with the smallest sum of distances, by Weiszfeld's iteration from the mean."""
     point = members.mean(axis=0)
     for _ in range(steps):
         weights = 1 / np.maximum(np.linalg.norm(members - point, axis=1), 1e-6)
@@ -43,7 +43,7 @@ def median(members: Matrix, steps: int) -> Matrix:
 
 
 def squared(rows: Matrix, centers: Matrix) -> NDArray[np.float64]:
-    """Squared distances of all rows to all centers, in double precision."""
+    """Return squared distances of all rows to all centers, in double precision."""
     wide, others = rows.astype(np.float64), centers.astype(np.float64)
     gaps = (wide**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2 * wide @ others.T
     return np.maximum(gaps, 0)

@@ -53,14 +53,16 @@ def main(words: list[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
     made = argparse.ArgumentParser("python -m repro", description="Reproduce a table or figure of the paper.")
-    made.add_argument("name", nargs="?", choices=list(NAMES), metavar="NAME", help="which; --list tells the names")
-    made.add_argument("--list", action="store_true", help="tell what there is and what it costs")
-    made.add_argument("--quick", action="store_true", help="a short version that shows that all of it works")
-    made.add_argument("--report", action="store_true", help="only write table, plot and README from the runs there are")
+    made.add_argument("name", nargs="?", choices=list(NAMES), metavar="NAME", help="the study; --list shows all names")
+    made.add_argument("--list", action="store_true", help="list all studies and their costs")
+    made.add_argument("--quick", action="store_true", help="run a short version, to see that everything works")
+    made.add_argument("--report", action="store_true", help="only write table, plot and README, from the stored runs")
     made.add_argument("--data-home", type=Path, help="folder of the data sets")
     made.add_argument("--out", type=Path, help="folder for results; by default repro/results, or repro/.quick")
-    made.add_argument("--runs", type=count, help="how many runs, instead of the number of the study")
-    made.add_argument("--minutes", type=float, default=float("inf"), help="begin no run after that; the rest stays")
+    made.add_argument("--runs", type=count, help="the number of runs, instead of the study's own")
+    made.add_argument(
+        "--minutes", type=float, default=float("inf"), help="start no run after this time; call again to continue"
+    )
     return made
 
 

@@ -1,4 +1,4 @@
-"""The paper's data sets: read from a folder that has them, or else downloaded from where they are published.
+"""The paper's data sets: read from a folder, or downloaded from their official source.
 
 A data set is looked for in `--data-home`, in the folder that `CORESIFT_DATA` names, in `../shared/data` beside the
 project and in the user's cache, in this order. If it is in none of them, it is downloaded into the cache, and
@@ -36,7 +36,7 @@ PATIENCE = 60.0  # seconds without an answer
 
 
 class DataError(CoresiftError):
-    """Data are missing or are not what they should be."""
+    """Data are missing or damaged."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,18 @@ class Download:
 
 @dataclass(frozen=True)
 class Home:
-    """Where data are looked for, and where downloads are kept."""
+    """The folders to search for data, and the folder for downloads."""
 
     folders: tuple[Path, ...]
     cache: Path
 
     def find(self, name: str) -> Path | None:
-        """Return the first folder that has one of this name."""
+        """Return the first folder of this name."""
         return next((folder / name for folder in (*self.folders, self.cache) if (folder / name).is_dir()), None)
 
 
 def home(folder: str | Path | None = None) -> Home:
-    """Return the places to look in, beginning with `folder`."""
+    """Return the folders to search, beginning with `folder`."""
     named = [folder, os.environ.get("CORESIFT_DATA"), Path(__file__).parents[2] / "shared" / "data"]
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     if folder is not None and not Path(folder).is_dir():
@@ -150,7 +150,7 @@ def _cifar(where: Home, most: int | None) -> Arrays:
 
 
 def _sheet(path: Path) -> NDArray[np.uint8]:
-    """Return the 2,500 images that lie side by side in one."""
+    """Return the 2,500 images of a sheet."""
     from PIL import Image  # noqa: PLC0415
 
     with Image.open(path) as picture:
@@ -220,7 +220,7 @@ def read_gas(packed: bytes) -> Arrays:
 
 
 def gas_digest(arrays: Arrays) -> str:
-    """Return a fingerprint of the features of those batches that are compared."""
+    """Return a digest of the features of the batches that are compared."""
     some = np.isin(arrays["batch"], GAS_BATCHES)
     return hashlib.sha256(np.ascontiguousarray(arrays["X"][some], "<f4").tobytes()).hexdigest()
 
@@ -268,7 +268,7 @@ def _download_newstest(folder: Path) -> None:
 
 
 def read_segments(markup: str) -> list[str]:
-    """Return the sentences of an SGM file: what stands between <seg …> and </seg>."""
+    """Return the sentences of an SGM file, which are between <seg …> and </seg>."""
     found = re.findall(r"<seg[^>]*>(.*?)</seg>", markup, re.DOTALL)
     return [" ".join(html.unescape(text).split()) for text in found]
 

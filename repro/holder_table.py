@@ -69,8 +69,8 @@ ROWS = {
 CLUSTERS = {"mnist": (1, 100, 400), "gas": (1, 2, 5, 20, 80, 400, 795)}
 SEEN = (400, 2_000, 60_000)
 SEEDS = 3
-SHOWN = 50  # the plot goes so many times below and above the paper's percentiles
-FLOOR = 1e-6  # what a ratio of 0 counts as among logarithms
+SHOWN = 50  # the plot's range: this factor below and above the paper's percentiles
+FLOOR = 1e-6  # replaces a ratio of 0 before taking logarithms
 
 Problem = tuple[Any, Floats]  # rows and a number for each
 Problems = dict[str, Callable[[], dict[int, Problem]]]  # by kind of rows, then by the network's training images
@@ -78,7 +78,7 @@ Problems = dict[str, Callable[[], dict[int, Problem]]]  # by kind of rows, then 
 
 def run(setting: Setting) -> None:
     """Compute the missing percentiles, for every scaling, number of clusters and training set."""
-    torch.set_num_threads(1)  # layers this small gain nothing from a second thread, and lose much beside other work
+    torch.set_num_threads(1)  # layers this small gain nothing from a second thread, and lose much on a busy machine
     journal = Journal(setting.out / "holder-table.jsonl")
     for seed in range(setting.runs or (1 if setting.quick else SEEDS)):
         fill(setting, journal, "gas", seed, partial(gas_problems, setting))
@@ -258,7 +258,7 @@ def spread(key: Key, values: Floats) -> str:
 
 
 def plot(setting: Setting, means: dict[Key, Floats], best: dict[str, Key]) -> str:
-    """Draw the percentiles of all settings in gray, and the nearest beside the paper's."""
+    """Plot the percentiles of all settings in gray, and the nearest setting next to the paper's."""
     plots = pyplot()
     figure, panels = plots.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     for panel, data in zip(panels, PAPER, strict=True):

@@ -79,7 +79,7 @@ def gaps(rows: cs.rows.Rows, losses: Floats, clusters: int, edges: Floats, seed:
     others[found.centers] = False
     mine = np.flatnonzero(others)
     partner = np.random.default_rng([seed, 9]).integers(rows.n - 1, size=mine.size)
-    partner += partner >= mine  # anyone but oneself
+    partner += partner >= mine  # any pair but the pair itself
     apart = {
         "center": np.abs(losses[mine] - losses[found.centers[found.labels[mine]]]),
         "random": np.abs(losses[mine] - losses[partner]),

@@ -44,7 +44,7 @@ class Images:
     def of(cls, pixels: NDArray[np.uint8], classes: NDArray[Any]) -> Images:
         """Return gray images as rows of pixels, and colored ones channel by channel."""
         scaled = torch.from_numpy(pixels.astype(np.float32) / 255.0)
-        # Colored images stay as they lie, a pixel's channels side by side: convolutions are twice as fast on that.
+        # Color images keep their layout, with a pixel's channels next to each other: convolutions are twice as fast.
         scaled = scaled.reshape(len(pixels), -1) if pixels.ndim == 3 else scaled.permute(0, 3, 1, 2)
         return cls(scaled, torch.from_numpy(classes.astype(np.int64)))
 
@@ -61,7 +61,7 @@ def train(
     shape: Shape | None = None,
     mirrored: bool = False,
 ) -> list[nn.Module]:
-    """Return a network for each training set, all from the same start and with the same order of places.
+    """Return a network for each training set, all with the same initialization and the same order of batches.
 
     shape: the layers, for colored images.
     mirrored: whether colored images are mirrored at random.
@@ -114,7 +114,7 @@ def train_alone(
 
 
 def orders(count: int, seed: int, epochs: int) -> list[Ints]:
-    """Return the places of every batch, in a new random order each epoch."""
+    """Return the positions of every batch, in a new random order each epoch."""
     rng = np.random.default_rng([seed, 2])
     mixed = [rng.permutation(count) for _ in range(epochs)]
     return [order[start : start + BATCH] for order in mixed for start in range(0, count, BATCH)]
@@ -126,7 +126,7 @@ def dense_network(inputs: int, seed: int) -> nn.Module:
 
 
 class ConvNetwork(nn.Module):
-    """Three convolutions, halved after each, and three dense layers."""
+    """Three convolutions, each followed by pooling, and three dense layers."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class ConvNetwork(nn.Module):
         """Return the logits."""
         values = images
         for layer in self.convolutions:
-            values = relu(max_pool2d(layer(values), 2))  # the same as the other way round, on a quarter of the numbers
+            values = relu(max_pool2d(layer(values), 2))  # the same as pooling after relu, on a quarter of the numbers
         values = values.flatten(1)
         for layer in self.dense[:-1]:
             values = relu(layer(values))
@@ -152,7 +152,7 @@ def conv_network(seed: int, shape: Shape | None = None) -> nn.Module:
 
 
 def begin(network: nn.Module, seed: int) -> nn.Module:
-    """Give a network the weights of Keras: uniform within √(6/(inputs + outputs)), biases zero."""
+    """Initialize a network like Keras: weights uniform within √(6/(inputs + outputs)), biases zero."""
     rng = np.random.default_rng([seed, 1])
     with torch.no_grad():
         for parameter in network.parameters():
@@ -174,5 +174,5 @@ def probabilities(network: nn.Module, images: Images) -> NDArray[np.float64]:
 
 
 def accuracy(network: nn.Module, images: Images) -> float:
-    """Return the share of images whose likeliest class is the right one."""
+    """Return the share of images whose most likely class is the right one."""
     return float((probabilities(network, images).argmax(1) == images.classes.numpy()).mean())

@@ -1,4 +1,4 @@
-"""The sizes of a translation study: the paper's, that of two cores, and a quick one.
+"""The sizes of translation studies: the paper's, one for two cores, and a quick one.
 
 The paper fine-tunes T5-Small (77 million parameters, batches of 128, a constant rate of 0.001, dropout 0.1) on 45,000
 of 4,592,289 English–German pairs. `PAPER` is that, for a machine with a GPU and a network. `SMALL` is a model of the
@@ -37,7 +37,7 @@ class Plan:
     batch: int = 128
     rate: float = 1e-3
     dropout: float = 0.1
-    bfloat16: bool = False  # whether products are computed in it
+    bfloat16: bool = False  # whether matrix products are computed in bfloat16
     epochs: int = 5
     tokens: int = 128
     read: int | None = None  # how many lines of each data set are read; None: all
@@ -90,5 +90,5 @@ QUICK = replace(
 
 
 def taken(table: Table, ids: Ints) -> Table:
-    """Return some pairs of a table."""
+    """Return the pairs of a table with these numbers."""
     return {name: [texts[i] for i in ids] for name, texts in table.items()}

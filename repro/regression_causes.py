@@ -21,7 +21,7 @@ from repro.data import Arrays
 from repro.plans import Ints
 from repro.results import Entry, Floats, Key, paired
 
-RUNS, CONFIRMING = 20, 40  # the second on splits that no choice was made on
+RUNS, CONFIRMING = 20, 40  # the second number on splits that no choice was based on
 SHARES = (0.1, 0.2)  # of the training rows
 RIDGES = {16: 0.1, 128: 10.0}
 OUTLIER = 20.0  # standard deviations
@@ -29,7 +29,7 @@ OUTLIER = 20.0  # standard deviations
 
 @dataclass(frozen=True)
 class Variant:
-    """A reading of the paper; the default is the one that `regression` takes."""
+    """A variant of the protocol; the default values are those of `regression`."""
 
     title: str = "as in the table above"
     target: str = "concentration"
@@ -85,7 +85,7 @@ class Problem:
         return np.asarray(cs.theory.leverage_scores(self.A, intercept=True), np.float64)
 
     def clustering(self, share: float) -> cs.Clustering:
-        """The medoids, so many per row."""
+        """Return the medoids, this many per row."""
         if share not in self.clusterings:
             k = max(2, round(share * len(self.A)))
             self.clusterings[share] = cs.cluster(self.A, k, z=1.0, seed=self.number, progress=False)

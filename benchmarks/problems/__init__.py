@@ -1,4 +1,4 @@
-"""Estimation problems: rows with a known value each, so that an estimated total can be held against the truth.
+"""Estimation problems: rows with known values, so that an estimated total can be compared with the truth.
 
 Real problems carry losses, errors and squared gradient norms of models that saw a small part of the data, squared
 residuals, counts and money from tables; synthetic ones each break, or satisfy, one assumption. Problems come in pairs

@@ -1,4 +1,4 @@
-"""What a problem is, how it is made, and where what takes time to make is kept."""
+"""The type of a problem, how problems are built, and the cache of arrays that take long to compute."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
-VERSION = 1  # raise it when a builder changes, so that old caches are not read
+VERSION = 1  # increase this when a builder changes, so that old caches are not read
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Rows, the loss of each, and how many losses an estimate of their total may use."""
+    """Rows, their losses, and the number of losses that an estimate of the total may use."""
 
     name: str
     rows: Matrix
@@ -32,14 +32,14 @@ class Problem:
     kind: str  # "real" or "synthetic"
     hard: bool = False  # heavy-tailed, zero-inflated or rare-cluster: no sample-based interval can be trusted
     proxy: Floats | None = None  # a cheap model's loss on every row
-    classes: Labels | None = None  # what the model was to tell apart
-    world: str = ""  # problems of one world are alike: one of each pair is in the tuning half, the other held out
-    probabilities: Matrix | None = None  # the model's own probability of each class
+    classes: Labels | None = None  # the classes that the model predicts
+    world: str = ""  # problems of one world are similar: one is in the tuning half, the other is held out
+    probabilities: Matrix | None = None  # the model's probability of each class
 
 
 @dataclass(frozen=True)
 class Source:
-    """How a problem is made: the arrays it is cut from, and which of them is the loss."""
+    """How a problem is built: its arrays, and which of them is the loss."""
 
     build: Callable[[], Arrays]
     kind: str = "real"
@@ -51,12 +51,12 @@ class Source:
 
 
 def data_folder() -> Path:
-    """Where the shared data lies: `CORESIFT_DATA`, or `../shared/data` seen from the project's root."""
+    """Return the data folder: `CORESIFT_DATA`, or `../shared/data` next to the project's root."""
     return Path(os.environ.get("CORESIFT_DATA", ROOT.parent.parent / "shared" / "data"))
 
 
 def cached(build: Callable[[], Arrays]) -> Arrays:
-    """What `build` makes, read from the cache folder when it has been made before."""
+    """Return the arrays that `build` returns, from the cache if possible."""
     path = CACHE / f"{build.__name__}-{VERSION}.npz"
     if path.exists():
         with np.load(path, allow_pickle=False) as file:
@@ -88,13 +88,13 @@ def make(name: str, source: Source) -> Problem:
 
 
 def cross_entropy(probabilities: Floats, labels: Labels) -> Floats:
-    """The loss of each row, from predicted class probabilities."""
+    """Return the loss of each row, from predicted class probabilities."""
     chosen = probabilities[np.arange(len(labels)), labels]
     return np.asarray(-np.log(np.clip(chosen, 1e-12, 1.0)))
 
 
 def head(rows: Matrix, labels: Labels, seen: int, seed: int, strength: float = 1.0) -> Arrays:
-    """A linear classifier that saw `seen` random rows, at least one per class: its losses and errors on the others."""
+    """Return the losses and errors of a linear classifier trained on `seen` random rows, at least one per class."""
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
     part = np.random.default_rng(seed).permutation(len(rows))[:seen]

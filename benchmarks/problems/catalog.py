@@ -1,4 +1,4 @@
-"""The table of problems, in pairs that are alike, and how they are split into a tuning half and a held-out half."""
+"""The table of problems, in similar pairs, and how they are split into a tuning half and a held-out half."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.problems.base import Problem, Source, make
 
 SPLIT_SEED = 17
 
-# The problems of the benchmarks that came first; `PROBLEMS` has these and the others.
+# The problems of the first benchmarks; `PROBLEMS` has these and the others.
 SOURCES = {
     "mnist-loss": Source(images.mnist, classes=images.mnist_classes, world="image losses"),
     "mnist-gradient": Source(images.mnist, loss="gradients", classes=images.mnist_classes, world="image gradients"),
@@ -74,7 +74,7 @@ PROBLEMS = SOURCES | {
 
 
 def halves() -> tuple[list[str], list[str]]:
-    """The names of the tuning half and of the held-out half: of every world one problem each, by a fixed seed."""
+    """Return the names of the tuning and the held-out half: one problem of every world each, by a fixed seed."""
     rng = np.random.default_rng(SPLIT_SEED)
     tuning, held_out = [], []
     for world in sorted({source.world for source in PROBLEMS.values()}):
@@ -86,5 +86,5 @@ def halves() -> tuple[list[str], list[str]]:
 
 
 def load_problem(name: str) -> Problem:
-    """One problem by its name, a key of `PROBLEMS`."""
+    """Return a problem by its name, a key of `PROBLEMS`."""
     return make(name, PROBLEMS[name])

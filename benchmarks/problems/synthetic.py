@@ -1,4 +1,4 @@
-"""Made-up problems: each satisfies, or breaks, one assumption."""
+"""Synthetic problems, each of which satisfies or breaks one assumption."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.problems.base import Arrays, Floats, Labels, Matrix
 
 
 def gaussian_clusters(rng: np.random.Generator, sizes: Labels, d: int) -> tuple[Matrix, Labels]:
-    """Well-separated Gaussian clusters of unequal widths, and which cluster each row is of."""
+    """Return well-separated Gaussian clusters of unequal widths, and the cluster of each row."""
     labels = np.repeat(np.arange(len(sizes)), sizes)
     means = rng.normal(scale=3.0, size=(len(sizes), d))
     widths = rng.uniform(0.4, 1.2, size=len(sizes))
@@ -20,7 +20,7 @@ def gaussian_clusters(rng: np.random.Generator, sizes: Labels, d: int) -> tuple[
 
 
 def random_sizes(rng: np.random.Generator, n: int, clusters: int) -> Labels:
-    """Unequal cluster sizes that sum to n, none below ten."""
+    """Return unequal cluster sizes that sum to n, none below ten."""
     return 10 + rng.multinomial(n - 10 * clusters, rng.dirichlet(np.full(clusters, 2.0)))
 
 
@@ -82,7 +82,7 @@ def no_signal() -> Arrays:
 
 
 def distance_noise() -> Arrays:
-    """Losses whose typical size grows with the distance from the middle of a cluster: what the paper assumes."""
+    """Losses whose typical size grows with the distance from the center of a cluster, as the paper assumes."""
     rng = np.random.default_rng(61)
     rows, labels = gaussian_clusters(rng, random_sizes(rng, 20_000, 40), 6)
     middles = np.stack([rows[labels == cluster].mean(0) for cluster in range(40)])
@@ -91,7 +91,7 @@ def distance_noise() -> Arrays:
 
 
 def shuffled() -> Arrays:
-    """Heavy clusters of losses, dealt to rows at random: there is nothing to learn, and a pilot sees patterns."""
+    """Heavy clusters of losses, assigned to rows at random: there is nothing to learn, but a pilot sees patterns."""
     rng = np.random.default_rng(62)
     rows, labels = gaussian_clusters(rng, random_sizes(rng, 20_000, 40), 8)
     return {"rows": rows, "losses": rng.permutation(rng.gamma(0.5, 2.0, size=40)[labels] * rng.gamma(1.0, size=20_000))}
@@ -109,7 +109,7 @@ def rare_clusters() -> Arrays:
 
 
 def zero_nearby() -> Arrays:
-    """Zero near the middle of a cluster; only the outermost rows may have a loss."""
+    """Losses are zero near the center of a cluster; only the outermost rows may have a loss."""
     rng = np.random.default_rng(64)
     rows, labels = gaussian_clusters(rng, random_sizes(rng, 20_000, 40), 5)
     middles = np.stack([rows[labels == cluster].mean(0) for cluster in range(40)])
@@ -119,7 +119,7 @@ def zero_nearby() -> Arrays:
 
 
 def inside_out() -> Arrays:
-    """The nearer to the middle of a cluster, the larger the loss: distances mislead."""
+    """Losses are larger near the center of a cluster, so distances mislead."""
     rng = np.random.default_rng(65)
     rows, labels = gaussian_clusters(rng, random_sizes(rng, 20_000, 40), 5)
     middles = np.stack([rows[labels == cluster].mean(0) for cluster in range(40)])
@@ -129,7 +129,7 @@ def inside_out() -> Arrays:
 
 
 def hidden_axis() -> Arrays:
-    """The loss depends on an axis with a hundredth of the variance: clusters hardly know it."""
+    """The loss depends on an axis with a hundredth of the variance, which clusters hardly reflect."""
     rng = np.random.default_rng(66)
     rows, _ = gaussian_clusters(rng, random_sizes(rng, 20_000, 40), 12)
     axis = rng.normal(size=len(rows))
@@ -138,7 +138,7 @@ def hidden_axis() -> Arrays:
 
 
 def outlying() -> Arrays:
-    """One row in fifty lies far off, and its loss grows with the square of how far."""
+    """One row in fifty is an outlier, and its loss grows with the square of its distance."""
     rng = np.random.default_rng(67)
     rows = rng.normal(size=(20_000, 10))
     rows[:400] *= 1 + rng.pareto(2.5, size=400)[:, None]
@@ -146,7 +146,7 @@ def outlying() -> Arrays:
 
 
 def duplicated() -> Arrays:
-    """Half of the rows are exact copies of a hundred points, whose losses differ all the same."""
+    """Half of the rows are exact copies of a hundred points, but their losses differ."""
     rng = np.random.default_rng(68)
     rows, _ = gaussian_clusters(rng, random_sizes(rng, 20_000, 40), 10)
     copies = rng.integers(100, size=10_000)
