@@ -16,9 +16,9 @@ NODES = (1, 10, 100)
 # bytes per second that the driver receives and adds up.
 CORES, READ, DRIVER = 16, 1e9, 0.5e9
 PASSES = ("refining centers", "assigning rows", "measuring distances")
-# The driver's memory: libraries, bytes per row at the end, bytes per number of the sample, and bytes per number of the
-# centers (several tables).
-LIBRARIES, PER_ROW, PER_NUMBER, PER_CENTER_NUMBER = 100e6, 110, 8, 40
+# The driver's memory: libraries, bytes per row at the end, the most bytes for all rows (with more rows, arrays are in
+# files), bytes per number of the sample, and bytes per number of the centers (several tables).
+LIBRARIES, PER_ROW, MOST_FOR_ROWS, PER_NUMBER, PER_CENTER_NUMBER = 100e6, 110, 500e6, 8, 40
 
 
 def sample_rows(n: int, k: int, axes: int) -> int:
@@ -29,7 +29,7 @@ def sample_rows(n: int, k: int, axes: int) -> int:
 def driver_memory(n: int, d: int, k: int, axes: int) -> float:
     """Return the driver's peak memory in bytes, by the documented formula."""
     sample = PER_NUMBER * sample_rows(n, k, axes) * (axes + 1)
-    return LIBRARIES + max(PER_ROW * n, sample) + PER_CENTER_NUMBER * k * d
+    return LIBRARIES + max(min(PER_ROW * n, MOST_FOR_ROWS), sample) + PER_CENTER_NUMBER * k * d
 
 
 def traffic(n: int, d: int, k: int, axes: int) -> dict[str, float]:

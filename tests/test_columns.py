@@ -3,6 +3,7 @@
 import gc
 import os
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import coresift as cs
-from coresift import columns, components, scratch
+from coresift import clustering, columns, components, scratch
 from coresift.clustering.refine import cost_of, snap
 from coresift.clustering.snapping import farthest
 from coresift.columns import Column, add_up, counts, every, fill, kept, largest, product, running_sum, scattered, stored
@@ -20,6 +21,7 @@ from coresift.inclusion import CERTAIN, fixed_size_inclusion, parts, spread
 from coresift.order import outward, serpentine, stops
 from coresift.portfolio import candidates, mix, pilot_facts
 from coresift.prediction import feature_columns, standardized
+from coresift.rows import base
 from coresift.streams import Stream, generator
 from coresift.types import Evidence, Frame, PilotPlan, PilotSample
 from coresift.types.values import distinct_below, nonnegative
@@ -208,6 +210,27 @@ def test_a_selection_in_many_blocks_has_the_same_rows(problem, small_blocks):
         whole = cs.select(rows, lambda ids: values[ids], 200, seed=2)
     np.testing.assert_array_equal(cut.ids, whole.ids)
     np.testing.assert_allclose(cut.weights, whole.weights, rtol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{"budget": 100}, {"budget": 3_000}, {"budget": 100, "losses": None}])
+def test_memory_does_not_grow_with_the_rows(options, tmp_path, monkeypatch):
+    monkeypatch.setattr(columns, "BLOCK", 2_048)
+    monkeypatch.setattr(scratch, "IN_MEMORY", 2**12)
+    monkeypatch.setattr(base, "block_length", lambda d: 256)
+    # Up to 50 times the sample, NumPy shuffles the numbers of all rows to draw one.
+    monkeypatch.setattr(clustering, "SMALLEST_SAMPLE", 256)
+    monkeypatch.setattr(clustering, "SAMPLE_PER_CENTER", 4)
+    rng, peaks = np.random.default_rng(0), []
+    for n in (70_000, 70_000, 210_000):  # the first run loads libraries
+        np.save(tmp_path / "rows.npy", rng.normal(size=(n, 3)).astype(np.float32))
+        tracemalloc.start()
+        try:
+            cs.select(tmp_path / "rows.npy", engine=cs.engines.Local(1), **{"losses": np.sqrt, **options})
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[2] - peaks[1] < 140_000  # one byte per row
 
 
 def mapped():

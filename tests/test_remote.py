@@ -22,6 +22,7 @@ from command_line import refused, succeeded
 from nodes import MARK, Nodes
 
 import coresift as cs
+from coresift import columns, scratch
 from coresift.baselines import METHODS
 from coresift.engine import Fold
 from coresift.progress import Progress
@@ -111,6 +112,21 @@ def expected(files, tmp_path_factory):
 def test_rows_in_shards_give_the_same_bytes_as_threads(kind, files, engine, expected, many_blocks, tmp_path):
     picked = cs.select(files / kind, loss, 900, seed=4, engine=engine)
     assert cs.save(picked, tmp_path / "picked.parquet").read_bytes() == expected[kind]
+
+
+def test_arrays_of_the_driver_that_are_in_files_and_cut_into_blocks_change_no_byte(
+    files, engine, expected, many_blocks, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(scratch, "IN_MEMORY", 0)
+    in_files = cs.select(files / "npy", loss, 900, seed=4, engine=engine)
+    assert cs.save(in_files, tmp_path / "picked.parquet").read_bytes() == expected["npy"]
+    monkeypatch.setattr(columns, "BLOCK", 4_096)
+    in_blocks, of_threads = (
+        cs.select(files / "npy", loss, 900, seed=4, engine=one) for one in (engine, cs.engines.Local(2))
+    )
+    assert in_blocks == of_threads
+    np.testing.assert_array_equal(in_blocks.ids, in_files.ids)
+    np.testing.assert_allclose(in_blocks.weights, in_files.weights, rtol=1e-9)
 
 
 class Pause(Progress):

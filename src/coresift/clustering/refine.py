@@ -103,11 +103,11 @@ def step(
 
 def _store_labels(results: Iterable[Step], labels: Labels) -> Iterator[Step]:
     """Move the labels of results, which are in row order, to one array for all rows."""
-    done = 0
+    none, done = np.zeros(0, np.int32), 0
     for cost, some, present, weights, sums in results:
         labels[done : done + len(some)] = some
         done += len(some)
-        yield cost, some[:0], present, weights, sums
+        yield cost, none, present, weights, sums  # an empty part of `some` would keep all of it
 
 
 def _block_sums(z: float, start: int, block: Singles, labels: Labels, distances: Singles) -> Step:
