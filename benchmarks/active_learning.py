@@ -1,16 +1,16 @@
-"""Do chosen rows teach a model more than uniform ones? Test accuracy of a linear head on frozen embeddings.
+"""Does a model learn more from chosen rows than from uniform rows? Test accuracy of a linear head on frozen embeddings.
 
     pip install '.[benchmarks]'
     python -m benchmarks.active_learning               do the missing runs and write the report; hours on two cores
     python -m benchmarks.active_learning --seeds 5     only the first five seeds
     python -m benchmarks.active_learning --report      only write the report
 
-There are five data sets with two budgets each, and 20 paired seeds. The same head learns from the rows that each method
-asked: multinomial logistic regression whose penalty is cross-validated on those labels. Our method uses its defaults on
-all pairs, and its audits count in the budget. The defaults were chosen on Banking77 and MNIST, with seeds from 1000 on
-(`benchmarks.active_learning_tuning`); the other data sets were only reported.
+There are five data sets with two budgets each, and 20 paired seeds. The same head is trained on the rows of each
+method: a multinomial logistic regression whose penalty is cross-validated on those labels. Our method uses its defaults
+on all pairs, and the budget includes its audits. The defaults were chosen on Banking77 and MNIST, with seeds starting
+at 1000 (`benchmarks.active_learning_tuning`); the other data sets are only reported.
 
-Single runs are kept in `results/active_learning.jsonl` and not repeated. Times are CPU time.
+Single runs are stored in `results/active_learning.jsonl` and are not repeated. Times are CPU time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from benchmarks.teaching import METHODS, learn, uniform
 from coresift.heads import LogisticHead
 
 RESULTS = Path(__file__).resolve().parent / "results"
-KEPT = RESULTS / "active_learning.jsonl"
+RUNS_FILE = RESULTS / "active_learning.jsonl"
 PAIRS = {
     "banking77": (300, 1000),
     "mnist": (500, 2000),
@@ -42,14 +42,14 @@ PAIRS = {
 }
 SEEDS = 20
 HELD_OUT = VARIANTS[1]
-# Uniform rows are tried with so many times the labels too: how many of them are worth as much as chosen ones?
+# Uniform rows also run with these multiples of the labels, to find how many are worth as much as chosen rows.
 CURVE = "uniform, more labels"
 MORE = (2.0, 4.0)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One method's accuracy on test rows with one seed; `asked` is how many labels the head learned from."""
+    """One method's test accuracy with one seed; `asked` is the number of labels that the head was trained on."""
 
     data: str
     budget: int
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def key(self) -> tuple[str, int, str, int]:
-        """Return what identifies a run."""
+        """Return the key that identifies the run."""
         return self.data, self.budget, self.method, self.seed
 
 
@@ -70,13 +70,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--methods", nargs="+", default=[*METHODS, CURVE], choices=[*METHODS, CURVE])
     parser.add_argument("--data", nargs="+", default=list(PAIRS), choices=list(PAIRS))
-    parser.add_argument("--report", action="store_true")
-    given = parser.parse_args()
-    runs = [Run(**facts) for facts in read(KEPT)]
-    if not given.report:
-        for run in missing({one.key for one in runs}, given.methods, given.data, given.seeds):
+    parser.add_argument("--report", action="store_true", help="only write the report")
+    options = parser.parse_args()
+    runs = [Run(**facts) for facts in read(RUNS_FILE)]
+    if not options.report:
+        for run in missing({run.key for run in runs}, options.methods, options.data, options.seeds):
             runs.append(run)
-            append(KEPT, asdict(run))
+            append(RUNS_FILE, asdict(run))
             print(f"{run.data} {run.budget} {run.method} {run.seed}: {run.accuracy:.4f}, {run.cpu:.1f} s", flush=True)
     write_report([asdict(run) for run in runs], RESULTS)
 
@@ -85,34 +85,35 @@ def missing(done: set[tuple[str, int, str, int]], methods: list[str], data: list
     """Do the missing runs: seed by seed, and within a seed method by method."""
     for method in methods:
         if method == CURVE:
-            yield from _more(done, data, seeds)
+            yield from _uniform_curve(done, data, seeds)
             continue
         for seed, name in product(range(seeds), data):
             for budget in PAIRS[name]:
                 if (name, budget, method, seed) not in done:
-                    yield from do(name, budget, method, seed)
+                    yield from run_method(name, budget, method, seed)
 
 
-def do(name: str, budget: int, method: str, seed: int) -> list[Run]:
+def run_method(name: str, budget: int, method: str, seed: int) -> list[Run]:
     """Choose rows by a method, and train a head on them."""
     features = features_of(name)
     start = time.process_time()
     if method == OURS:
-        learned = learn(features.x, lambda some: features.y[some], budget, seed)
+        learned = learn(features.x, lambda rows: features.y[rows], budget, seed)
         ids, audited = learned.ids, np.array(learned.reasons) == "audit"
     else:
-        ids = METHODS[method](features.x, lambda some: features.y[some], budget, seed)
+        ids = METHODS[method](features.x, lambda rows: features.y[rows], budget, seed)
         audited = np.zeros(len(ids), np.bool_)
     seconds = round(time.process_time() - start, 2)
     assert len(set(ids.tolist())) == len(ids) <= budget, f"{method} asked more than its budget"
     runs = [Run(name, budget, method, seed, len(ids), accuracy(features, ids), seconds)]
     if audited.any():
-        kept = ids[~audited]
-        runs.append(Run(name, budget, HELD_OUT, seed, len(kept), accuracy(features, kept), seconds))
+        others = ids[~audited]
+        runs.append(Run(name, budget, HELD_OUT, seed, len(others), accuracy(features, others), seconds))
     return runs
 
 
-def _more(done: set[tuple[str, int, str, int]], data: list[str], seeds: int) -> Iterator[Run]:
+def _uniform_curve(done: set[tuple[str, int, str, int]], data: list[str], seeds: int) -> Iterator[Run]:
+    """Do the missing runs of uniform rows with more labels than the budgets."""
     for name in data:
         features = features_of(name)
         budgets = {round(budget * factor) for budget in PAIRS[name] for factor in MORE}
@@ -121,12 +122,12 @@ def _more(done: set[tuple[str, int, str, int]], data: list[str], seeds: int) -> 
                 continue
             for seed in range(seeds):
                 if (name, budget, "uniform", seed) not in done:
-                    ids = uniform(features.x, lambda some: features.y[some], budget, seed)  # noqa: B023 - called here
+                    ids = uniform(features.x, lambda rows: features.y[rows], budget, seed)  # noqa: B023 - called here
                     yield Run(name, budget, "uniform", seed, budget, accuracy(features, ids), 0.0)
 
 
 def accuracy(features: Features, ids: np.ndarray) -> float:
-    """Return the test accuracy of a head that is trained on these rows."""
+    """Return the test accuracy of a head trained on these rows."""
     head = LogisticHead().fit(features.x[ids], features.y[ids])
     return round(float((head.predict(features.x_test) == features.y_test).mean()), 5)
 

@@ -27,7 +27,7 @@ from coresift.learning import complete, steps
 from coresift.learning.plan import Schedule
 
 RESULTS = Path(__file__).resolve().parent / "results"
-KEPT = RESULTS / "active_learning_tuning.jsonl"
+RUNS_FILE = RESULTS / "active_learning_tuning.jsonl"
 PAIRS = (("banking77", 300), ("banking77", 1000), ("mnist", 500), ("mnist", 2000))
 SEEDS = tuple(range(1000, 1004))
 BASE = "uniform"
@@ -52,11 +52,11 @@ def main() -> None:
     parser.add_argument("--budgets", nargs="+", type=int, default=[budget for _, budget in PAIRS])
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
     given = parser.parse_args()
-    runs = read(KEPT)
+    runs = read(RUNS_FILE)
     if not given.report:
         pairs = [pair for pair in PAIRS if pair[1] in given.budgets]
         for run in missing({_key(run) for run in runs}, given.settings, pairs, SEEDS[: given.seeds]):
-            append(KEPT, run)
+            append(RUNS_FILE, run)
             runs.append(run)
             print(run, flush=True)
     (RESULTS / "active_learning_tuning.md").write_text(to_markdown(runs))

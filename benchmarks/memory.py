@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=10_000)
     parser.add_argument("--sizes", type=float, nargs="*", default=SIZES)
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--ray", action="store_true", help="on a Ray cluster, which RAY_ADDRESS names")
+    parser.add_argument("--ray", action="store_true", help="use the Ray cluster of RAY_ADDRESS")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run and arguments.what == "rows":
@@ -57,31 +57,32 @@ def main() -> None:
 
 
 def from_file(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    """Measure a selection from a file, in its own process."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         write_rows(path, arguments.rows, arguments.dimension)
         command = [sys.executable, "-m", "benchmarks.memory", "--run", str(path), "--budget", str(arguments.budget)]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        found |= {"rows": arguments.rows, "dimension": arguments.dimension, "file_gb": path.stat().st_size / 1e9}
-    print(json.dumps(found, indent=1))
+        facts = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        facts |= {"rows": arguments.rows, "dimension": arguments.dimension, "file_gb": path.stat().st_size / 1e9}
+    print(json.dumps(facts, indent=1))
     if arguments.rows == parser.get_default("rows"):
-        (RESULTS / "memory.json").write_text(json.dumps(found, indent=1) + "\n")
+        (RESULTS / "memory.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def write_rows(path: Path, n: int, d: int) -> None:
-    """Clustered rows, a block at a time."""
+    """Write clustered rows, a block at a time."""
     rng = np.random.default_rng(0)
-    middles = rng.normal(size=(500, d)).astype(np.float32)
+    means = rng.normal(size=(500, d)).astype(np.float32)
     rows = np.lib.format.open_memmap(path, "w+", np.float32, (n, d))
     for start in range(0, n, 20_000):
         count = min(20_000, n - start)
-        rows[start : start + count] = middles[rng.integers(500, size=count)]
+        rows[start : start + count] = means[rng.integers(500, size=count)]
         rows[start : start + count] += rng.standard_normal((count, d), np.float32)
     rows.flush()
 
 
 def measure(path: str, budget: int) -> dict[str, float]:
-    """Select from the file, and watch this process's anonymous memory meanwhile."""
+    """Select from the file, and measure the peak of this process's anonymous memory."""
     start = time.perf_counter()
     with peak_memory() as peak:
         picked = cs.select(path, losses=lambda ids: np.abs(np.sin(ids)), budget=budget)
@@ -91,7 +92,7 @@ def measure(path: str, budget: int) -> dict[str, float]:
 
 
 def in_process(n: int, threads: int | None, *, ray: bool) -> dict[str, Any]:
-    """Measure a selection from generated rows in a process of its own."""
+    """Measure a selection from generated rows, in its own process."""
     command = [sys.executable, "-m", "benchmarks.memory", "rows", "--run", str(n)]
     command += [] if threads is None else ["--threads", str(threads)]
     command += ["--ray"] if ray else []
@@ -100,7 +101,7 @@ def in_process(n: int, threads: int | None, *, ray: bool) -> dict[str, Any]:
 
 
 def measure_rows(n: int, threads: int | None, *, ray: bool) -> dict[str, Any]:
-    """Select from rows that are made as they are read, and watch this process's anonymous memory meanwhile."""
+    """Select from rows that are generated when they are read, and measure the peak of anonymous memory."""
     rows = generated_rows(n, DIMENSION)
     engine = cs.engines.Ray(threads=threads) if ray else cs.engines.Local(threads)
     start = time.perf_counter()
@@ -118,25 +119,26 @@ def measure_rows(n: int, threads: int | None, *, ray: bool) -> dict[str, Any]:
     }
 
 
-def add_result(found: dict[str, Any]) -> None:
-    """Write a result beside those of other sizes and engines, and replace an earlier one of its own."""
-    print(json.dumps(found), flush=True)
+def add_result(fact: dict[str, Any]) -> None:
+    """Store a result with those of other sizes and engines; it replaces an earlier one of the same size and engine."""
+    print(json.dumps(fact), flush=True)
     path = RESULTS / "memory_rows.json"
-    known = json.loads(path.read_text()) if path.exists() else []
-    others = [one for one in known if (one["rows"], one["engine"]) != (found["rows"], found["engine"])]
-    results = sorted([*others, found], key=lambda one: (one["engine"], one["rows"]))
+    stored = json.loads(path.read_text()) if path.exists() else []
+    others = [other for other in stored if (other["rows"], other["engine"]) != (fact["rows"], fact["engine"])]
+    results = sorted([*others, fact], key=lambda fact: (fact["engine"], fact["rows"]))
     path.write_text(json.dumps(results, indent=1) + "\n")
     lines = [
-        f"| {one['rows']:,} | {one['engine']}, {one['threads']} | {one['peak_mb']:,.0f} | {one['seconds']:,.0f} |"
-        for one in results
+        f"| {fact['rows']:,} | {fact['engine']}, {fact['threads']} | {fact['peak_mb']:,.0f} | {fact['seconds']:,.0f} |"
+        for fact in results
     ]
     (RESULTS / "memory_rows.md").write_text(
         "\n".join(
             [
                 "# Memory for very many rows",
                 "",
-                f"Peak anonymous memory of `select` for {BUDGET:,} of n × {DIMENSION} float16 rows, which are made",
-                "as they are read (`python -m benchmarks.memory rows`). Making them takes most of the time.",
+                f"Peak anonymous memory of `select` for {BUDGET:,} of n × {DIMENSION} float16 rows, which are",
+                "generated when they are read (`python -m benchmarks.memory rows`). Generating them takes most of the",
+                "time.",
                 "",
                 "| rows | engine, threads | MB | seconds |",
                 "|---|---|---|---|",

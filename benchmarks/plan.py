@@ -39,20 +39,20 @@ SIZES = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--sizes", type=int, nargs="*", help="which sizes, from 0 (printed, not written)")
+    parser.add_argument("--sizes", type=int, nargs="*", help="numbers of sizes, from 0 (printed, not written)")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     parser.add_argument("--budget", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.run:
         print(json.dumps(TASKS[arguments.run.split(":")[0]](arguments.run.split(":")[1], arguments.budget)))
         return
-    found = []
-    for which in range(len(SIZES)) if arguments.sizes is None else arguments.sizes:
-        found.append(measure(*SIZES[which], arguments.repeat))
-        print(json.dumps(found[-1]), flush=True)
+    facts = []
+    for number in range(len(SIZES)) if arguments.sizes is None else arguments.sizes:
+        facts.append(measure(*SIZES[number], arguments.repeat))
+        print(json.dumps(facts[-1]), flush=True)
     if arguments.sizes is None:
-        (RESULTS / "plan.json").write_text(json.dumps(found, indent=1) + "\n")
-        (RESULTS / "plan.md").write_text(table(found))
+        (RESULTS / "plan.json").write_text(json.dumps(facts, indent=1) + "\n")
+        (RESULTS / "plan.md").write_text(table(facts))
 
 
 def measure(n: int, d: int, budget: int, kind: str, repeat: int) -> dict[str, Any]:
@@ -61,18 +61,18 @@ def measure(n: int, d: int, budget: int, kind: str, repeat: int) -> dict[str, An
         write_rows(path, n, d)
         if kind == "float32":
             np.save(path, np.load(path).astype(np.float32))
-        np.load(path).sum()  # from now on the system has the file in memory
-        planned = [child("plan", path, budget) for _ in range(repeat)]
-        taken = [child("select", path, budget) for _ in range(repeat)]
-    found: dict[str, Any] = {"rows": n, "dimension": d, "budget": budget, "type": kind}
+        np.load(path).sum()  # read the file once, so that it is in the system's file cache
+        planned = [in_process("plan", path, budget) for _ in range(repeat)]
+        taken = [in_process("select", path, budget) for _ in range(repeat)]
+    facts: dict[str, Any] = {"rows": n, "dimension": d, "budget": budget, "type": kind}
     for name in ("seconds", "memory"):
-        found[f"planned_{name}"] = statistics.median(one[name] for one in planned)
-        found[f"taken_{name}"] = statistics.median(one[name] for one in taken)
-        found[f"{name}_ratio"] = found[f"planned_{name}"] / found[f"taken_{name}"]
-    return found | {"calibration": statistics.median(one["calibration"] for one in planned)}
+        facts[f"planned_{name}"] = statistics.median(run[name] for run in planned)
+        facts[f"taken_{name}"] = statistics.median(run[name] for run in taken)
+        facts[f"{name}_ratio"] = facts[f"planned_{name}"] / facts[f"taken_{name}"]
+    return facts | {"calibration": statistics.median(run["calibration"] for run in planned)}
 
 
-def child(task: str, path: Path, budget: int) -> dict[str, float]:
+def in_process(task: str, path: Path, budget: int) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.plan", "--run", f"{task}:{path}", "--budget", str(budget)]
     result: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return result
@@ -94,21 +94,22 @@ def run_select(path: str, budget: int) -> dict[str, float]:
 TASKS = {"plan": run_plan, "select": run_select}
 
 
-def table(found: list[dict[str, Any]]) -> str:
+def table(facts: list[dict[str, Any]]) -> str:
+    """Return the figures as a page."""
     lines = [
-        f"| {one['rows']:,} × {one['dimension']} {one['type']} | {one['budget']:,} | {one['planned_seconds']:.1f} | "
-        f"{one['taken_seconds']:.1f} | {one['seconds_ratio']:.2f} | {one['planned_memory'] / 1e6:.0f} | "
-        f"{one['taken_memory'] / 1e6:.0f} | {one['memory_ratio']:.2f} | {one['calibration']:.2f} |"
-        for one in found
+        f"| {fact['rows']:,} × {fact['dimension']} {fact['type']} | {fact['budget']:,} | {fact['planned_seconds']:.1f} "
+        f"| {fact['taken_seconds']:.1f} | {fact['seconds_ratio']:.2f} | {fact['planned_memory'] / 1e6:.0f} "
+        f"| {fact['taken_memory'] / 1e6:.0f} | {fact['memory_ratio']:.2f} | {fact['calibration']:.2f} |"
+        for fact in facts
     ]
     return "\n".join(
         [
             "# Plan",
             "",
-            "What `plan` predicts against what `select` takes, each in a process of its own. Seconds, MB, and the",
-            "prediction over what was taken; the last column is how long `plan` itself took.",
+            "The time and memory that `plan` predicts, and those that `select` takes, each in its own process. Ratios",
+            "are predicted / measured. The last column is the time of `plan` itself.",
             "",
-            "| rows | budget | s planned | s taken | ratio | MB planned | MB taken | ratio | plan |",
+            "| rows | budget | predicted s | measured s | ratio | predicted MB | measured MB | ratio | plan's s |",
             "|---|---|---|---|---|---|---|---|---|",
             *lines,
             "",

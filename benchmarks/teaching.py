@@ -1,7 +1,8 @@
-"""Ways to choose rows to label, for the benchmark of active learning: a function of (x, answer, budget, seed) each.
+"""Ways to choose rows to label, for the active learning benchmark. Each is a function of (x, answer, budget, seed).
 
-`answer` returns the classes of rows; every method asks for at most `budget` of them and returns the rows it asked.
-Methods with a model use the same head and the same number of rounds, and begin with a uniform fifth.
+`answer` returns the classes of rows. Every method asks for at most `budget` of them and returns the rows it asked for.
+Methods with a model use the same head and the same number of rounds. They begin with uniform rows, a fifth of the
+budget.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ Ints = NDArray[np.int64]
 Answer = Callable[[Ints], Ints]
 Method = Callable[[Matrix, Answer, int, int], Ints]
 
-# CPU time is what counts here, and a single thread does not wait for others.
+# The benchmark measures CPU time, and a single thread never waits for others.
 ONE_THREAD = cs.engines.Local(threads=1)
-# scikit-activeml compares all rows with all rows; of more rows than this it gets a uniform part, another one per seed.
+# scikit-activeml compares all pairs of rows, so it gets at most this many uniform rows, others for each seed.
 MOST_ROWS = 10_000
 
 
 def active_learning(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """Ours with all defaults: eight rounds, and audits if a tenth of the budget is at least 50 rows."""
+    """Run our method with its defaults: eight rounds, and audits if a tenth of the budget is at least 50 rows."""
     return learn(x, answer, budget, seed).ids
 
 
@@ -42,34 +43,34 @@ def learn(x: Matrix, answer: Answer, budget: int, seed: int) -> Learned:
 
 
 def uniform(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """Rows at random: the first of one permutation per seed, so that budgets nest."""
+    """Return the first rows of one random permutation per seed, so that larger budgets include smaller ones."""
     return np.random.default_rng([seed, 7]).permutation(len(x))[:budget]
 
 
 def coverage(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """`cover`, without a model."""
+    """Run `cover`, which needs no model."""
     return cover(x, budget, seed=seed, engine=ONE_THREAD, progress=False).ids
 
 
 def medoids(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """One row for each of as many clusters."""
+    """Return one row per cluster, with as many clusters as the budget."""
     return cs.baselines.diversity(x, budget, seed=seed, engine=ONE_THREAD, progress=False).ids
 
 
 def k_center(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """Each row as far as possible from the earlier ones."""
+    """Choose each row as far as possible from the earlier ones."""
     return cs.baselines.k_center(x, budget, seed=seed, engine=ONE_THREAD, progress=False).ids
 
 
 def paper(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """Train a head on a uniform fifth, take a fifth as centers with known losses, and draw the rest by sensitivity."""
+    """Train a head on a uniform fifth of the budget, ask for losses of centers, and draw the rest by sensitivity."""
     first = np.sort(uniform(x, answer, budget // 5, seed))
     head = LogisticHead().fit(x[first], answer(first))
 
     def losses(ids: Ints) -> NDArray[np.float64]:
-        places = np.searchsorted(head.classes_, answer(ids)).clip(max=len(head.classes_) - 1)
-        known = head.classes_[places] == answer(ids)
-        chances = head.predict_proba(x[ids])[np.arange(len(ids)), places]
+        columns = np.searchsorted(head.classes_, answer(ids)).clip(max=len(head.classes_) - 1)
+        known = head.classes_[columns] == answer(ids)
+        chances = head.predict_proba(x[ids])[np.arange(len(ids)), columns]
         return -np.log(np.maximum(np.where(known, chances, 0), 1e-6))
 
     clustering = cs.cluster(x, budget // 5, seed=seed, engine=ONE_THREAD, progress=False)
@@ -83,7 +84,7 @@ def paper(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
 
 
 def in_rounds(choose: Callable[[Matrix, LogisticHead, Ints, int, int], Ints]) -> Method:
-    """Return a method that chooses rows in rounds by this function of a head and the rows so far."""
+    """Return a method that chooses rows in rounds, by a function of the current head and the rows so far."""
 
     def method(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
         first, *later = Plan.of(budget, ROUNDS, None, len(x)).batches
@@ -113,31 +114,31 @@ def _badge(x: Matrix, head: LogisticHead, ids: Ints, count: int, seed: int) -> I
 
 
 def max_herding(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """MaxHerding with the kernel width of its paper, on as many rows as scikit-activeml gets."""
-    part = np.sort(uniform(x, answer, min(len(x), MOST_ROWS), seed))
-    return part[herding.max_herding(x[part], budget, gamma=1.0)]
+    """Run MaxHerding with the kernel width of its paper, on as many rows as scikit-activeml gets."""
+    subset = np.sort(uniform(x, answer, min(len(x), MOST_ROWS), seed))
+    return subset[herding.max_herding(x[subset], budget, gamma=1.0)]
 
 
 def prob_cover(x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """ProbCover with scikit-activeml's settings, on as many rows as scikit-activeml gets."""
-    part = np.sort(uniform(x, answer, min(len(x), MOST_ROWS), seed))
-    return part[herding.prob_cover(x[part], budget, seed)]
+    """Run ProbCover with scikit-activeml's settings, on as many rows as scikit-activeml gets."""
+    subset = np.sort(uniform(x, answer, min(len(x), MOST_ROWS), seed))
+    return subset[herding.prob_cover(x[subset], budget, seed)]
 
 
 def activeml(name: str, x: Matrix, answer: Answer, budget: int, seed: int) -> Ints:
-    """A strategy of scikit-activeml: those with a model in as many rounds as ours, the others in one."""
+    """Run a strategy of scikit-activeml: with a model in as many rounds as ours, without one in a single round."""
     from skactiveml import pool  # noqa: PLC0415
     from skactiveml.classifier import SklearnClassifier  # noqa: PLC0415
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
-    part = np.sort(uniform(x, answer, min(len(x), MOST_ROWS), seed))
-    points, truth = x[part], answer(part)
-    y = np.full(len(part), np.nan)
+    subset = np.sort(uniform(x, answer, min(len(x), MOST_ROWS), seed))
+    points, truth = x[subset], answer(subset)
+    y = np.full(len(subset), np.nan)
     strategy = getattr(pool, name)(random_state=seed)
     if name == "TypiClust":
-        return part[strategy.query(points, y, batch_size=budget)]
-    first, *later = Plan.of(budget, ROUNDS, None, len(part)).batches
-    start = np.random.default_rng([seed, 8]).permutation(len(part))[:first]
+        return subset[strategy.query(points, y, batch_size=budget)]
+    first, *later = Plan.of(budget, ROUNDS, None, len(subset)).batches
+    start = np.random.default_rng([seed, 8]).permutation(len(subset))[:first]
     y[start] = truth[start]
     scale = float(np.sqrt(np.square(points - points.mean(axis=0)).sum(axis=1).mean()))
     model = LogisticRegression(C=10.0, max_iter=200)
@@ -146,11 +147,11 @@ def activeml(name: str, x: Matrix, answer: Answer, budget: int, seed: int) -> In
         learner = {"estimator" if name == "Clue" else "clf": classifier}
         chosen = strategy.query((points - points.mean(axis=0)) / scale, y, batch_size=count, **learner)
         y[chosen] = truth[chosen]
-    return part[np.flatnonzero(~np.isnan(y))]
+    return subset[np.flatnonzero(~np.isnan(y))]
 
 
 ACTIVEML = ("Falcun", "TypiClust", "DropQuery", "Clue")
-# The cheapest first, so that an unfinished benchmark has most of them.
+# The cheapest methods come first, so that an unfinished benchmark has most of them.
 METHODS: dict[str, Method] = {
     "uniform": uniform,
     "active learning": active_learning,
