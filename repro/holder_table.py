@@ -192,26 +192,26 @@ def report(setting: Setting) -> Report:
     return Report(word, number, tuple(lines), " ".join(words), (plot(setting, means, best),), NOTES)
 
 
-NOTES = """The lines show the scaling, number of clusters and training set that come nearest, of all in
-`results/holder-table.csv` (geometric means over seeds). Centers are left out: their ratio is 0/0. Concentrations are
-known here for 7,946 of the 13,910 rows.
+NOTES = """The lines show the scaling, number of clusters and training set that are nearest to the paper, out of all in
+`results/holder-table.csv` (geometric means over seeds). Centers are left out, because their ratio is 0/0.
+Concentrations are known for 7,946 of the 13,910 rows.
 
-**Cause, gas sensors.** Multiplying features or concentrations by a constant multiplies all five percentiles alike, so
-their shape, 1 : 2.0 : 3.1 : 5.5 : 38 in the paper, tells what no change of units can. Concentrations take 52 values: in
-most configurations with two clusters or more, a fifth of the rows have exactly their center's, and the 20th percentile
-is 0, which the paper's is not. With a single cluster the shape comes out, and with the first feature of each sensor
-(the paper speaks of 16 dimensions), features and concentration standardized, so do the numbers. So it seems that "the
-observed value for Λ across the whole dataset" is about one center for all rows. It was found by looking: first for the
-shape, among 560 combinations of target, features, number of clusters and exponent, of which this one had the second
-nearest shape (the mean of each sensor's features, also with one cluster, is the nearest, and hardly differs); then the
-56 configurations of the table were computed with their constants. A search that wide can find a match by chance; that
-the match has the paper's 16 dimensions and needs no constant of our choice speaks against it.
+**Cause, gas sensors.** Multiplying features or concentrations by a constant multiplies all five percentiles by the same
+factor, so their shape, 1 : 2.0 : 3.1 : 5.5 : 38 in the paper, does not depend on units. Concentrations have only 52
+values. In most configurations with two or more clusters, a fifth of the rows have exactly their center's concentration,
+and the 20th percentile is 0, which the paper's is not. With a single cluster, the shape agrees. With the first feature
+of each sensor (the paper mentions 16 dimensions), and with features and concentration standardized, the numbers agree
+too. So "the observed value for Λ across the whole dataset" seems to mean one center for all rows. We found this by a
+search. We first looked for the shape, among 560 combinations of target, features, number of clusters and exponent. This
+combination had the second nearest shape; the nearest, the mean of each sensor's features with one cluster, hardly
+differs. Then we computed the 56 configurations of the table with their constants. Such a wide search can find a match
+by chance, but this match has the paper's 16 dimensions and needs no constant that we chose.
 
-**Cause, MNIST.** The more a network has learned, the more of its losses are almost 0, and the farther apart are the
-percentiles. The paper's are those of a network that has hardly begun, as ours is after one epoch over 2,000 images.
-After ten epochs, which the paper trains for elsewhere, 400, 2,000 and 60,000 training images all spread them too far.
-It was found among 13 combinations of training images and epochs, with one seed on a quarter of the rows; on all rows
-it holds for each of three seeds, two of them new.
+**Cause, MNIST.** The longer a network is trained, the more of its losses are almost 0, and the wider the percentiles
+spread. The paper's percentiles are those of a network that was hardly trained, like ours after one epoch over 2,000
+images. After ten epochs, which the paper uses elsewhere, the spread is too wide with 400, 2,000 and 60,000 training
+images. We found this among 13 combinations of training images and epochs, with one seed on a quarter of the rows. On
+all rows, it holds for each of three seeds, two of which are new.
 """
 
 
@@ -244,7 +244,7 @@ def within(key: Key, values: Floats) -> int:
 
 
 def verdict_of(key: Key, values: Floats) -> str:
-    """Say whether the magnitudes are reproduced."""
+    """Return a sentence about whether the magnitudes are reproduced."""
     return (
         f"{TITLES[key[0]]}: with {described(key)}, {within(key, values)} of 5 percentiles are within a factor of two "
         f"({spread(key, values)} the paper's)."
@@ -252,7 +252,7 @@ def verdict_of(key: Key, values: Floats) -> str:
 
 
 def spread(key: Key, values: Floats) -> str:
-    """Return the least and the largest ratio to the paper's percentiles."""
+    """Return the smallest and the largest ratio to the paper's percentiles."""
     ratios = values / np.array(PAPER[key[0]])
     return f"×{ratios.min():.2f} to ×{ratios.max():.2f} of"
 

@@ -83,7 +83,7 @@ def report(setting: Setting) -> Report:
 
 
 NOTES = """Differences are to uniform, paired by run, ± one standard error. Bands in the plot are one standard
-deviation, as in the paper. All methods and budgets: `results/images-curves.csv`."""
+deviation, as in the paper. All methods and budgets are in `results/images-curves.csv`."""
 
 
 def causes(setting: Setting, found: dict[str, dict[int, dict[str, Floats]]]) -> str:
@@ -95,9 +95,9 @@ def causes(setting: Setting, found: dict[str, dict[int, dict[str, Floats]]]) -> 
         needed = methods["loss"].size * (2 * error / PAPER_GAIN) ** 2
         text += (
             f"\n\n**Cause, CIFAR-10.** The paper's own gain is {PAPER_GAIN:+.4f} at {TABLE:,} images. The standard "
-            f"error of the paired difference is {error:.4f} after {methods['loss'].size} runs; to tell "
-            f"{PAPER_GAIN:.4f} from 0 by two standard errors takes {needed:,.0f} runs. The paper's 100 could not show "
-            "it either: here, as there, Algorithm 1 and uniform are the same on CIFAR-10."
+            f"error of the paired difference is {error:.4f} after {methods['loss'].size} runs. To distinguish "
+            f"{PAPER_GAIN:.4f} from 0 by two standard errors takes {needed:,.0f} runs, so the paper's 100 runs could "
+            "not show it either. Both here and in the paper, Algorithm 1 and uniform are the same on CIFAR-10."
         )
         text += tried(setting, "cifar10")
     if "fashion_mnist" in found and min(BUDGETS) in found["fashion_mnist"]:
@@ -107,17 +107,17 @@ def causes(setting: Setting, found: dict[str, dict[int, dict[str, Floats]]]) -> 
             if key[0] == min(BUDGETS)
         ]
         text += (
-            f"\n\n**Cause, Fashion-MNIST at {min(BUDGETS)} images.** The network whose gradients count was trained on "
-            f"{round(SHARE * min(BUDGETS))} images, and is right on {np.mean(first):.0%} of the test images."
+            f"\n\n**Cause, Fashion-MNIST at {min(BUDGETS)} images.** The network whose gradients are used was trained "
+            f"on only {round(SHARE * min(BUDGETS))} images, and is right on {np.mean(first):.0%} of the test images."
         )
         text += tried(setting, "fashion_mnist")
     return text
 
 
 def tried(setting: Setting, dataset: str) -> str:
-    """Return the other readings that were tried on a data set, and their results."""
+    """Return the variants that were tried on a data set, and their results."""
     table = images_causes.markdown(images_causes.journal_of(setting).read(), dataset)
-    return f" What was done otherwise, at {TRIED[dataset]}:\n\n{table}" if table else ""
+    return f" We tried these variants, at {TRIED[dataset]}:\n\n{table}" if table else ""
 
 
 def line(dataset: str, budget: int, methods: dict[str, Floats], name: str) -> Line:
@@ -129,7 +129,7 @@ def line(dataset: str, budget: int, methods: dict[str, Floats], name: str) -> Li
 
 
 def verdict(found: dict[str, dict[int, dict[str, Floats]]]) -> tuple[str, str, str]:
-    """Return the word, the number and at which budgets Algorithm 1 beats uniform by more than two standard errors."""
+    """Return the verdict, the number, and the budgets at which Algorithm 1 beats uniform by two standard errors."""
     parts, held = [], []
     for dataset, budgets in found.items():
         words = []

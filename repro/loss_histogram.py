@@ -118,18 +118,19 @@ def report(setting: Setting) -> Report:
 
 
 def verdict(ratios: dict[Group, float]) -> tuple[str, str, str]:
-    """Say how much nearer a center's loss is: much (a fifth or more) in every case, in some cases, or in none."""
+    """Return whether the center's loss is much nearer (by a fifth or more) in all cases, in some, or in none."""
     best = min(ratios, key=ratios.__getitem__)
     held = [ratio < MUCH for ratio in ratios.values()]
     word = YES if all(held) else PARTLY if any(held) else NO
     loss, encoder, _ = best
     number = f"differences to the center's loss are {1 - ratios[best]:.0%} smaller ({encoder}, {loss} over tokens)"
     parts = [
-        f"{1 - ratio:.1%} smaller ({loss} over tokens, {encoder}, {per_center} pairs per center)"
+        f"{abs(1 - ratio):.1%} {'smaller' if ratio <= 1 else 'larger'} "
+        f"({loss} over tokens, {encoder}, {per_center} pairs per center)"
         for (loss, encoder, per_center), ratio in ratios.items()
     ]
     claim = "differences to the center's loss are much smaller than those to a random pair's"
-    return word, number, f"The claim: {claim}. Here: {', '.join(parts)}."
+    return word, number, f"The claim: {claim}. Here they are {', '.join(parts)}."
 
 
 def plot(setting: Setting, groups: dict[Group, list[Entry]]) -> str:
@@ -152,11 +153,11 @@ def plot(setting: Setting, groups: dict[Group, list[Entry]]) -> str:
     return save_plot(figure, setting.out / "loss-histogram")
 
 
-CAUSE = """**Cause.** It depends on what a pair's loss is, which the paper does not say, and on the embedding. A mean
-over tokens says how hard the words are, and neither embedding tells much about that. A sum over tokens grows with the
-length of the sentence. Clusters of the model's own encoder capture it: differences to the center's loss are then a
-fifth to a quarter smaller. Clusters of MiniLM capture little of either. BERT, which the paper uses, cannot be had
-here."""
+CAUSE = """**Cause.** The result depends on the embedding, and on how a pair's loss is defined, which the paper does not
+say. The mean over tokens measures how hard the words are, and neither embedding knows much about that. The sum over
+tokens grows with the length of the sentence. Clusters of the model's own encoder capture the length: differences to the
+center's loss are then a fifth to a quarter smaller. Clusters of MiniLM capture little of either. BERT, which the paper
+uses, was not available."""
 
 
 EXPERIMENT = Experiment(

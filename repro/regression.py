@@ -152,16 +152,18 @@ def report(setting: Setting) -> Report:
 
 
 NOTES = """Differences are to independent draws by leverage scores, paired by run, ± one standard error. Algorithm 2
-asks the labels of its n/10 medoids beyond the rows that it draws (the column `labels` of `results/regression.csv`),
-and with Λ → ∞ never draws a medoid. The other methods ask one label per row, fewer if independent draws repeat one."""
+asks for the labels of its n/10 medoids in addition to those of the rows it draws (see the column `labels` of
+`results/regression.csv`), and with Λ → ∞ it never draws a medoid. The other methods ask for one label per row, or fewer
+if independent draws repeat a row."""
 
-CAUSE = """**Cause.** The paper leaves open which 16 of the 128 features it takes, how they are scaled, whether outliers
-stay, whether the fit has a ridge and uses the weights, and whether rows are drawn with replacement. Each was tried
-alone, with leverage scores drawn and fitted in the same way; the table has R² minus that of leverage scores (theirs in
-brackets). Scaling, ridge, target and replacement do not explain it. Two things do, and they are one: with n/10 medoids
-and Λ → ∞, a row at its medoid has probability 0 and a row close to it almost 0, so that dense regions are hardly drawn
-and the few rows drawn there have huge weights. If the medoids, whose labels the algorithm has asked for anyway, are
-fitted too, or if there are ten times fewer of them, Algorithm 2 does almost as well as leverage scores."""
+CAUSE = """**Cause.** The paper does not say which 16 of the 128 features it uses, how they are scaled, whether outliers
+are kept, whether the fit has a ridge and uses the weights, and whether rows are drawn with replacement. We tried each
+of these alone, with leverage scores drawn and fitted in the same way. The table has R² minus that of leverage scores
+(the R² of leverage scores is in parentheses). Scaling, ridge, target and replacement do not explain the difference. The
+medoids do: with n/10 medoids and Λ → ∞, a row at its medoid has probability 0, and a row close to it has almost 0. So
+dense regions are hardly drawn, and the few rows drawn there have huge weights. If the medoids, whose labels the
+algorithm has asked for anyway, are fitted too, or if there are ten times fewer of them, Algorithm 2 does almost as well
+as leverage scores."""
 
 
 def causes(setting: Setting) -> str:
@@ -180,8 +182,8 @@ def causes(setting: Setting) -> str:
     ]
     if fair:
         text += (
-            "\nWith as many labels (a tenth of the rows drawn and a tenth as medoids, against a fifth drawn by "
-            f"leverage scores) the difference is {' and '.join(fair)}.\n"
+            "\nWith equally many labels (a tenth of the rows drawn and a tenth as medoids, compared with a fifth drawn "
+            f"by leverage scores), the difference is {' and '.join(fair)}.\n"
         )
     return text
 
@@ -203,7 +205,7 @@ def collect(setting: Setting) -> dict[tuple[int, int], dict[str, Values]]:
 
 
 def verdict(found: dict[tuple[int, int], dict[str, Values]]) -> tuple[str, str, str]:
-    """Say how close Algorithm 2 and ours are to leverage scores, at the smallest and the largest sample."""
+    """Return how close Algorithm 2 and ours are to leverage scores, with the smallest and the largest sample."""
     words = []
     for features in sorted({key[0] for key in found}):
         sizes = [size for some, size in found if some == features]
@@ -222,7 +224,7 @@ def verdict(found: dict[tuple[int, int], dict[str, Values]]) -> tuple[str, str, 
 
 
 def word(found: dict[tuple[int, int], dict[str, Values]]) -> str:
-    """Say whether Algorithm 2 comes within 0.01 of leverage scores at the largest sample, as far as the runs tell."""
+    """Return whether Algorithm 2 is within 0.01 of leverage scores with the largest sample, as far as the runs show."""
     largest = dict(found.keys()).items()  # the sizes of each task come in order
     gaps = [paired(found[key]["the paper's"][0], found[key]["leverage"][0]) for key in largest]
     if all(gap - 2 * error > -NEAR for gap, error in gaps):
