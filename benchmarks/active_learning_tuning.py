@@ -51,11 +51,11 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--budgets", nargs="+", type=int, default=[budget for _, budget in PAIRS])
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
-    given = parser.parse_args()
+    options = parser.parse_args()
     runs = read(RUNS_FILE)
-    if not given.report:
-        pairs = [pair for pair in PAIRS if pair[1] in given.budgets]
-        for run in missing({_key(run) for run in runs}, given.settings, pairs, SEEDS[: given.seeds]):
+    if not options.report:
+        pairs = [pair for pair in PAIRS if pair[1] in options.budgets]
+        for run in missing({_key(run) for run in runs}, options.settings, pairs, SEEDS[: options.seeds]):
             append(RUNS_FILE, run)
             runs.append(run)
             print(run, flush=True)
@@ -99,8 +99,8 @@ def to_markdown(runs: list[Facts]) -> str:
     ]
     for name in dict.fromkeys(run["setting"] for run in runs if run["setting"] != BASE):
         gains = [[_gain(table, data, budget, name, seed) for seed in SEEDS] for data, budget in PAIRS]
-        known = [np.array([gain for gain in some if gain is not None]) for some in gains]
-        mean = f"{np.mean([some.mean() for some in known]):+.4f}" if all(map(len, known)) else ""
+        known = [np.array([gain for gain in values if gain is not None]) for values in gains]
+        mean = f"{np.mean([values.mean() for values in known]):+.4f}" if all(map(len, known)) else ""
         seeds = f"{min(map(len, known))} to {max(map(len, known))}"
         lines.append(f"| {name} | " + " | ".join(map(_cell, known)) + f" | {mean} | {seeds} |")
     return "\n".join(lines) + "\n"

@@ -31,12 +31,12 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", help=", ".join(SECTIONS))
     arguments = parser.parse_args()
     path = RESULTS / "baselines.json"
-    kept = json.loads(path.read_text()) if path.exists() else {}
+    stored = json.loads(path.read_text()) if path.exists() else {}
     for name in arguments.sections or SECTIONS:
-        kept[name] = SECTIONS[name]()
-        print(json.dumps(kept[name], indent=1))
-        path.write_text(json.dumps(kept, indent=1) + "\n")
-    (RESULTS / "baselines.md").write_text(report(kept))
+        stored[name] = SECTIONS[name]()
+        print(json.dumps(stored[name], indent=1))
+        path.write_text(json.dumps(stored, indent=1) + "\n")
+    (RESULTS / "baselines.md").write_text(report(stored))
 
 
 # ------------------------------------------------------------------ greedy k-center
@@ -72,12 +72,12 @@ def arithmetic(values: np.ndarray, points: np.ndarray) -> float:
 SECTIONS = {"k-center": k_center}
 
 
-def report(found: dict[str, list[Facts]]) -> str:
+def report(sections: dict[str, list[Facts]]) -> str:
     text = "# Baselines: speed and memory on two cores\n"
-    if "k-center" in found:
+    if "k-center" in sections:
         text += "\n## Greedy k-center, compared with its arithmetic alone\n\n"
         text += "| rows | n × d | chosen | seconds | arithmetic alone | ratio |\n|---|---|---|---|---|---|\n"
-        for fact in found["k-center"]:
+        for fact in sections["k-center"]:
             text += f"| {fact['rows']} | {fact['n']:,} × {fact['d']} | {fact['budget']:,} | {fact['seconds']:.1f} "
             text += f"| {fact['arithmetic']:.1f} | {fact['ratio']:.2f} |\n"
     return text

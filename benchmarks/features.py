@@ -56,10 +56,10 @@ def load(name: str) -> Features:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _alone(path.with_suffix(".lock")):
             if not path.exists():
-                made = _MAKERS[name]()
-                aside = path.with_suffix(".part.npz")
-                np.savez(aside, x=made.x, y=made.y, x_test=made.x_test, y_test=made.y_test)
-                aside.replace(path)
+                features = _MAKERS[name]()
+                partial = path.with_suffix(".part.npz")
+                np.savez(partial, x=features.x, y=features.y, x_test=features.x_test, y_test=features.y_test)
+                partial.replace(path)
     with np.load(path, allow_pickle=False) as file:
         return Features(**{part: file[part] for part in file.files})
 

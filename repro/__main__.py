@@ -52,18 +52,22 @@ def main(words: list[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's arguments."""
-    made = argparse.ArgumentParser("python -m repro", description="Reproduce a table or figure of the paper.")
-    made.add_argument("name", nargs="?", choices=list(NAMES), metavar="NAME", help="the study; --list shows all names")
-    made.add_argument("--list", action="store_true", help="list all studies and their costs")
-    made.add_argument("--quick", action="store_true", help="run a short version, to see that everything works")
-    made.add_argument("--report", action="store_true", help="only write table, plot and README, from the stored runs")
-    made.add_argument("--data-home", type=Path, help="folder of the data sets")
-    made.add_argument("--out", type=Path, help="folder for results; by default repro/results, or repro/.quick")
-    made.add_argument("--runs", type=count, help="the number of runs, instead of the study's own")
-    made.add_argument(
+    arguments = argparse.ArgumentParser("python -m repro", description="Reproduce a table or figure of the paper.")
+    arguments.add_argument(
+        "name", nargs="?", choices=list(NAMES), metavar="NAME", help="the study; --list shows all names"
+    )
+    arguments.add_argument("--list", action="store_true", help="list all studies and their costs")
+    arguments.add_argument("--quick", action="store_true", help="run a short version, to see that everything works")
+    arguments.add_argument(
+        "--report", action="store_true", help="only write table, plot and README, from the stored runs"
+    )
+    arguments.add_argument("--data-home", type=Path, help="folder of the data sets")
+    arguments.add_argument("--out", type=Path, help="folder for results; by default repro/results, or repro/.quick")
+    arguments.add_argument("--runs", type=count, help="the number of runs, instead of the study's own")
+    arguments.add_argument(
         "--minutes", type=float, default=float("inf"), help="start no run after this time; call again to continue"
     )
-    return made
+    return arguments
 
 
 def count(word: str) -> int:
@@ -75,8 +79,8 @@ def count(word: str) -> int:
 
 def load(name: str) -> Experiment:
     """Return an experiment by its name; this imports its libraries."""
-    found: Experiment = importlib.import_module(NAMES[name]).EXPERIMENT
-    return found
+    experiment: Experiment = importlib.import_module(NAMES[name]).EXPERIMENT
+    return experiment
 
 
 def show_list() -> None:

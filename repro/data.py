@@ -65,7 +65,7 @@ def home(folder: str | Path | None = None) -> Home:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     if folder is not None and not Path(folder).is_dir():
         raise DataError(f"--data-home must be a folder; there is none at {folder}.")
-    return Home(tuple(Path(one) for one in named if one), Path(base) / "coresift" / "data")
+    return Home(tuple(Path(path) for path in named if path), Path(base) / "coresift" / "data")
 
 
 def images(name: str, where: Home, most: int | None = None) -> Arrays:
@@ -73,8 +73,8 @@ def images(name: str, where: Home, most: int | None = None) -> Arrays:
 
     most: how many of each at most, from the beginning.
     """
-    found = _cifar(where, most) if name == "cifar10" else _mnist(name, where)
-    return {part: array[:most] for part, array in found.items()}
+    arrays = _cifar(where, most) if name == "cifar10" else _mnist(name, where)
+    return {part: array[:most] for part, array in arrays.items()}
 
 
 # ------------------------------------------------------------------ MNIST and Fashion-MNIST
@@ -110,7 +110,7 @@ SOURCES: dict[str, dict[str, Download]] = {
 
 
 def _mnist(name: str, where: Home) -> Arrays:
-    folder = where.find(name) or _make(where.cache / name, lambda aside: _download_mnist(name, aside))
+    folder = where.find(name) or _make(where.cache / name, lambda partial: _download_mnist(name, partial))
     with np.load(folder / f"{name}.npz", allow_pickle=False) as file:
         return {part: file[part] for part in PARTS}
 
@@ -141,12 +141,12 @@ def _cifar(where: Home, most: int | None) -> Arrays:
     if (folder / "cifar10.npz").exists():
         with np.load(folder / "cifar10.npz", allow_pickle=False) as file:
             return {part: file[part] for part in PARTS}
-    found = {}
+    arrays = {}
     for split, count in SHEETS.items():
         needed = count if most is None else min(count, -(-most // SHEET))
-        found[f"X_{split}"] = np.concatenate([_sheet(folder / f"{split}_{i:02d}.webp") for i in range(needed)])
-        found[f"y_{split}"] = np.load(folder / f"{split}_labels.npy", allow_pickle=False)
-    return found
+        arrays[f"X_{split}"] = np.concatenate([_sheet(folder / f"{split}_{i:02d}.webp") for i in range(needed)])
+        arrays[f"y_{split}"] = np.load(folder / f"{split}_labels.npy", allow_pickle=False)
+    return arrays
 
 
 def _sheet(path: Path) -> NDArray[np.uint8]:
@@ -160,16 +160,16 @@ def _sheet(path: Path) -> NDArray[np.uint8]:
 
 def _download_cifar(folder: Path) -> None:
     packed = fetch(SOURCES["cifar10"]["all"])
-    found: dict[str, list[NDArray[np.uint8]]] = {"train": [], "test": []}
+    records_of: dict[str, list[NDArray[np.uint8]]] = {"train": [], "test": []}
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         members = {Path(member.name).name: member for member in archive.getmembers() if member.isfile()}
         for file in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
             content = archive.extractfile(members[file])
             assert content is not None
             records = np.frombuffer(content.read(), np.uint8).reshape(-1, RECORD)
-            found["test" if file.startswith("test") else "train"].append(records)
+            records_of["test" if file.startswith("test") else "train"].append(records)
     arrays: Arrays = {}
-    for split, parts in found.items():
+    for split, parts in records_of.items():
         records = np.concatenate(parts)
         arrays[f"X_{split}"] = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
         arrays[f"y_{split}"] = records[:, 0]
@@ -221,8 +221,8 @@ def read_gas(packed: bytes) -> Arrays:
 
 def gas_digest(arrays: Arrays) -> str:
     """Return a digest of the features of the batches that are compared."""
-    some = np.isin(arrays["batch"], GAS_BATCHES)
-    return hashlib.sha256(np.ascontiguousarray(arrays["X"][some], "<f4").tobytes()).hexdigest()
+    compared = np.isin(arrays["batch"], GAS_BATCHES)
+    return hashlib.sha256(np.ascontiguousarray(arrays["X"][compared], "<f4").tobytes()).hexdigest()
 
 
 # ------------------------------------------------------------------ translation pairs
@@ -269,8 +269,8 @@ def _download_newstest(folder: Path) -> None:
 
 def read_segments(markup: str) -> list[str]:
     """Return the sentences of an SGM file, which are between <seg …> and </seg>."""
-    found = re.findall(r"<seg[^>]*>(.*?)</seg>", markup, re.DOTALL)
-    return [" ".join(html.unescape(text).split()) for text in found]
+    segments = re.findall(r"<seg[^>]*>(.*?)</seg>", markup, re.DOTALL)
+    return [" ".join(html.unescape(text).split()) for text in segments]
 
 
 # ------------------------------------------------------------------ downloads
@@ -279,9 +279,9 @@ def read_segments(markup: str) -> list[str]:
 def fetch(source: Download) -> bytes:
     """Return a file of the source if its checksum is right."""
     content = _read(source.url)
-    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    if found != source.md5:
-        raise DataError(f"{source.url} must have the checksum {source.md5}; got {found}, so nothing was kept.")
+    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if digest != source.md5:
+        raise DataError(f"{source.url} must have the checksum {source.md5}; got {digest}, so nothing was kept.")
     return content
 
 
@@ -306,8 +306,8 @@ def _read(url: str) -> bytes:
 
 def _make(folder: Path, write: Callable[[Path], None]) -> Path:
     """Fill a temporary folder, and rename it when it is complete."""
-    aside = folder.with_name(folder.name + ".part")
-    aside.mkdir(parents=True, exist_ok=True)
-    write(aside)
-    aside.replace(folder)
+    partial = folder.with_name(folder.name + ".part")
+    partial.mkdir(parents=True, exist_ok=True)
+    write(partial)
+    partial.replace(folder)
     return folder

@@ -165,14 +165,14 @@ def percentiles(made: Problems, key: Key) -> Entry:
 
 def report(setting: Setting) -> Report:
     """Write the percentiles of all settings, and name the setting that is nearest to the paper."""
-    found: dict[Key, list[Floats]] = {}
+    by_setting: dict[Key, list[Floats]] = {}
     for (data, rows, k, _), entry in require_runs(Journal(setting.out / "holder-table.jsonl").read()).items():
         for seen, values in entry["percentiles"].items():
-            found.setdefault((data, rows, k, int(seen)), []).append(np.array(values))
+            by_setting.setdefault((data, rows, k, int(seen)), []).append(np.array(values))
             if rows == "pixels 0 to 1":  # distances are 255 times as large without the division, clusters the same
-                found.setdefault((data, SCALED, k, int(seen)), []).append(np.array(values) / 255**2)
-    means = {key: np.exp(np.mean(np.log(np.maximum(some, FLOOR)), axis=0)) for key, some in found.items()}
-    runs = {key: len(some) for key, some in found.items()}
+                by_setting.setdefault((data, SCALED, k, int(seen)), []).append(np.array(values) / 255**2)
+    means = {key: np.exp(np.mean(np.log(np.maximum(seeds, FLOOR)), axis=0)) for key, seeds in by_setting.items()}
+    runs = {key: len(seeds) for key, seeds in by_setting.items()}
     cells = [[*key, runs[key], *values, distance(key, values)] for key, values in sorted(means.items())]
     head = ["data", "rows", "clusters", "seen", "runs", *(f"p{p}" for p in PERCENTILES), "mean_abs_log_ratio"]
     write_table(setting.out / "holder-table.csv", head, cells)
@@ -229,12 +229,12 @@ def described(key: Key) -> str:
 
 def lines_of(key: Key, values: Floats, runs: int) -> list[Line]:
     """Return a line for each percentile."""
-    made = []
+    lines = []
     for percent, paper, ours in zip(PERCENTILES, PAPER[key[0]], values, strict=True):
         what = f"{TITLES[key[0]]}, {percent}th percentile"
-        made.append(Line(what, f"{paper:.5f}", f"{ours:.5f}", runs, f"×{ours / paper:.2f}"))
-    made[0] = replace(made[0], what=f"{made[0].what} ({described(key)})")
-    return made
+        lines.append(Line(what, f"{paper:.5f}", f"{ours:.5f}", runs, f"×{ours / paper:.2f}"))
+    lines[0] = replace(lines[0], what=f"{lines[0].what} ({described(key)})")
+    return lines
 
 
 def within(key: Key, values: Floats) -> int:
@@ -263,8 +263,8 @@ def plot(setting: Setting, means: dict[Key, Floats], best: dict[str, Key]) -> st
     figure, panels = plots.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     for panel, data in zip(panels, PAPER, strict=True):
         every = [values for key, values in means.items() if key[0] == data]
-        for place, values in enumerate(every):
-            label = f"{len(every)} configurations" if place == 0 else None
+        for number, values in enumerate(every):
+            label = f"{len(every)} configurations" if number == 0 else None
             panel.plot(PERCENTILES, values, color="0.75", linewidth=0.7, label=label)
         if data in best:
             panel.plot(PERCENTILES, means[best[data]], color="tab:blue", linewidth=2.5, label="the nearest")

@@ -64,10 +64,10 @@ def run(setting: Setting) -> None:
 
 def report(setting: Setting) -> Report:
     """Write all means and the plots."""
-    found = {dataset: accuracies(setting, dataset) for dataset in DATASETS}
-    found = require_runs({dataset: budgets for dataset, budgets in found.items() if budgets})
+    by_dataset = {dataset: accuracies(setting, dataset) for dataset in DATASETS}
+    by_dataset = require_runs({dataset: budgets for dataset, budgets in by_dataset.items() if budgets})
     lines, cells = [], []
-    for dataset, budgets in found.items():
+    for dataset, budgets in by_dataset.items():
         for budget, methods in budgets.items():
             for method, values in methods.items():
                 gap, error = paired(values, methods["uniform"])
@@ -78,19 +78,19 @@ def report(setting: Setting) -> Report:
     head = ["dataset", "budget", "method", "runs", "mean", "sd", "minus_uniform", "standard_error"]
     require_runs(lines)
     write_table(setting.out / "images-curves.csv", head, cells)
-    word, number, text = verdict(found)
-    return Report(word, number, tuple(lines), text, (plot(setting, found),), NOTES + causes(setting, found))
+    word, number, text = verdict(by_dataset)
+    return Report(word, number, tuple(lines), text, (plot(setting, by_dataset),), NOTES + causes(setting, by_dataset))
 
 
 NOTES = """Differences are to uniform, paired by run, ± one standard error. Bands in the plot are one standard
 deviation, as in the paper. All methods and budgets are in `results/images-curves.csv`."""
 
 
-def causes(setting: Setting, found: dict[str, dict[int, dict[str, Floats]]]) -> str:
+def causes(setting: Setting, by_dataset: dict[str, dict[int, dict[str, Floats]]]) -> str:
     """Return why some points of the curves are not reproduced, as far as the runs show it."""
     text = ""
-    if "cifar10" in found and TABLE in found["cifar10"]:
-        methods = found["cifar10"][TABLE]
+    if "cifar10" in by_dataset and TABLE in by_dataset["cifar10"]:
+        methods = by_dataset["cifar10"][TABLE]
         _, error = paired(methods["loss"], methods["uniform"])
         needed = methods["loss"].size * (2 * error / PAPER_GAIN) ** 2
         text += (
@@ -100,7 +100,7 @@ def causes(setting: Setting, found: dict[str, dict[int, dict[str, Floats]]]) -> 
             "not show it either. Both here and in the paper, Algorithm 1 and uniform are the same on CIFAR-10."
         )
         text += tried(setting, "cifar10")
-    if "fashion_mnist" in found and min(BUDGETS) in found["fashion_mnist"]:
+    if "fashion_mnist" in by_dataset and min(BUDGETS) in by_dataset["fashion_mnist"]:
         first = [
             entry["first"]
             for key, entry in journal_of(setting, "fashion_mnist").read().items()
@@ -128,10 +128,10 @@ def line(dataset: str, budget: int, methods: dict[str, Floats], name: str) -> Li
     return Line(what, "plot only", f"{values.mean():.4f}", values.size, f"{gap:+.4f} ± {error:.4f} to uniform")
 
 
-def verdict(found: dict[str, dict[int, dict[str, Floats]]]) -> tuple[str, str, str]:
+def verdict(by_dataset: dict[str, dict[int, dict[str, Floats]]]) -> tuple[str, str, str]:
     """Return the verdict, the number, and the budgets at which Algorithm 1 beats uniform by two standard errors."""
     parts, held = [], []
-    for dataset, budgets in found.items():
+    for dataset, budgets in by_dataset.items():
         words = []
         for method in ("loss", "gradient"):
             gaps = {budget: paired(of[method], of["uniform"]) for budget, of in budgets.items()}
@@ -149,16 +149,18 @@ def listed(words: list[str]) -> str:
     return ", ".join(words) if words else "none"
 
 
-def plot(setting: Setting, found: dict[str, dict[int, dict[str, Floats]]]) -> str:
+def plot(setting: Setting, by_dataset: dict[str, dict[int, dict[str, Floats]]]) -> str:
     """Draw accuracy against the budget, with bands of one standard deviation."""
     plots = pyplot()
-    figure, panels = plots.subplots(1, len(found), figsize=(5 * len(found), 4.4), layout="constrained", squeeze=False)
-    for panel, (dataset, budgets) in zip(panels[0], found.items(), strict=True):
+    figure, panels = plots.subplots(
+        1, len(by_dataset), figsize=(5 * len(by_dataset), 4.4), layout="constrained", squeeze=False
+    )
+    for panel, (dataset, budgets) in zip(panels[0], by_dataset.items(), strict=True):
         at = list(budgets)
         for name, (color, dash) in STYLES.items():
             values = [budgets[budget][name] for budget in at]
-            mean = [float(one.mean()) for one in values]
-            spread = [float(one.std(ddof=1)) if one.size > 1 else 0.0 for one in values]
+            mean = [float(runs.mean()) for runs in values]
+            spread = [float(runs.std(ddof=1)) if runs.size > 1 else 0.0 for runs in values]
             panel.plot(at, mean, dash, color=color, marker="o", markersize=3, linewidth=1.5, label=NAMES[name])
             if name in ("uniform", "loss"):
                 low, high = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))

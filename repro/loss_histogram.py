@@ -74,15 +74,15 @@ def run(setting: Setting) -> None:
 
 def gaps(rows: cs.rows.Rows, losses: Floats, clusters: int, edges: Floats, seed: int) -> Entry:
     """Return the two means, medians and histograms of one clustering."""
-    found = cs.cluster(rows, clusters, seed=seed, progress=False)
+    clustering = cs.cluster(rows, clusters, seed=seed, progress=False)
     others = np.ones(rows.n, bool)
-    others[found.centers] = False
-    mine = np.flatnonzero(others)
-    partner = np.random.default_rng([seed, 9]).integers(rows.n - 1, size=mine.size)
-    partner += partner >= mine  # any pair but the pair itself
+    others[clustering.centers] = False
+    pairs = np.flatnonzero(others)
+    partner = np.random.default_rng([seed, 9]).integers(rows.n - 1, size=pairs.size)
+    partner += partner >= pairs  # any pair but the pair itself
     apart = {
-        "center": np.abs(losses[mine] - losses[found.centers[found.labels[mine]]]),
-        "random": np.abs(losses[mine] - losses[partner]),
+        "center": np.abs(losses[pairs] - losses[clustering.centers[clustering.labels[pairs]]]),
+        "random": np.abs(losses[pairs] - losses[partner]),
     }
     return {
         name: {

@@ -102,13 +102,13 @@ def train_alone(
     rows = torch.from_numpy(ids)
     coin = np.random.default_rng([seed, 4])
     for batch in orders(len(ids), seed, epochs):
-        some = rows[torch.from_numpy(batch)]
-        pixels = images.pixels[some]
+        ids = rows[torch.from_numpy(batch)]
+        pixels = images.pixels[ids]
         if mirrored:
             turned = torch.from_numpy(coin.random(len(batch)) < 0.5)[:, None, None, None]
             pixels = torch.where(turned, pixels.flip(3), pixels)
         adam.zero_grad()
-        cross_entropy(network(pixels), images.classes[some]).backward()
+        cross_entropy(network(pixels), images.classes[ids]).backward()
         adam.step()
     return network
 
@@ -168,9 +168,9 @@ def begin(network: nn.Module, seed: int) -> nn.Module:
 def probabilities(network: nn.Module, images: Images) -> NDArray[np.float64]:
     """Return the probability of each class for every image."""
     with torch.no_grad():
-        parts = [network(some).softmax(1) for some in images.pixels.split(AT_ONCE)]
-    found: NDArray[np.float64] = torch.cat(parts).double().numpy()
-    return found
+        batches = [network(pixels).softmax(1) for pixels in images.pixels.split(AT_ONCE)]
+    probabilities: NDArray[np.float64] = torch.cat(batches).double().numpy()
+    return probabilities
 
 
 def accuracy(network: nn.Module, images: Images) -> float:

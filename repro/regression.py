@@ -96,7 +96,7 @@ def one_run(arrays: dict[str, Any], features: int, number: int, sizes: tuple[int
     rows, target = usual_rows(arrays, features)
     train, held = np.split(np.random.default_rng([number, 1]).permutation(len(rows)), [round(0.8 * len(rows))])
     mean, deviation = rows[train].mean(0), rows[train].std(0)
-    A, V = (((rows[some] - mean) / deviation).astype(np.float32) for some in (train, held))
+    A, V = (((rows[subset] - mean) / deviation).astype(np.float32) for subset in (train, held))
     b, c = target[train], target[held]
     task = Task(A, b, number)
 
@@ -104,12 +104,12 @@ def one_run(arrays: dict[str, Any], features: int, number: int, sizes: tuple[int
         fit = least_squares(A[ids], b[ids], weights, RIDGES[features], intercept=True)
         return judge(fit, A, b, V, c)
 
-    found = []
+    results = []
     for size in sizes:
         for method in CHOSEN:
             ids, weights, labels = METHODS[method](task, size)
-            found.append({"method": method, "size": size, "labels": labels, "r2": score(ids, weights)})
-    return {"all": score(np.arange(len(A)), np.ones(len(A))), "results": found}
+            results.append({"method": method, "size": size, "labels": labels, "r2": score(ids, weights)})
+    return {"all": score(np.arange(len(A)), np.ones(len(A))), "results": results}
 
 
 def usual_rows(arrays: dict[str, Any], features: int) -> tuple[Floats, Floats]:
@@ -125,9 +125,9 @@ def usual_rows(arrays: dict[str, Any], features: int) -> tuple[Floats, Floats]:
 
 def report(setting: Setting) -> Report:
     """Write the table and the curves."""
-    found = require_runs(collect(setting))
+    by_task = require_runs(collect(setting))
     lines, cells = [], []
-    for (features, size), methods in found.items():
+    for (features, size), methods in by_task.items():
         base = methods["leverage"][0]
         for method, (validation, training, labels) in methods.items():
             gap, error = paired(validation, base)
@@ -140,15 +140,15 @@ def report(setting: Setting) -> Report:
                 lines.append(Line(what, "plot only", f"{validation.mean():.4f}", validation.size, shown))
     head = ["features", "size", "method", "runs", "labels", "validation", "training", "minus_leverage", "error"]
     write_table(setting.out / "regression.csv", head, cells)
-    lines.sort(key=lambda one: "Algorithm 2" not in one.what)
-    word, number, text = verdict(found)
+    lines.sort(key=lambda line: "Algorithm 2" not in line.what)
+    word, number, text = verdict(by_task)
     first, confirming = regression_causes.parted(Journal(setting.out / "regression-causes.jsonl").read())
     tried = confirming or first
     if word == NO and regression_causes.medoids_suffice(tried, NEAR):
         word, text = PARTLY, f"{text} Not as written; almost, if the medoids are fitted too."
         number = f"{number}; almost none if the medoids are fitted too"
     notes = NOTES + causes(setting)
-    return Report(word, number, tuple(lines), text, (plot(setting, found),), notes)
+    return Report(word, number, tuple(lines), text, (plot(setting, by_task),), notes)
 
 
 NOTES = """Differences are to independent draws by leverage scores, paired by run, ± one standard error. Algorithm 2
@@ -193,60 +193,60 @@ Values = tuple[Floats, Floats, Floats]
 
 def collect(setting: Setting) -> dict[tuple[int, int], dict[str, Values]]:
     """Return validation R², training R² and labels of every run by features, size and method."""
-    gathered: dict[tuple[int, int], dict[str, list[tuple[float, float, float]]]] = {}
+    by_task: dict[tuple[int, int], dict[str, list[tuple[float, float, float]]]] = {}
     for (features, _), entry in sorted(Journal(setting.out / "regression.jsonl").read().items()):
-        for one in entry["results"]:
-            at = gathered.setdefault((features, one["size"]), {})
-            at.setdefault(one["method"], []).append((*one["r2"], one["labels"]))
+        for result in entry["results"]:
+            by_method = by_task.setdefault((features, result["size"]), {})
+            by_method.setdefault(result["method"], []).append((*result["r2"], result["labels"]))
     return {
         key: {method: tuple(np.array(values).T) for method, values in methods.items()}  # type: ignore[misc]
-        for key, methods in sorted(gathered.items())
+        for key, methods in sorted(by_task.items())
     }
 
 
-def verdict(found: dict[tuple[int, int], dict[str, Values]]) -> tuple[str, str, str]:
+def verdict(by_task: dict[tuple[int, int], dict[str, Values]]) -> tuple[str, str, str]:
     """Return how close Algorithm 2 and ours are to leverage scores, with the smallest and the largest sample."""
     words = []
-    for features in sorted({key[0] for key in found}):
-        sizes = [size for some, size in found if some == features]
+    for features in sorted({key[0] for key in by_task}):
+        sizes = [size for task, size in by_task if task == features]
         for size in dict.fromkeys((sizes[0], sizes[-1])):
-            methods = found[features, size]
+            methods = by_task[features, size]
             gaps = [paired(methods[name][0], methods["leverage"][0]) for name in ("the paper's", "distance (ours)")]
             shown = ", coresift's default ".join(f"{gap:+.4f} ± {error:.4f}" for gap, error in gaps)
             words.append(f"{features} features, {size:,} rows: Algorithm 2 {shown}")
-    last = list(found)[-1]
-    gap, error = paired(found[last]["the paper's"][0], found[last]["leverage"][0])
+    last = list(by_task)[-1]
+    gap, error = paired(by_task[last]["the paper's"][0], by_task[last]["leverage"][0])
     number = f"R² {gap:+.3f} ± {error:.3f} to leverage scores ({last[0]} features, {last[1]:,} rows)"
     claim = (
         'The claim: Algorithm 2 does "almost equally well as leverage score sampling". R² minus that of leverage scores'
     )
-    return word(found), number, f"{claim}: {'. '.join(words)}."
+    return word(by_task), number, f"{claim}: {'. '.join(words)}."
 
 
-def word(found: dict[tuple[int, int], dict[str, Values]]) -> str:
+def word(by_task: dict[tuple[int, int], dict[str, Values]]) -> str:
     """Return whether Algorithm 2 is within 0.01 of leverage scores with the largest sample, as far as the runs show."""
-    largest = dict(found.keys()).items()  # the sizes of each task come in order
-    gaps = [paired(found[key]["the paper's"][0], found[key]["leverage"][0]) for key in largest]
+    largest = dict(by_task.keys()).items()  # the sizes of each task come in order
+    gaps = [paired(by_task[key]["the paper's"][0], by_task[key]["leverage"][0]) for key in largest]
     if all(gap - 2 * error > -NEAR for gap, error in gaps):
         return YES
     return NO if any(gap + 2 * error < -NEAR for gap, error in gaps) else OPEN
 
 
-def plot(setting: Setting, found: dict[tuple[int, int], dict[str, Values]]) -> str:
+def plot(setting: Setting, by_task: dict[tuple[int, int], dict[str, Values]]) -> str:
     """Draw training and validation R² against the rows that were drawn, with two standard errors."""
     plots = pyplot()
-    every = sorted({key[0] for key in found})
+    every = sorted({key[0] for key in by_task})
     figure, panels = plots.subplots(len(every), 2, figsize=(10, 4 * len(every)), layout="constrained", squeeze=False)
     for line, features in zip(panels, every, strict=True):
-        sizes = [size for some, size in found if some == features]
-        for place, (panel, what) in enumerate(zip(line, ("validation", "training"), strict=True)):
+        sizes = [size for task, size in by_task if task == features]
+        for column, (panel, what) in enumerate(zip(line, ("validation", "training"), strict=True)):
             for method, (color, dash) in STYLES.items():
-                values = [found[features, size][method][place] for size in sizes]
-                mean = np.array([one.mean() for one in values])
-                error = np.nan_to_num(np.array([standard_error(one) for one in values]))
+                values = [by_task[features, size][method][column] for size in sizes]
+                mean = np.array([runs.mean() for runs in values])
+                error = np.nan_to_num(np.array([standard_error(runs) for runs in values]))
                 panel.plot(sizes, mean, dash, color=color, label=CHOSEN[method], linewidth=1.6)
                 panel.fill_between(sizes, mean - 2 * error, mean + 2 * error, color=color, alpha=0.15, linewidth=0)
-            top = max(found[features, size][method][place].mean() for size in sizes for method in STYLES)
+            top = max(by_task[features, size][method][column].mean() for size in sizes for method in STYLES)
             panel.set_ylim(top - 0.35, top + 0.02)
             panel.set_xscale("log")
             panel.set_xticks(sizes, [f"{size:,}" for size in sizes])

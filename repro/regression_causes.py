@@ -74,7 +74,7 @@ class Problem:
         train, held = np.split(order, [round(0.8 * len(rows))])
         rows = rows[:, :: 128 // features]
         shift, size = scaling(rows[train], variant.scale)
-        self.A, self.V = (((rows[some] - shift) / size).astype(np.float32) for some in (train, held))
+        self.A, self.V = (((rows[ids] - shift) / size).astype(np.float32) for ids in (train, held))
         self.b, self.c = target[train], target[held]
         self.number = number
         self.clusterings: dict[float, cs.Clustering] = {}
@@ -116,7 +116,7 @@ def names_of(number: int) -> tuple[str, ...]:
 def one_run(arrays: Arrays, features: int, number: int, names: tuple[str, ...]) -> Entry:
     """Return the validation R² of Algorithm 2 and of leverage scores for every variant and size on one split."""
     problems: dict[tuple[Any, ...], Problem] = {}
-    found = []
+    results = []
     for name in names:
         variant = VARIANTS[name]
         data = (variant.target, variant.scale, variant.outliers)
@@ -127,8 +127,8 @@ def one_run(arrays: Arrays, features: int, number: int, names: tuple[str, ...]) 
             size = round(share * len(problem.A))
             ours = fitted(problem, variant, size, sizes(problem, variant), keep=variant.keep, features=features)
             base = fitted(problem, variant, size, problem.leverage, keep=False, features=features)
-            found.append({"variant": name, "share": share, "algorithm": ours, "leverage": base})
-    return {"results": found}
+            results.append({"variant": name, "share": share, "algorithm": ours, "leverage": base})
+    return {"results": results}
 
 
 def sizes(problem: Problem, variant: Variant) -> Floats:
@@ -141,8 +141,8 @@ def sizes(problem: Problem, variant: Variant) -> Floats:
     members = np.bincount(clustering.labels, minlength=len(centers)).astype(np.float64)
     first = least_squares(problem.A[centers], problem.b[centers], members, 0.1, intercept=True)
     residual = (first.predict(problem.A[centers]) - problem.b[centers]) ** 2
-    found: Floats = distances + residual[clustering.labels]
-    return found
+    numerators: Floats = distances + residual[clustering.labels]
+    return numerators
 
 
 def fitted(problem: Problem, variant: Variant, size: int, numerators: Floats, *, keep: bool, features: int) -> float:
@@ -196,12 +196,12 @@ def inclusion_of(chance: Floats, size: int) -> Floats:
 
 def compared(entries: dict[Key, Entry]) -> list[tuple[str, int, float, Floats, Floats]]:
     """Return variant, features, share, and the R² of both methods over the runs."""
-    made: dict[tuple[str, int, float], list[tuple[float, float]]] = {}
+    values_of: dict[tuple[str, int, float], list[tuple[float, float]]] = {}
     for (features, _), entry in sorted(entries.items()):
-        for one in entry["results"]:
-            key = (one["variant"], features, one["share"])
-            made.setdefault(key, []).append((one["algorithm"], one["leverage"]))
-    return [(*key, *np.array(values).T) for key, values in made.items()]
+        for result in entry["results"]:
+            key = (result["variant"], features, result["share"])
+            values_of.setdefault(key, []).append((result["algorithm"], result["leverage"]))
+    return [(*key, *np.array(values).T) for key, values in values_of.items()]
 
 
 def parted(entries: dict[Key, Entry]) -> tuple[dict[Key, Entry], dict[Key, Entry]]:
@@ -238,5 +238,5 @@ def with_as_many_labels(entries: dict[Key, Entry]) -> dict[int, tuple[float, flo
 
 def medoids_suffice(entries: dict[Key, Entry], near: float) -> bool:
     """Return whether fits with the medoids are nowhere clearly more than `near` below leverage scores."""
-    kept = [paired(ours, base) for name, _, _, ours, base in compared(entries) if name == "medoids kept"]
-    return bool(kept) and all(gap + 2 * error > -near and gap > -near for gap, error in kept)
+    gaps = [paired(ours, base) for name, _, _, ours, base in compared(entries) if name == "medoids kept"]
+    return bool(gaps) and all(gap + 2 * error > -near and gap > -near for gap, error in gaps)

@@ -90,36 +90,39 @@ def least(tasks: dict[str, Callable[[], Any]], times: int, clock: Callable[[], f
     """Return the least seconds of each; they take turns, so that a busy moment affects all of them."""
     best = dict.fromkeys(tasks, float("inf"))
     for _ in range(times):
-        for name, one in tasks.items():
+        for name, task in tasks.items():
             start = clock()
-            one()
+            task()
             best[name] = min(best[name], clock() - start)
     return best
 
 
 def report(setting: Setting) -> Report:
     """Write the seconds and draw them."""
-    found = ordered(require_runs(Journal(setting.out / "runtimes.jsonl").read()))
-    given = ordered(Journal(setting.out / "runtimes-given.jsonl").read())
+    with_clustering = ordered(require_runs(Journal(setting.out / "runtimes.jsonl").read()))
+    without_clustering = ordered(Journal(setting.out / "runtimes-given.jsonl").read())
     cells = [
-        [*key, made, name, seconds, entry["times"]]
-        for made, entries, field in (("in the time", found, "seconds"), ("before", given, "cpu"))
+        [*key, clustering, name, seconds, entry["times"]]
+        for clustering, entries, field in (
+            ("in the time", with_clustering, "seconds"),
+            ("before", without_clustering, "cpu"),
+        )
         for key, entry in entries.items()
         for name, seconds in entry[field].items()
     ]
     head = ["dataset", "budget", "clustering_made", "method", "seconds", "least_of"]
     write_table(setting.out / "runtimes.csv", head, cells)
     lines = []
-    for (dataset, budget), entry in found.items():
+    for (dataset, budget), entry in with_clustering.items():
         for name, title in NAMES.items():
             what = f"{DATASETS[dataset]}, {budget:,} rows, {title}"
             shown = f"×{entry['seconds'][name] / entry['seconds']['k-center']:.2f} of k-center"
-            if name != "k-center" and (dataset, budget) in given:
-                cpu = given[dataset, budget]["cpu"]
+            if name != "k-center" and (dataset, budget) in without_clustering:
+                cpu = without_clustering[dataset, budget]["cpu"]
                 shown += f"; ×{cpu[name] / cpu['k-center']:.3f} after the clustering"
             lines.append(Line(what, "plot only", f"{entry['seconds'][name]:.2f} s", entry["times"], shown))
-    word, number, text = verdict(found, given)
-    return Report(word, number, tuple(lines), text, (plot(setting, found),), NOTES)
+    word, number, text = verdict(with_clustering, without_clustering)
+    return Report(word, number, tuple(lines), text, (plot(setting, with_clustering),), NOTES)
 
 
 NOTES = """**Cause.** If the time of the clustering counts, Algorithm 1 is not the fastest below 4,000 rows, and hardly
@@ -131,21 +134,21 @@ time goes to the losses of the centers, which is only true if the clustering doe
 the clustering; the plot does."""
 
 
-def ordered(found: dict[Key, Entry]) -> dict[Key, Entry]:
+def ordered(with_clustering: dict[Key, Entry]) -> dict[Key, Entry]:
     """Return the entries by data set and budget."""
-    return {key: found[key] for key in sorted(found, key=lambda key: (SETS.index(key[0]), key[1]))}
+    return {key: with_clustering[key] for key in sorted(with_clustering, key=lambda key: (SETS.index(key[0]), key[1]))}
 
 
-def verdict(found: dict[Key, Entry], given: dict[Key, Entry]) -> tuple[str, str, str]:
+def verdict(with_clustering: dict[Key, Entry], without_clustering: dict[Key, Entry]) -> tuple[str, str, str]:
     """Return where the loss-based algorithm is the fastest of the three, after the clustering and including it."""
-    after = {key: fastest(entry["cpu"]) for key, entry in given.items()}
-    whole = {key: fastest(entry["seconds"]) for key, entry in found.items()}
-    ratios = [entry["cpu"]["k-center"] / entry["cpu"]["loss"] for entry in given.values()]
+    after = {key: fastest(entry["cpu"]) for key, entry in without_clustering.items()}
+    whole = {key: fastest(entry["seconds"]) for key, entry in with_clustering.items()}
+    ratios = [entry["cpu"]["k-center"] / entry["cpu"]["loss"] for entry in without_clustering.values()]
     number = f"after the clustering, loss is the fastest at {sum(after.values())} of {len(after)} budgets"
     text = "The claim: the loss-based algorithm is the fastest of loss, gradient and k-center."
     if ratios:
         number += f", {min(ratios):.0f} to {max(ratios):.0f} times as fast as k-center"
-    for dataset in dict.fromkeys(key[0] for key in found):
+    for dataset in dict.fromkeys(key[0] for key in with_clustering):
         parts = [listed([key[1] for key, held in of.items() if held and key[0] == dataset]) for of in (after, whole)]
         text += f" {DATASETS[dataset]}: true at {parts[0]} rows without the clustering, and at {parts[1]} rows with it."
     return degree(list(after.values())), number, text
@@ -161,14 +164,14 @@ def listed(budgets: list[int]) -> str:
     return ", ".join(f"{budget:,}" for budget in budgets) or "no"
 
 
-def plot(setting: Setting, found: dict[Key, Entry]) -> str:
+def plot(setting: Setting, with_clustering: dict[Key, Entry]) -> str:
     """Draw seconds against the budget."""
     plots = pyplot()
-    names = list(dict.fromkeys(key[0] for key in found))
+    names = list(dict.fromkeys(key[0] for key in with_clustering))
     figure, panels = plots.subplots(1, len(names), figsize=(5 * len(names), 4), layout="constrained", squeeze=False)
     styles = {"loss": ("tab:blue", "-"), "gradient": ("tab:blue", "--"), "k-center": ("tab:orange", "-")}
     for panel, dataset in zip(panels[0], names, strict=True):
-        of = {key[1]: entry["seconds"] for key, entry in found.items() if key[0] == dataset}
+        of = {key[1]: entry["seconds"] for key, entry in with_clustering.items() if key[0] == dataset}
         for name, (color, dash) in styles.items():
             panel.plot(list(of), [s[name] for s in of.values()], dash, marker="o", color=color, label=NAMES[name])
         panel.plot(list(of), [s["clustering"] for s in of.values()], ":", color="0.5", label="the clustering alone")
