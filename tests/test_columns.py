@@ -4,6 +4,7 @@ import gc
 import os
 import tempfile
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,11 @@ from coresift.clustering.snapping import farthest
 from coresift.columns import Column, add_up, counts, every, fill, kept, largest, product, running_sum, scattered, stored
 from coresift.designs import Independent, Pivotal, Poisson, Systematic
 from coresift.inclusion import CERTAIN, fixed_size_inclusion, parts, spread
-from coresift.order import outward, serpentine, stops
+from coresift.order import by_cluster, outward, serpentine, stops
 from coresift.portfolio import candidates, mix, pilot_facts
 from coresift.prediction import feature_columns, standardized
 from coresift.rows import base
+from coresift.signal_table import signal_table
 from coresift.streams import Stream, generator
 from coresift.types import Evidence, Frame, PilotPlan, PilotSample
 from coresift.types.values import distinct_below, nonnegative
@@ -187,6 +189,30 @@ def test_the_mixture_is_the_same_in_blocks(problem):
         np.testing.assert_allclose(getattr(mixtures[0], name), getattr(mixtures[1], name), rtol=1e-9, err_msg=name)
 
 
+def test_signals_are_read_and_favored_in_the_same_way_in_blocks(problem):
+    _, clustering, values = problem
+    gaps = np.where(np.arange(clustering.n) % 10 == 3, np.nan, values)
+    signals = {"gaps": gaps, "negative": -values, "class": np.where(values > 1, "a", "b")}
+    frame = Frame(clustering.n, np.zeros(0), np.arange(0, clustering.n, 9))
+    tables, plans = [], []
+    for block in (10**9, 128):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(columns, "BLOCK", block)
+            tables.append(signal_table(signals, clustering.n))
+            plans.append(cs.pilots.Informed().plan(clustering, replace(frame, signals=tables[-1]), 300))
+    assert tables[0] == tables[1]
+    filled = np.where(np.isnan(gaps), np.nanmedian(gaps), gaps)
+    np.testing.assert_array_equal(tables[1].columns[:, 0], filled)
+    np.testing.assert_array_equal(tables[1].columns[:, 1], np.isnan(gaps))
+    assert tables[1].sizes.tolist() == [True, False, False, False, False]
+    np.testing.assert_allclose(plans[0].inclusion, plans[1].inclusion, rtol=1e-9)
+    np.testing.assert_allclose(plans[0].share, plans[1].share, rtol=1e-9)
+    np.testing.assert_array_equal(plans[0].order, plans[1].order)
+    order, ends = by_cluster(clustering.labels, clustering.k + 1)
+    np.testing.assert_array_equal(order, np.argsort(clustering.labels, kind="stable"))
+    np.testing.assert_array_equal(ends, np.cumsum(np.bincount(clustering.labels, minlength=clustering.k + 1)))
+
+
 def test_rows_for_the_components_are_the_first_of_a_permutation(small_blocks):
     expected = generator(7, Stream.COMPONENTS).permutation(20_000)[:10_000]
     np.testing.assert_array_equal(components._sampled(20_000, 7), np.sort(expected))
@@ -213,8 +239,8 @@ def test_a_selection_in_many_blocks_has_the_same_rows(problem, small_blocks):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"budget": 100}, {"budget": 3_000}, {"budget": 100, "losses": None}])
-def test_memory_does_not_grow_with_the_rows(options, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["few clusters", "many clusters", "without losses", "signals"])
+def test_memory_does_not_grow_with_the_rows(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(columns, "BLOCK", 2_048)
     monkeypatch.setattr(scratch, "IN_MEMORY", 2**12)
     monkeypatch.setattr(base, "block_length", lambda d: 256)
@@ -224,9 +250,14 @@ def test_memory_does_not_grow_with_the_rows(options, tmp_path, monkeypatch):
     rng, peaks = np.random.default_rng(0), []
     for n in (70_000, 70_000, 210_000):  # the first run loads libraries
         np.save(tmp_path / "rows.npy", rng.normal(size=(n, 3)).astype(np.float32))
+        options = {
+            "losses": None if kind == "without losses" else np.sqrt,
+            "budget": 3_000 if kind == "many clusters" else 100,
+            "signals": rng.exponential(size=n) if kind == "signals" else None,
+        }
         tracemalloc.start()
         try:
-            cs.select(tmp_path / "rows.npy", engine=cs.engines.Local(1), **{"losses": np.sqrt, **options})
+            cs.select(tmp_path / "rows.npy", engine=cs.engines.Local(1), **options)
             peaks.append(tracemalloc.get_traced_memory()[1])
         finally:
             tracemalloc.stop()

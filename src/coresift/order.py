@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,17 @@ def outward(clustering: Clustering, level: Floats) -> Ints:
     return _sorted(stop, clustering.labels, lambda rows: clustering.distances[rows] / farthest)
 
 
-def _sorted(stop: Ints, labels: NDArray[np.int32], away: Callable[[slice], Singles]) -> Ints:
+def by_cluster(labels: NDArray[np.integer[Any]], count: int) -> tuple[Ints, Ints]:
+    """Return the rows cluster by cluster, and where each of `count` clusters ends.
+
+    >>> by_cluster(np.array([1, 0, 1]), 2)
+    (array([1, 0, 2]), array([1, 3]))
+    """
+    order = _sorted(np.arange(count), labels, lambda rows: np.zeros(rows.stop - rows.start, np.float32))
+    return order, np.cumsum(counts(labels, count))
+
+
+def _sorted(stop: Ints, labels: NDArray[np.integer[Any]], away: Callable[[slice], Singles]) -> Ints:
     """Return the rows sorted by the stop of their cluster, then by `away` (from 0 to 1), then by row number.
 
     Rows are dealt to the stops a block at a time, and then each stop is sorted in place.

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coresift.checks import share
+from coresift.columns import add_up, every, fill, spans, stored, total
 from coresift.inclusion import FLAT, deal, fixed_size_inclusion, spread
-from coresift.order import serpentine
+from coresift.order import by_cluster, serpentine
+from coresift.scratch import empty
 from coresift.signal_table import signal_table
 from coresift.types import Bools, Clustering, Floats, Frame, Ints, PilotPlan, SignalTable, Strategy
 
@@ -50,23 +53,29 @@ class InformedRepresentatives(Strategy):
 
     def plan(self, clustering: Clustering, frame: Frame, budget: int) -> PilotPlan:
         """Allocate the first part of the budget to the open rows."""
-        open_rows, labels = frame.open(), clustering.labels.astype(np.int64)
-        expected = mean_signal(signal_table(self.signals, clustering.n), open_rows)
-        # Signals that are the same for all rows carry no information.
-        trust = self.trust if np.ptp(expected[open_rows]) > 0 else 0.0
-        members = np.bincount(labels[open_rows], minlength=clustering.k)
+        open_rows, labels, n, k = frame.open(), clustering.labels, clustering.n, clustering.k
+        expected = mean_signal(signal_table(self.signals, n), open_rows)
+        trust = self.trust if _differ(expected, open_rows) else 0.0
+        members = add_up(n, lambda rows: np.bincount(labels[rows][open_rows[rows]], minlength=k))
         occupied = int(np.count_nonzero(members))
         first = min(self.size(occupied, budget), int(members.sum()))
-        cluster_signals: Floats = np.bincount(labels, expected, clustering.k).astype(np.float64)
+        cluster_signals = add_up(n, lambda rows: np.bincount(labels[rows], expected[rows], k).astype(np.float64))
         counts = deal(self._target_counts(members, first, cluster_signals, trust), members, first)
-        now = within_clusters(counts, labels, (1 - trust) * open_rows + trust * expected)
-        sizes = (1 - trust) * spread(clustering.powers, open_rows, FLAT) + trust * expected / expected.sum()
-        later = fixed_size_inclusion(sizes, budget - first)
-        smaller = np.maximum(1.0, members.sum() / (max(occupied, 1) * np.maximum(members, 1)))[labels]
-        chance = now * (1 - np.minimum(now + later, 1.0))
-        # If the second draw cannot draw a row, the first draw carries its whole total.
-        carried = np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
-        return PilotPlan(now, carried, serpentine(clustering, expected), keep=True, origin="pilot")
+        within = stored(n, lambda rows: (1 - trust) * open_rows[rows] + trust * expected[rows])
+        inclusion = within_clusters(counts, labels, within)
+        away, whole = spread(clustering.power_column, open_rows, FLAT), total(expected)
+        sizes = stored(n, lambda rows: (1 - trust) * away[rows] + trust * expected[rows] / whole)
+        others = fixed_size_inclusion(sizes, budget - first)
+        times_smaller = np.maximum(1.0, members.sum() / (max(occupied, 1) * np.maximum(members, 1)))
+
+        def carried(rows: slice) -> Floats:
+            now, later, smaller = inclusion[rows], others[rows], times_smaller[labels[rows]]
+            chance = now * (1 - np.minimum(now + later, 1.0))
+            # If the second draw cannot draw a row, the first draw carries its whole total.
+            return np.where(later > 0, chance / np.where(later > 0, chance + later * smaller**2, 1.0), 1.0)
+
+        order = serpentine(clustering, expected)
+        return PilotPlan(inclusion, stored(n, carried), order, keep=True, origin="pilot")
 
     def _target_counts(self, members: Ints, first: int, expected: Floats, trust: float) -> Floats:
         occupied = members > 0
@@ -82,25 +91,37 @@ def mean_signal(table: SignalTable, open_rows: Bools) -> Floats:
 
     Rows that are not open get 0.
     """
-    columns = table.columns[:, table.sizes]
-    means = open_rows @ columns / max(int(np.count_nonzero(open_rows)), 1)
-    columns, means = columns[:, means > 0], means[means > 0]
+    n, usable = len(table), np.flatnonzero(table.sizes)
+    sums = add_up(n, lambda rows: open_rows[rows] @ table.columns[rows][:, usable])
+    means = sums / max(int(np.count_nonzero(open_rows)), 1)
+    usable, means = usable[means > 0], means[means > 0]
     if not means.size:
-        return open_rows.astype(np.float64)
-    return np.where(open_rows, (columns / means).mean(axis=1), 0.0)
+        return stored(n, open_rows.__getitem__)
+
+    def scaled(rows: slice) -> Floats:
+        return np.where(open_rows[rows], (table.columns[rows][:, usable] / means).mean(axis=1), 0.0)
+
+    return stored(n, scaled)
 
 
-def within_clusters(counts: Ints, labels: Ints, sizes: Floats) -> Floats:
+def _differ(signal: Floats, open_rows: Bools) -> bool:
+    """Say whether the open rows have different signals; the same signal for all carries no information."""
+    n = signal.size
+    lowest = min((signal[rows][open_rows[rows]].min(initial=np.inf) for rows in spans(n)), default=np.inf)
+    return not every(n, lambda rows: signal[rows][open_rows[rows]] <= lowest)
+
+
+def within_clusters(counts: Ints, labels: NDArray[np.integer[Any]], sizes: Floats) -> Floats:
     """Return π of each row: proportional to its size within its cluster, with the cluster's count as their sum.
 
     Examples:
         >>> within_clusters(np.array([1, 2]), np.array([0, 0, 1, 1, 1]), np.array([1.0, 3.0, 9.0, 1.0, 1.0])).tolist()
         [0.25, 0.75, 1.0, 0.5, 0.5]
     """
-    inclusion = np.zeros(sizes.size)
-    order = np.argsort(labels, kind="stable")
-    ends = np.cumsum(np.bincount(labels, minlength=counts.size))
+    inclusion = fill(empty(sizes.size, np.float64), lambda rows: 0.0)
+    order, ends = by_cluster(labels, counts.size)
     for count, member in zip(counts.tolist(), np.split(order, ends[:-1]), strict=True):
         if count:
             inclusion[member] = fixed_size_inclusion(sizes[member], count)
+    inclusion.setflags(write=False)
     return inclusion

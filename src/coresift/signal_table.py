@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coresift.checks import named_options, refuse, unusable
+from coresift.columns import add_up, every, stored
 from coresift.errors import warn
+from coresift.scratch import empty
 from coresift.tables.textual import NUMBER
 from coresift.types import Floats, Ints, SignalTable, as_array, numbered
 
@@ -56,11 +58,19 @@ def signal_table(signals: Any, n: int) -> SignalTable:
     if len(set(names)) < len(names):
         duplicate = next(name for position, name in enumerate(names) if name in names[:position])
         refuse("signals", "columns with distinct names", f"{duplicate!r} twice")
-    columns = np.stack([column for _, column, _ in pieces], axis=1) if pieces else np.zeros((n, 0))
+    columns = _side_by_side([column for _, column, _ in pieces], n)
     scales = np.concatenate(
         [np.ones(len(pieces) - sum(len(table.names) for table in tables)), *(t.scales for t in tables)]
     )
     return SignalTable(names, columns, np.array([size for _, _, size in pieces], np.bool_), scales)
+
+
+def _side_by_side(pieces: list[Floats], n: int) -> Floats:
+    columns = empty((n, len(pieces)), np.float64)
+    for number, piece in enumerate(pieces):
+        columns[:, number] = piece
+    columns.setflags(write=False)  # read-only arrays are passed on without a copy
+    return columns
 
 
 @named_options
@@ -156,7 +166,7 @@ def _numbers(array: NDArray[Any]) -> Floats | None:
     if np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_:
         if np.issubdtype(array.dtype, np.complexfloating):
             return None
-        return array.astype(np.float64)
+        return array.astype(np.float64, copy=False)
     if array.dtype != object:
         return None
     try:
@@ -177,20 +187,23 @@ def _missing(value: Any) -> bool:
 
 
 def _numeric_columns(name: str, numbers: Floats) -> list[tuple[str, Floats, bool]]:
-    missing = np.isnan(numbers)
-    if np.isinf(numbers).any():
+    n = numbers.size
+    if not every(n, lambda rows: ~np.isinf(numbers[rows])):
         refuse("signals", f"finite numbers, or NaN if missing, in {name!r}", "an infinity")
-    largest = float(np.abs(numbers[~missing]).max(initial=0.0))
-    if largest > LARGEST:  # their squares could overflow
-        refuse("signals", f"numbers of at most {LARGEST:g} in size in {name!r}", f"{largest:g}")
-    if missing.all():
+    missing = int(add_up(n, lambda rows: np.count_nonzero(np.isnan(numbers[rows]))))
+    if missing == n:
         refuse("signals", f"at least one number in {name!r}", "none")
-    filled = np.where(missing, np.median(numbers[~missing]), numbers)
-    varies = bool(filled.min() < filled.max())
-    columns = [(name, filled, varies and bool(filled.min() >= 0))]
-    if missing.any():
-        columns.append((f"{name} is missing", missing.astype(np.float64), False))
-    return columns
+    # fmin and fmax ignore missing values.
+    lowest, highest = float(np.fmin.reduce(numbers)), float(np.fmax.reduce(numbers))
+    if max(-lowest, highest) > LARGEST:  # their squares could overflow
+        refuse("signals", f"numbers of at most {LARGEST:g} in size in {name!r}", f"{max(-lowest, highest):g}")
+    can_be_size = lowest < highest and lowest >= 0
+    if not missing:
+        return [(name, numbers, can_be_size)]
+    median = np.median(numbers[~np.isnan(numbers)])
+    filled = stored(n, lambda rows: np.where(np.isnan(numbers[rows]), median, numbers[rows]))
+    absent = stored(n, lambda rows: np.isnan(numbers[rows]))
+    return [(name, filled, can_be_size), (f"{name} is missing", absent, False)]
 
 
 def _category_columns(name: str, array: NDArray[Any]) -> list[tuple[str, Floats, bool]]:

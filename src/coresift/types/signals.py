@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from coresift.checks import InputError
-from coresift.types.values import Bools, Floats, Value, digest
+from coresift.types.values import Bools, Floats, Value, digest, freeze
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,17 +25,14 @@ class SignalTable(Value):
     scales: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        columns, sizes = np.array(self.columns, np.float64), np.array(self.sizes, np.bool_)
-        if columns.ndim != 2 or columns.shape[1] != len(self.names) or sizes.shape != (len(self.names),):
+        if not self.scales.size:
+            object.__setattr__(self, "scales", np.ones(len(self.names)))
+        freeze(self, columns=np.float64, sizes=np.bool_, scales=np.float64)
+        count = len(self.names)
+        if self.columns.ndim != 2 or self.columns.shape[1] != count or self.sizes.shape != (count,):
             raise InputError("A signal table needs one name and one entry of sizes per column.")
-        scales = np.array(self.scales if self.scales.size else np.ones(len(self.names)), np.float64)
-        if scales.shape != (len(self.names),):
+        if self.scales.shape != (count,):
             raise InputError("A signal table needs one scale per column, or none at all.")
-        for array in (columns, sizes, scales):
-            array.setflags(write=False)
-        object.__setattr__(self, "scales", scales)
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "sizes", sizes)
 
     def __len__(self) -> int:
         return len(self.columns)
