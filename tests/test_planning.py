@@ -120,6 +120,15 @@ def test_what_does_not_fit_is_refused_with_its_number(monkeypatch):
     assert cs.plan(ROWS, 400).memory == pytest.approx(planned.memory)
 
 
+def test_files_that_do_not_fit_are_refused_with_their_number(monkeypatch):
+    monkeypatch.setattr(planning, "room", lambda: 2e9)
+    assert cs.plan(ROWS, 400).rows == len(ROWS)
+    monkeypatch.setattr(planning, "file_bytes", lambda n, components: 3e9)
+    sentence = "takes about 3.0 GB of temporary files, and only 2.0 GB are free; set TMPDIR to a folder"
+    with pytest.raises(cs.InputError, match=sentence):
+        cs.plan(ROWS, 400)
+
+
 @pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="needs /proc to know how much memory there is")
 def test_free_memory_is_a_part_of_all_memory():
     (total,) = (line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal:"))

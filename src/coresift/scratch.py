@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import tempfile
 from typing import Any
 
@@ -50,6 +51,15 @@ def copied(values: Any, dtype: DTypeLike) -> NDArray[Any]:
 def owns(array: NDArray[Any]) -> bool:
     """Say whether an array is all there is of its numbers, so that nobody can change them if it is read-only."""
     return array.flags.owndata or isinstance(array.base, _Pages)
+
+
+def room() -> int:
+    """Return how many bytes are free where temporary files are.
+
+    >>> room() > 0
+    True
+    """
+    return shutil.disk_usage(tempfile.gettempdir()).free
 
 
 def _map(size: int) -> _Pages:

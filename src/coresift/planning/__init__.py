@@ -14,10 +14,20 @@ from coresift.holder import most_queries
 from coresift.holder import plan as plan_probes
 from coresift.notebook import card
 from coresift.planning.calibration import calibrate, free_memory
-from coresift.planning.effort import LIBRARIES, NONE, TABLES, Effort, effort, effort_within, memory_afterwards
+from coresift.planning.effort import (
+    LIBRARIES,
+    NONE,
+    TABLES,
+    Effort,
+    effort,
+    effort_within,
+    file_bytes,
+    memory_afterwards,
+)
 from coresift.recipes.arguments import Job, Options, check_options, settle
 from coresift.rows import RowsLike
 from coresift.rows.tables import TableRows
+from coresift.scratch import room
 
 # Seconds that do not depend on the rows (libraries that are loaded when first needed), and seconds per row for what
 # follows the clustering: orders, probabilities, draws.
@@ -89,7 +99,7 @@ def plan(
     """Say what `select` with the same arguments will cost; `losses` are taken to be there.
 
     A part of the rows is read to see how fast this machine is with them, for less than a second. What would not fit
-    into the memory that is free is refused, with how much it takes.
+    into the memory or the temporary folder is refused, with how much it takes.
 
     Args:
         rows: As in `select`.
@@ -132,6 +142,7 @@ def plan(
         price=None if cost is None else asked * positive("cost", cost, zero=True),
     )
     _refuse_too_large(planned)
+    _refuse_full_disk(planned, file_bytes(n, components))
     return planned
 
 
@@ -163,6 +174,14 @@ def _refuse_too_large(planned: Plan) -> None:
         raise InputError(
             f"Selecting {planned.budget:,} of {planned.rows:,} rows takes about {planned.memory / 1e9:,.1f} GB of "
             f"memory, and only {free / 1e9:,.1f} GB are free; use fewer clusters or rows, or a larger machine."
+        )
+
+
+def _refuse_full_disk(planned: Plan, needed: float) -> None:
+    if needed and needed > (free := room()):
+        raise InputError(
+            f"Selecting {planned.budget:,} of {planned.rows:,} rows takes about {needed / 1e9:,.1f} GB of temporary "
+            f"files, and only {free / 1e9:,.1f} GB are free; set TMPDIR to a folder on a disk with more room."
         )
 
 

@@ -121,6 +121,16 @@ def in_memory(n: int, width: int) -> float:
     return float(n * width) if n * width <= IN_MEMORY else 0.0
 
 
+def file_bytes(n: int, components: int) -> float:
+    """Return how many bytes the arrays that are not in memory take in temporary files when rows are drawn.
+
+    >>> file_bytes(1000, 16), file_bytes(10**8, 16) / 1e9
+    (0.0, 16.0)
+    """
+    arrays = [4] * SINGLES + [8] * DOUBLES + [4 * components]
+    return float(sum(n * width for width in arrays if not in_memory(n, width)))
+
+
 def memory_afterwards(n: int, d: int, components: int, threads: int) -> float:
     """Return the peak bytes of what follows the clustering: components, scores and draws."""
     clustered = A_THREAD * threads + SINGLES * in_memory(n, 4)
