@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 import coresift as cs
 from coresift import clustering, columns, components, scratch
@@ -236,6 +237,20 @@ def test_a_selection_in_many_blocks_has_the_same_rows(problem, small_blocks):
         whole = cs.select(rows, lambda ids: values[ids], 200, seed=2)
     np.testing.assert_array_equal(cut.ids, whole.ids)
     np.testing.assert_allclose(cut.weights, whole.weights, rtol=1e-9)
+
+
+@pytest.mark.parametrize("signals", [False, True])
+def test_bytes_do_not_depend_on_the_threads_of_linear_algebra(signals):
+    """With more than 10,000 numbers, OpenBLAS adds up products in several threads, and so in another order."""
+    rng = np.random.default_rng(0)
+    rows, losses = rng.normal(size=(40_000, 4)).astype(np.float32), rng.exponential(size=40_000)
+    options = {"signals": {"a": losses**2, "b": rng.exponential(size=40_000)}} if signals else {}
+    clusters, selections = cs.cluster(rows, 20), []
+    for count in (1, 2, 3):
+        with threadpool_limits(count, user_api="blas"):
+            picked = cs.select(rows, losses, 400, clusters=clusters, **options)
+            selections.append((picked, cs.grow(picked, losses, 500, rows=rows, clusters=clusters, **options)))
+    assert selections[0] == selections[1] == selections[2]
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from coresift.assembly import PhaseDraw, PhasePredictions, warn_unreachable
 from coresift.checks import InputError, named_options, refuse, whole
 from coresift.columns import Column, kept, stored
 from coresift.components import leading_components
-from coresift.engine import Engine
+from coresift.engine import SINGLE_THREADED, Engine
 from coresift.estimation.centers import check_clustering
 from coresift.inclusion import parts
 from coresift.oracle import LossesLike, as_oracle
@@ -160,7 +160,8 @@ def _draw(
 ) -> tuple[PhaseDraw, float, PhasePredictions | None]:
     """Draw the new phase from the remaining rows, with scores from all answers so far."""
     evidence = _evidence(selection, job, clustering, losses, engine)
-    scores = job.score.scores(evidence)
+    with SINGLE_THREADED:
+        scores = job.score.scores(evidence)
     undrawn = job.frame.open()
     undrawn[selection.ids] = False
     order = kept(scores.order, lambda ids: undrawn[ids])
@@ -170,7 +171,8 @@ def _draw(
     drawn, multiplicity = job.design.draw(inclusion, generator(job.seed, Stream.GROWTH, len(selection.phases)))
     # Predictions use only the answers of earlier phases, so they are fixed before this draw.
     shares = Column(undrawn.size, lambda rows: undrawn[rows].astype(np.float64))
-    predicted = PhasePredictions.of(scores, evidence.pilot.ids, shares)
+    with SINGLE_THREADED:
+        predicted = PhasePredictions.of(scores, evidence.pilot.ids, shares)
     return PhaseDraw(order[drawn], inclusion[drawn], multiplicity, job.design), float(inclusion.min()), predicted
 
 

@@ -14,7 +14,7 @@ from coresift.checks import InputError, named_options
 from coresift.clustering import cluster
 from coresift.columns import Column, kept, scattered, stored
 from coresift.components import leading_components
-from coresift.engine import Engine
+from coresift.engine import SINGLE_THREADED, Engine
 from coresift.holder import HolderEstimate, Probes, center_rows
 from coresift.holder import plan as plan_probes
 from coresift.inclusion import parts
@@ -226,7 +226,8 @@ def _draw_pilot(job: Job, clustering: Clustering) -> PilotSample:
     pilot, frame = job.pilot, job.frame
     if pilot is None:
         return PilotSample(NO_ROWS, PilotPlan.of_none(frame.n))
-    plan = pilot.plan(clustering, frame, job.room)
+    with SINGLE_THREADED:  # several threads would add in another order, so bytes would depend on the number of cores
+        plan = pilot.plan(clustering, frame, job.room)
     order = kept(plan.order, lambda ids: plan.inclusion[ids] > 0)
     inclusion = stored(order.size, lambda rows: plan.inclusion[order[rows]])
     drawn, _ = EVEN_DRAW.draw(inclusion, generator(job.seed, Stream.PILOT))
@@ -271,7 +272,8 @@ def finish(
         holder_estimate = _estimate_holder(draft, draft.probes, evidence, np.zeros(0) if probed is None else probed)
         evidence = replace(evidence, holder=holder_estimate.for_drawing())
         draft = replace(draft, options={**draft.options, "holder": str(holder_estimate)})
-    scores = job.score.scores(evidence)
+    with SINGLE_THREADED:
+        scores = job.score.scores(evidence)
     kept_ids = np.setdiff1d(pilot.ids, frame.given, assume_unique=True) if pilot.plan.keep else NO_ROWS
     undrawn = frame.open()
     undrawn[kept_ids] = False
@@ -282,7 +284,8 @@ def finish(
     # Predictions use only the pilot's answers, so they are fixed before the second draw.
     share = pilot.plan.share
     remaining_shares = Column(frame.n, lambda rows: np.where(undrawn[rows], 1 - share[rows], 0.0))
-    predicted = PhasePredictions.of(scores, pilot.ids, remaining_shares) if pilot.plan.keep else None
+    with SINGLE_THREADED:
+        predicted = PhasePredictions.of(scores, pilot.ids, remaining_shares) if pilot.plan.keep else None
     return assemble(
         job.rows,
         frame,
