@@ -703,8 +703,11 @@ def test_code_that_comes_with_a_model_is_never_run(tmp_path):
 
 
 def test_a_missing_model_is_one_sentence(tmp_path):
-    with pytest.raises(InputError, match="on the Hugging Face hub"):
-        find_model("nobody/nothing")
+    sentence = r"^model must be the folder of a model, since the Hugging Face hub cannot be reached; got 'no/model'\.$"
+    with pytest.raises(InputError, match=sentence):
+        find_model("no/model")
+    with pytest.raises(InputError, match="the name of a model on the Hugging Face hub; got 'no such name'"):
+        find_model("no such name")
     with pytest.raises(InputError, match=r"config\.json"):
         find_model(tmp_path)
     with pytest.raises(InputError, match="device must be"):

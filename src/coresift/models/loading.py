@@ -141,7 +141,9 @@ def _download(name: str, argument: str) -> Path:
     hub = need("huggingface_hub")
     try:
         return Path(hub.snapshot_download(name, allow_patterns=list(WANTED)))
-    except Exception as error:  # the hub raises many kinds of errors for a missing name or network
+    except hub.errors.LocalEntryNotFoundError:  # no network, no answer, or HF_HUB_OFFLINE, and no earlier download
+        refuse(argument, "the folder of a model, since the Hugging Face hub cannot be reached", repr(name))
+    except Exception as error:  # the hub raises many kinds of errors for a missing name
         allowed = "a folder that exists, or the name of a model on the Hugging Face hub"
         refuse(argument, allowed, f"{name!r} (the hub says: {first_line(error)})")
 
