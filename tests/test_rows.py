@@ -310,6 +310,18 @@ def test_the_column_and_the_id_can_be_chosen() -> None:
     assert (alone.id_name, alone.d) == (None, 2)
 
 
+@pytest.mark.parametrize("ids", ["message", None])
+def test_the_ids_of_embeddings_may_be_named_and_others_are_refused(ids: str | None, tmp_path: Path) -> None:
+    np.save(tmp_path / "shard.npy", HALF[:3])
+    pq.write_table(pa.table({"id": KEYS[:3]}), tmp_path / "ids.parquet")
+    manifest = {"format": 1, "shards": ["shard.npy"], "rows": 3, "dimension": WIDE, "ids": ids}
+    (tmp_path / "embeddings.json").write_text(json.dumps(manifest))
+    assert open_rows(tmp_path, id_column=ids).names([1]) == (None if ids is None else [KEYS[1]])
+    known = "no columns and no ids" if ids is None else "the ids of the column 'message' already"
+    with pytest.raises(InputError, match=rf"^id_column must be left out, since the rows have {known}; got 'other'\.$"):
+        open_rows(tmp_path, id_column="other")
+
+
 def test_shards_are_read_in_the_order_of_their_names_and_notes_are_left_alone(tmp_path: Path) -> None:
     for number in (2, 0, 1):
         np.save(tmp_path / f"{number}.npy", np.full((1, 1), number))

@@ -113,9 +113,11 @@ def _open(source: Any, choice: ColumnChoice, id_column: str | None, filesystem: 
     if is_tabular(opened):
         return rows_of_table(open_table(opened, argument="rows", id_column=id_column), choice)
     choice.refuse_any()
-    if id_column is not None:
-        refuse("id_column", "left out if there are no columns to choose from", repr(id_column))
-    return _rows_of_files(opened) if _are_files(opened) else _rows_of_matrix(opened)
+    rows = _rows_of_files(opened) if _are_files(opened) else _rows_of_matrix(opened)
+    if id_column not in (None, rows.id_name):
+        known = "no columns and no ids" if rows.id_name is None else f"the ids of the column {rows.id_name!r} already"
+        refuse("id_column", f"left out, since the rows have {known}", repr(id_column))
+    return rows
 
 
 def _rows_of_files(files: Sequence[Any]) -> Rows:
