@@ -209,6 +209,25 @@ def test_labelers_who_would_see_no_text_are_told_of_at_the_start(command):
     assert "warnings" not in facts
 
 
+def test_cells_that_a_spreadsheet_would_run_are_told_once_per_file(command):
+    texts = ["=1+1", "-2 degrees", "@home", *["plain"] * 117]
+    Path("odd.csv").write_text("\n".join(["text", *texts]) + "\n")
+    command("start", "rows.npy", "--table", "odd.csv", "--budget", 119, "--rounds", 1, "--out", "labeled.csv")
+    facts = command("ask", "run.state", "--out", "a.csv", "--json")
+    count = sum(line["text"].startswith("'") for line in fill_in("a.csv", lambda row: "-" if row < 9 else "b"))
+    told = (
+        f"{count} cells of a.csv begin like a formula (=, +, -, @) and got an apostrophe, so that no spreadsheet runs "
+        "it; coresift removes it when it reads the file, and .parquet and .jsonl files have none."
+    )
+    assert facts["warnings"] == [told]
+    assert "warnings" not in command("ask", "run.state", "--out", "a.parquet", "--json")
+    (told,) = command("tell", "run.state", "a.csv", "--json")["warnings"]
+    with open("labeled.csv", newline="") as file:
+        cells = [cell for line in csv.reader(file) for cell in line]
+    assert told.startswith(f"{sum(cell.startswith(chr(39)) for cell in cells)} cells of ")
+    assert sum(label == "-" for label in cs.load("labeled.csv").labels) >= 8
+
+
 # ------------------------------------------------------------------ the page
 
 

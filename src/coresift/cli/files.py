@@ -12,11 +12,12 @@ import numpy as np
 import coresift as cs
 from coresift.answers import AnswerFile, MissingRowsError
 from coresift.checks import InputError
-from coresift.cli.showing import tell
+from coresift.cli.showing import show_warning, tell
+from coresift.notebook import counted
 from coresift.storage import SELECTION_SUFFIXES
 from coresift.tables.finding import BINARY
 from coresift.tables.tasks import SUFFIX, Tool, read_tasks, write_tasks
-from coresift.tables.writing import check_target, write_table
+from coresift.tables.writing import check_target, formulas_in, write_table
 
 MOST_NAMED = 12  # columns that are listed by name
 
@@ -129,8 +130,20 @@ def write_rows(
         written = written.append_column(f"table_{name}" if name in taken else name, table[name])
     if tool is None:
         write_table(written, path)
+        warn_of_formulas(path, written)
     else:
         write_tasks(written, path, tool)
+
+
+def warn_of_formulas(path: Path, *tables: Any) -> None:
+    """Say how many cells of these tables have an apostrophe in the CSV file that they were written to."""
+    count = sum(map(formulas_in, tables)) if path.suffix == ".csv" else 0
+    if count:
+        show_warning(
+            f"{counted(count, 'cell')} of {path} {'begins' if count == 1 else 'begin'} like a formula (=, +, -, @) and "
+            "got an apostrophe, so that no spreadsheet runs it; coresift removes it when it reads the file, and "
+            ".parquet and .jsonl files have none."
+        )
 
 
 def load_selection(path: Path) -> cs.Selection:

@@ -11,7 +11,7 @@ import typer
 
 import coresift as cs
 from coresift.cli.app import app, verb
-from coresift.cli.files import check_out, open_source
+from coresift.cli.files import check_out, open_source, warn_of_formulas
 from coresift.cli.flags import Column, ExcludeColumn, IdColumn, RowsPath, Seed, Standardize
 from coresift.cli.labeling import progress_of, remarks_on
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments
@@ -144,7 +144,12 @@ def _nested(kind: Any) -> bool:
 
 
 def _write(selection: LearningSelection, arguments: Arguments) -> list[tuple[str, str]]:
-    cs.save(selection, arguments["out"], table=_columns(arguments, selection.ids, selection.n))
+    import pyarrow as pa
+
+    out, table = Path(arguments["out"]), _columns(arguments, selection.ids, selection.n)
+    cs.save(selection, out, table=table)
+    texts = [cell for cell in (*selection.labels, *(selection.names or ())) if isinstance(cell, str)]
+    warn_of_formulas(out, pa.table({"text": texts}), *([] if table is None else [table]))
     return []
 
 

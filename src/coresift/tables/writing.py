@@ -92,6 +92,20 @@ def write_table(table: pa.Table, path: str | Path, *, note: bytes | None = None)
     write_whole(path, _writer(table, path, note))
 
 
+def formulas_in(table: pa.Table) -> int:
+    """Return how many cells get an apostrophe in a CSV file, since a spreadsheet would run them as formulas.
+
+    >>> import pyarrow as pa
+    >>> formulas_in(pa.table({"text": ["=1+1", "plain", "@home"], "number": [-1, 2, 3]}))
+    2
+    """
+    import pyarrow.compute as pc
+
+    columns = [_by_chunk(table[name], _for_csv) for name in table.column_names]
+    matches = [pc.match_substring_regex(column, "^'" + FORMULA[1:]) for column in columns if is_text(column.type)]
+    return sum(pc.sum(match).as_py() or 0 for match in matches)
+
+
 def write_bytes(content: bytes, path: str | Path) -> None:
     """Write a file atomically."""
 
