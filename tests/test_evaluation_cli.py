@@ -150,7 +150,7 @@ def test_ids_may_be_in_another_column_of_the_table_and_of_answers(command, tmp_p
     by_id = command("run", "rows.csv", *options, "--answers", "labels.csv", "--json")
     command("start", "rows.csv", *options)
     command("ask", "run.state")
-    assert (tmp_path / "ask.csv").read_text().splitlines()[0].replace('"', "") == "row,id,stone,rival,doubt,text"
+    assert (tmp_path / "ask.csv").read_text().splitlines()[0].replace('"', "") == "row,stone,rival,doubt,text"
     for _ in range(2):
         command("tell", "run.state", "labels.csv")
     assert json.loads((tmp_path / "evaluation.json").read_text())["value"] == by_id["value"]

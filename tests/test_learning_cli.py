@@ -95,6 +95,32 @@ def test_other_files_and_rows_with_ids_of_their_own(command, suffix):
     assert command("tell", "run.state", "told.csv", "--json")["pending"] == 10
 
 
+@pytest.mark.parametrize("named", [[], ["--id-column", "message"]])
+def test_ids_are_written_once_under_their_own_name_and_may_come_back_so(command, named):
+    from tables import write
+
+    Path("embeddings").mkdir()
+    np.save("embeddings/shard.npy", np.load("rows.npy"))
+    write(Path("embeddings/ids.parquet"), {"id": [f"q{row}" for row in range(120)]})
+    manifest = {"format": 1, "shards": ["shard.npy"], "rows": 120, "dimension": 3, "ids": "message"}
+    Path("embeddings/embeddings.json").write_text(json.dumps(manifest))
+    write(Path("messages.csv"), {"message": [f"q{row}" for row in range(120)], "text": ["hello"] * 120})
+    command("start", "embeddings", *named, "--table", "messages.csv", "--budget", 12, "--rounds", 2)
+    command("ask", "run.state", "--out", "ask.csv")
+    with open("ask.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == ["row", "message", "text"]
+    assert all(line["message"] == f"q{line['row']}" for line in lines)
+    write(Path("told.csv"), {"message": [lines[0]["message"]], "label": ["red"]})
+    assert command("tell", "run.state", "told.csv", "--json")["answered"] == 1
+    old = {"row": [lines[1]["row"]], "id": [lines[1]["message"]], "message": [lines[1]["message"]], "label": ["red"]}
+    write(Path("old.csv"), old)  # as earlier versions wrote it
+    assert command("tell", "run.state", "old.csv", "--json")["answered"] == 2
+    write(Path("mixed.csv"), {"row": [lines[0]["row"]], "message": [lines[1]["message"]], "label": ["red"]})
+    with pytest.raises(InputError, match="must have the id of each row next to its number"):
+        command("tell", "run.state", "mixed.csv")
+
+
 @pytest.mark.slow
 def test_skips_corrections_and_classes(command):
     command("start", "rows.npy", "--budget", 10, "--rounds", 2, "--classes", "red, green,blue")

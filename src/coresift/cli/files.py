@@ -103,9 +103,17 @@ def used_columns(rows: cs.rows.Rows) -> list[tuple[str, str]]:
 
 
 def write_rows(
-    path: Path, ids: Any, names: list[Any] | None, table: Any = None, answers: str = "loss", tool: Tool | None = None
+    path: Path,
+    ids: Any,
+    names: list[Any] | None,
+    table: Any = None,
+    answers: str = "loss",
+    tool: Tool | None = None,
+    id_column: str | None = None,
 ) -> None:
     """Write row numbers, ids if rows have them, and the other columns of their table.
+
+    Ids are written once: under the table's own name if it has them, else as `id`.
 
     Args:
         path: The file.
@@ -115,24 +123,29 @@ def write_rows(
         answers: The column that will have the answers. If the table has a column of this name, or of another column
             of the file, it is written as `table_NAME`.
         tool: The labeling tool that the file is for; by default none, and the file is a table.
+        id_column: The table's column of ids.
     """
     import pyarrow as pa
 
-    written = pa.table({"row": ids} if names is None else {"row": ids, "id": names})
-    taken = {*written.column_names, answers}
+    own = None if table is None or names is None else _column_of_ids(table, names, {id_column, "id"} - {"row", answers})
+    written = pa.table({"row": ids} if names is None else {"row": ids, own or "id": names})
+    taken = {"row", answers} if names is None else {"row", "id", answers}
     for name in () if table is None else table.column_names:
-        if (
-            name == "id"
-            and names is not None
-            and [str(cell) for cell in table[name].to_pylist()] == list(map(str, names))
-        ):
-            continue
-        written = written.append_column(f"table_{name}" if name in taken else name, table[name])
+        if name != own:
+            written = written.append_column(f"table_{name}" if name in taken else name, table[name])
     if tool is None:
         write_table(written, path)
         warn_of_formulas(path, written)
     else:
         write_tasks(written, path, tool)
+
+
+def _column_of_ids(table: Any, names: list[Any], candidates: set[str | None]) -> str | None:
+    """Return which of the candidates is a column with these ids."""
+    for name in table.column_names:
+        if name in candidates and [str(cell) for cell in table[name].to_pylist()] == list(map(str, names)):
+            return str(name)
+    return None
 
 
 def warn_of_formulas(path: Path, *tables: Any) -> None:

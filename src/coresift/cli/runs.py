@@ -176,7 +176,8 @@ def ask(
             raise InputError(f"{out} already has {run.question.plural} in it; give another --out, or remove the file.")
         ids = run.ask()
         if ids.size:
-            write_rows(out, ids, run.names(ids), _beside(job, arguments, ids, run.n), run.question.column, tool)
+            beside, key = _beside(job, arguments, ids, run.n), _id_column(job, arguments)
+            write_rows(out, ids, run.names(ids), beside, run.question.column, tool, key)
             tell(wrote=str(out))
         _show(run, job, arguments, f"Wrote {out}" if ids.size else "There is nothing left to answer")
 
@@ -187,7 +188,7 @@ def tell_answers(
         Path,
         typer.Argument(
             metavar="ANSWERS",
-            help="File with row or id, and a column of answers, or a labeling tool's .json export.",
+            help="File with row, id or the table's ids, and a column of answers, or a labeling tool's .json export.",
         ),
     ],
     column: Annotated[str | None, typer.Option(help="The column of answers (by default loss, label or value).")] = None,
@@ -205,7 +206,7 @@ def tell_answers(
     with _opened(state) as (run, job, arguments):
         if cannot_tell is not None and run.question.numeric:
             raise InputError("--cannot-tell is for runs that ask for labels; this one asks for numbers.")
-        key = arguments.get("id_column")
+        key = _id_column(job, arguments)
         ids, values, other_rows = _read(answers, column or run.question.column, run, run.question, key)
         if cannot_tell is not None:
             values = [None if value == cannot_tell.strip() else value for value in values]
@@ -337,6 +338,12 @@ def _beside(job: StepJob, arguments: Arguments, ids: Ints, n: int) -> Any:
         return None
     asked = rows.table.take(ids)
     return asked.drop_columns([name for name in rows.columns or () if is_nested(asked[name].type)])
+
+
+def _id_column(job: StepJob, arguments: Arguments) -> str | None:
+    """Return the column of ids, which files of answers may have instead of `id`."""
+    named: str | None = arguments.get("id_column")
+    return named if named is not None or job.rows is None else job.rows(arguments).id_name
 
 
 def _read(
