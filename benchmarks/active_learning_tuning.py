@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from benchmarks.active_learning import accuracy, features_of
 from benchmarks.keeping import Facts, append, read
 from benchmarks.teaching import ONE_THREAD, uniform
+from coresift.audits import FEWEST
 from coresift.learning import complete, steps
 from coresift.learning.plan import Schedule
 
@@ -73,7 +74,10 @@ def missing(
         if name == BASE:
             ids = uniform(features.x, features.y.__getitem__, budget, seed)
         else:
-            run = steps(features.x, budget, seed=seed, engine=ONE_THREAD, progress=False, **SETTINGS[name])
+            options = dict(SETTINGS[name])
+            if options.get("audit", 1) * budget < FEWEST:  # too few rows for an audit
+                options["audit"] = None
+            run = steps(features.x, budget, seed=seed, engine=ONE_THREAD, progress=False, **options)
             ids = complete(run, features.y.__getitem__).ids
         seconds = round(time.process_time() - start, 2)
         found = accuracy(features, ids)

@@ -37,8 +37,8 @@ def same(one, other):
 @pytest.mark.parametrize(
     ("budget", "rounds", "audit", "batches", "audits"),
     [
-        (300, 4, 0.1, (60, 80, 80, 80), (0, 0, 0, 0)),  # a tenth is fewer than 50
-        (500, 4, 0.1, (90, 120, 120, 120), (0, 0, 0, 50)),
+        (300, 4, "auto", (60, 80, 80, 80), (0, 0, 0, 0)),  # a tenth is fewer than 50
+        (500, 4, "auto", (90, 120, 120, 120), (0, 0, 0, 50)),
         (2000, 5, 0.1, (360, 360, 360, 360, 360), (0, 50, 50, 50, 50)),
         (500, 2, 60, (88, 352), (0, 60)),
         (200, 1, 100, (100,), (100,)),
@@ -51,10 +51,10 @@ def test_the_plan_shares_out_the_budget(budget, rounds, audit, batches, audits):
     assert sum(batches) + sum(audits) == budget
 
 
-@pytest.mark.parametrize("budget", range(1, 1200, 37))
+@pytest.mark.parametrize("budget", range(1, 2400, 74))
 @pytest.mark.parametrize("rounds", [1, 2, 8, 30])
 def test_every_plan_spends_its_budget_and_no_audit_is_small(budget, rounds):
-    plan = Plan.of(budget, rounds, 0.2, 5000)
+    plan = Plan.of(budget, rounds, "auto", 5000)
     assert sum(plan.batches) + sum(plan.audits) == budget
     assert min(plan.batches) >= 1
     assert all(rows == 0 or rows >= FEWEST for rows in plan.audits)
@@ -229,7 +229,9 @@ def test_numbers_have_a_ridge_and_an_audit_of_their_squared_error():
     [
         ({"budget": 0}, "budget must be a whole number of at least 1"),
         ({"rounds": 0}, "rounds must be a whole number of at least 1"),
-        ({"audit": 20}, "audit must be None, a share of the budget, or from 50 rows"),
+        ({"audit": 20}, "audit must be from 50 rows to fewer than the budget of 30, or 0 for no audit; got 20"),
+        ({"audit": 0.1}, r"audit must be from 50 rows to .*, or 0 for no audit; got 0\.1, which is 3 rows"),
+        ({"audit": "all"}, "audit must be a share of the budget, a number of rows, 'auto' or None; got 'all'"),
         ({"audit": 1.5}, "audit must be a number from 0 to 1"),
         ({"head": object()}, "head must be a model with fit and predict_proba; got object"),
         ({"head": LogisticHead(), "probabilities": []}, "head and probabilities exclude each other"),

@@ -154,8 +154,10 @@ def test_what_cannot_be_started_is_one_sentence(command):
     Path("short.csv").write_text("text\nonly\n")
     with pytest.raises(InputError, match=r"^--table must be a table with all 120 rows; got 1 row\.$"):
         command("start", "rows.npy", "--table", "short.csv", "--budget", 10)
-    with pytest.raises(InputError, match="audit must be None, a share of the budget, or from 50 rows"):
+    with pytest.raises(InputError, match="--audit must be from 50 rows to fewer than the budget of 10, or 0 for"):
         command("start", "rows.npy", "--budget", 10, "--audit", 7, "--state", "x.state")
+    with pytest.raises(InputError, match=r"--audit must be from 50 rows to .*; got 0\.1, which is 10 rows\.$"):
+        command("start", "rows.npy", "--budget", 100, "--audit", 0.1, "--state", "x.state")
     with pytest.raises(InputError, match=r"There is no state file none\.state"):
         command("report", "none.state")
     Path("other.state").write_text("hello\n")
@@ -165,13 +167,23 @@ def test_what_cannot_be_started_is_one_sentence(command):
 
 def test_the_start_shows_the_plan_and_the_budget(command):
     said = command("start", "rows.npy", "--table", "texts.csv", "--budget", 70, "--rounds", 2, "--audit", 50)
-    assert "batches of 4, 16 rows; audits of 0, 50" in said
+    assert re.search(r"you are asked 3 times, for 4, 16 and 50 \(audit\) rows *\n", said)
     assert "0 of 120 rows; 0 skipped; budget 70" in said
     assert "after the batch of round 2, with 50 rows" in said
     facts = command("status", "run.state", "--json")
     assert facts["plan"] == {"batches": [4, 16], "audits": [0, 50]}
     assert (facts["rounds"], facts["budget"], facts["labeled"], facts["skipped"]) == (2, 70, 0, 0)
     assert (facts["classes"], facts["audits"]) == ({}, [])
+
+
+def test_the_start_says_why_there_is_no_audit_and_how_to_get_one(command):
+    reason = "no audit, since a tenth of the budget is fewer than 50 rows"
+    said = command("start", "rows.npy", "--table", "texts.csv", "--budget", 60, "--rounds", 2)
+    assert f"you are asked 2 times, for 12 and 48 rows; {reason}; for one, start with --audit 50" in said
+    said = command("start", "rows.npy", "--table", "texts.csv", "--budget", 1, "--state", "b.state")
+    assert re.search(rf"you are asked once, for 1 row; {reason} *\n", said)
+    said = command("start", "rows.npy", "--table", "texts.csv", "--budget", 60, "--audit", 0, "--state", "c.state")
+    assert re.search(r"rows; no audit *\n", said)
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def coresift(run):
         ("select rows.csv --budget 9 --z -1", "--z must be a finite number above 0; got -1.0."),
         ("select rows.csv --losses losses.csv --epsilon 0.1", ".* in paper mode only: --paper HOLDER."),
         ("cover rows.csv --budget -3", "--budget must be a whole number of at least 1; got -3."),
-        ("active-learning start rows.csv --budget 9 --audit 20", "--audit must be None, a share of the budget, or .*"),
+        ("active-learning start rows.csv --budget 9 --audit 20", "--audit must be from 50 rows to fewer .*"),
         ("select rows.csv --budget 9 --signals x", "signals need .*; give --losses, or leave --signals out."),
         ("select rows.csv --budget 9 --losses losses.csv --delta 0.1", "--delta goes with --epsilon; give both, .*"),
         (

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from coresift.cli.showing import tell
+from coresift.cli.wording import in_flags
 from coresift.learning import LearningRun
 from coresift.learning.misspellings import NO_LABEL, misspellings
 from coresift.notebook import counted
@@ -23,14 +24,14 @@ def progress_of(run: LearningRun) -> list[tuple[str, str]]:
     tell(
         rows=run.n,
         rounds=plan.rounds,
-        plan=asdict(plan),
+        plan={"batches": plan.batches, "audits": plan.audits},
         budget=run.budget,
         labeled=len(answers) - skipped,
         skipped=skipped,
         audits=[asdict(audit) for audit in audits],
     )
     lines = [
-        ("plan", str(plan)),
+        ("plan", in_flags(str(plan), {"audit": "--audit"})),
         ("round", f"{status.round} of {plan.rounds}"),
         ("labeled", f"{len(answers) - skipped:,} of {run.n:,} rows; {skipped:,} skipped; budget {run.budget:,}"),
     ]

@@ -17,6 +17,7 @@ from coresift.cli.labeling import progress_of, remarks_on
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments
 from coresift.cli.showing import show_page, speaking
 from coresift.learning import AUDIT, ROUNDS, LearningRun
+from coresift.learning.plan import DEFAULT_SHARE, rows_to_audit
 from coresift.rows.taking import FEATURES, take
 from coresift.types import Ints, LearningSelection
 
@@ -49,11 +50,12 @@ def start(
     ] = None,
     rounds: Annotated[int, typer.Option(help="How many batches to ask.")] = ROUNDS,
     audit: Annotated[
-        float,
+        float | None,
         typer.Option(
-            help="The part of the budget, or the number of rows (at least 50), that measures the model; 0: none."
+            help="The rows that measure the model: a number, or a part of the budget, of at least 50 rows; 0: none "
+            "(by default a tenth of the budget, and none if that is fewer than 50 rows)."
         ),
-    ] = AUDIT,
+    ] = None,
     classes: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="All classes; other labels are refused.")
     ] = None,
@@ -78,7 +80,7 @@ def start(
         "out": out,
         "table": table,
         "rounds": rounds,
-        "audit": int(audit) if 1 <= audit < math.inf else audit or None,
+        "audit": _kept_audit(audit, budget),
         "classes": None if classes is None else [name.strip() for name in classes.split(",")],
         "numeric": numeric,
         "seed": seed,
@@ -87,6 +89,13 @@ def start(
         "exclude_column": exclude_column,
         "standardize": standardize,
     }
+
+
+def _kept_audit(audit: float | None, budget: int) -> float | int | None:
+    """Return the default share, or the number of rows that was given; a part of the budget is counted here."""
+    if audit is None:
+        return DEFAULT_SHARE
+    return rows_to_audit(int(audit) if 1 <= audit < math.inf else audit, budget) or None
 
 
 def _hints(arguments: Arguments) -> list[str]:
@@ -102,6 +111,7 @@ def _absolute(rows: str) -> str:
 
 def _open(arguments: Arguments, state: Path) -> LearningRun:
     options = {name: arguments[name] for name in ("rounds", "audit", "classes", "numeric", "seed")}
+    options |= {"audit": AUDIT} if options["audit"] == DEFAULT_SHARE else {}
     rows = _rows(arguments)
     if arguments["table"] is not None:
         take(arguments["table"], np.zeros(0, np.int64), rows.n)  # refuses a table of other rows before anyone labels

@@ -14,9 +14,10 @@ from coresift.checks import named_options, refuse
 from coresift.engine import Engine
 from coresift.learning.journal import Learned
 from coresift.learning.judging import Head, Probabilities
+from coresift.learning.plan import AUDIT, AuditSize
 from coresift.learning.questions import LabelQuestion, question_of
 from coresift.learning.run import LearningRun
-from coresift.learning.steps import AUDIT, ROUNDS, Task, complete, steps
+from coresift.learning.steps import ROUNDS, Task, complete, steps
 from coresift.oracle import LossesLike, as_oracle
 from coresift.oracle.sources import with_id_column
 from coresift.progress import Progress
@@ -36,7 +37,7 @@ def active_learning(
     labels: LossesLike | None = None,
     head: Any = None,
     probabilities: Probabilities | None = None,
-    audit: float | int | None = AUDIT,
+    audit: AuditSize = AUDIT,
     classes: Iterable[Any] | None = None,
     numeric: bool = False,
     given: Mapping[Any, Any] | None = None,
@@ -63,9 +64,10 @@ def active_learning(
         probabilities: Probabilities from your own model instead: a function of the round, the labeled rows and their
             labels, or an n×classes array per round after the first (append to the list before you ask). A resumed run
             calls the function again for its earlier rounds, so it must return the same values.
-        audit: How many labels to spend on measuring the model: a share of the budget, or a number of rows; None for no
-            audit. A share that comes to fewer than 50 rows means no audit. One audit comes at the end, plus an earlier
-            one for every further 50 rows; afterward the model learns from the audit rows too.
+        audit: How many labels to spend on measuring the model: a share of the budget, or a number of rows, which must
+            come to at least 50 rows; None or 0 for no audit. By default ("auto") a tenth of the budget, or no audit if
+            that is fewer than 50 rows. One audit comes at the end, plus an earlier one for every further 50 rows;
+            afterward the model learns from the audit rows too.
         classes: All classes, in the order of the columns of `probabilities`; other labels are refused.
         numeric: Whether labels are numbers; importance is then the spread of a prediction.
         given: Labels that you already have, keyed by row number or by id as text; they do not count toward the budget.

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from coresift.audits import FEWEST
 from coresift.checks import InputError, refuse, share, whole
+from coresift.notebook import counted
 from coresift.types import Floats
+
+# How many labels go to audits: a share of the budget, a number of rows, None for no audit, or the default.
+AuditSize: TypeAlias = float | int | Literal["auto"] | None
+AUDIT: Literal["auto"] = "auto"
+DEFAULT_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -46,22 +53,23 @@ SCHEDULE = Schedule()
 class Plan:
     """How many training rows and how many audit rows each round has; an audit follows the batch of its round.
 
+    `left_out` says whether there is no audit because the default share of the budget is too small for one.
+
     >>> print(Plan.of(300, 3, 50, 10_000))
-    batches of 50, 100, 100 rows; audits of 0, 0, 50
+    you are asked 4 times, for 50, 100, 100 and 50 (audit) rows
     """
 
     batches: tuple[int, ...]
     audits: tuple[int, ...]
+    left_out: bool = field(default=False, compare=False)
 
     @classmethod
-    def of(
-        cls, budget: int, rounds: int, audit: float | int | None, available: int, first: float = SCHEDULE.first
-    ) -> Plan:
+    def of(cls, budget: int, rounds: int, audit: AuditSize, available: int, first: float = SCHEDULE.first) -> Plan:
         """Divide the budget: every audit has at least 50 rows, and the last one is in the last round."""
         if available < 1:
             raise InputError("exclude and given leave no row to ask about.")
         budget = min(budget, available)
-        audit_rows = _audit_rows(audit, budget)
+        audit_rows = rows_to_audit(audit, budget)
         training_rows = budget - audit_rows
         rounds = min(rounds, training_rows)
         start = training_rows if rounds == 1 else max(1, round(first * training_rows))
@@ -72,12 +80,22 @@ class Plan:
         audit_rounds = np.round(np.linspace(0, rounds - 1, count + 1)[1:]).astype(np.int64) if rounds > 1 else [0]
         if count:
             audits[audit_rounds] = np.diff(np.round(np.linspace(0, audit_rows, count + 1)).astype(np.int64))
-        return cls(tuple(sizes.tolist()), tuple(audits.tolist()))
+        return cls(tuple(sizes.tolist()), tuple(audits.tolist()), audit == AUDIT and not audit_rows)
 
     def __str__(self) -> str:
-        batches = f"batches of {', '.join(map(str, self.batches))} rows"
-        audits = f"audits of {', '.join(map(str, self.audits))}" if self.audit_count else "no audit"
-        return f"{batches}; {audits}"
+        sizes = []
+        for batch, audit in zip(self.batches, self.audits, strict=True):
+            sizes += ([f"{batch:,}"] if batch else []) + ([f"{audit:,} (audit)"] if audit else [])
+        times = "once" if len(sizes) == 1 else f"{len(sizes)} times"
+        listed = " and ".join([", ".join(sizes[:-1]), sizes[-1]] if len(sizes) > 1 else sizes)
+        asked = f"you are asked {times}, for {listed} {'row' if sizes == ['1'] else 'rows'}"
+        return asked if self.audit_count else f"{asked}; {self._without_audit()}"
+
+    def _without_audit(self) -> str:
+        if not self.left_out:
+            return "no audit"
+        how = f"; for one, start with audit={FEWEST}" if sum(self.batches) > FEWEST else ""
+        return f"no audit, since a tenth of the budget is fewer than {FEWEST} rows{how}"
 
     def next_audit(self, round: int) -> str:
         """Say when the first audit comes that is not before this round.
@@ -101,13 +119,22 @@ class Plan:
         return sum(rows > 0 for rows in self.audits)
 
 
-def _audit_rows(audit: float | int | None, budget: int) -> int:
+def rows_to_audit(audit: AuditSize, budget: int) -> int:
+    """Return how many rows go to audits; refuse a number that was given and is too small or too large.
+
+    >>> rows_to_audit(0.25, 400), rows_to_audit("auto", 400), rows_to_audit("auto", 600)
+    (100, 0, 60)
+    """
     if audit is None:
         return 0
-    if isinstance(audit, (int, np.integer)) and not isinstance(audit, bool):
-        rows = whole("audit", audit, least=0)
-        if 0 < rows < FEWEST or rows >= budget:
-            refuse("audit", f"None, a share of the budget, or from {FEWEST} rows to fewer than the budget", rows)
-        return rows
-    rows = round(share("audit", audit, ends=True) * budget)
-    return rows if FEWEST <= rows < budget else 0
+    if isinstance(audit, str):
+        if audit != AUDIT:
+            refuse("audit", f"a share of the budget, a number of rows, {AUDIT!r} or None", repr(audit))
+        rows = round(DEFAULT_SHARE * budget)
+        return rows if rows >= FEWEST else 0
+    is_count = isinstance(audit, (int, np.integer)) and not isinstance(audit, bool)
+    rows = whole("audit", audit, least=0) if is_count else round(share("audit", audit, ends=True) * budget)
+    if audit and not FEWEST <= rows < budget:
+        got = rows if is_count else f"{audit:g}, which is {counted(rows, 'row')}"
+        refuse("audit", f"from {FEWEST} rows to fewer than the budget of {budget:,}, or 0 for no audit", got)
+    return rows

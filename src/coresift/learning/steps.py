@@ -15,7 +15,7 @@ from coresift.facility import Groupings, Nearest, choose_rows
 from coresift.learning.auditing import AuditRecord
 from coresift.learning.journal import Journal, Learned
 from coresift.learning.judging import Model, Probabilities
-from coresift.learning.plan import SCHEDULE, Plan, Schedule
+from coresift.learning.plan import AUDIT, SCHEDULE, AuditSize, Plan, Schedule
 from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows
 from coresift.rows.numbering import numbers_of, warn_of_budget
@@ -23,8 +23,6 @@ from coresift.streams import Stream, generator
 from coresift.types import Floats, Ints, Request
 
 ROUNDS = 8
-# The share of the budget that goes to audits, if that is at least 50 rows.
-AUDIT = 0.1
 
 # Returns the labels that rows had when the last of them was answered.
 LabelsThen = Callable[[Ints], Mapping[int, Any]]
@@ -55,7 +53,7 @@ class Task:
         probabilities: Probabilities | None,
         numeric: bool,
         classes: Any,
-        audit: float | int | None,
+        audit: AuditSize,
         given: Mapping[int, Any],
         exclude: Any,
         seed: int,
@@ -175,7 +173,7 @@ def steps(
     probabilities: Probabilities | None = None,
     numeric: bool = False,
     classes: Any = None,
-    audit: float | int | None = AUDIT,
+    audit: AuditSize = AUDIT,
     given: Mapping[int, Any] | None = None,
     exclude: Any = None,
     seed: int = 0,
