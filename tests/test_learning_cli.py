@@ -199,11 +199,52 @@ def test_each_step_shows_round_budget_classes_and_audits(command):
     for text in (said, command("status", "run.state")):
         assert re.search(r"round +2 of 2", text)
         assert re.search(r"classes +3: \w+ \d+, \w+ \d+, \w+ \d+", text)
-        assert re.search(r"last audit +[\d.]+ % right, .*: round 2, a model of \d+ labels on these rows", text)
-        assert re.search(r"to tell a change of 5 points, two audits need about \d+ rows each\.", text)
+        measured = r"accuracy on all 120 rows of the model after \d+ labels: [\d.]+ % \([\d.]+ to [\d.]+\)"
+        assert re.search(rf"last audit +{measured}, from \d+ audit rows of round 2", text)
+        assert re.search(rf"model now +trained on all {facts['labeled']} labels; no audit measured it", text)
+        assert "first audit" not in text
+        assert "two audits" not in text
     assert sum(facts["classes"].values()) == facts["labeled"]
     assert facts["labeled"] + facts["skipped"] == 70
     assert [audit["round"] for audit in facts["audits"]] == [2]
+
+
+def test_people_are_told_in_their_words_what_comes_next(command):
+    command("start", "rows.npy", "--table", "texts.csv", "--budget", 70, "--rounds", 2, "--audit", 50)
+    later = "after the batch of round 2, with 50 rows"
+    told = [
+        (r"4 answers \(round 1: rows from all over the data\)", later),
+        (r"16 answers \(round 2: rows that the model is unsure about\)", later),
+        (r"50 answers \(round 2: random rows that measure the model\)", "now, with the 50 rows that are asked"),
+    ]
+    for number, (waiting, audit) in enumerate(told):
+        said = command("ask", "run.state", "--out", f"{number}.csv")
+        assert re.search(rf"waiting for +{waiting}", said)
+        assert re.search(rf"first audit +{audit}", said)
+        fill_in(f"{number}.csv")
+        said = command("tell", "run.state", f"{number}.csv")
+    assert "first audit" not in said
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_the_last_answer_points_to_the_report_and_to_python_that_predicts_all_rows(command, table):
+    from tables import write
+
+    x, y = np.load("rows.npy")[:, :2].T.astype(float)
+    write(Path("rows.csv"), {"key": [f"q{row}" for row in range(120)], "x": x, "y": y, "label": np.zeros(120)})
+    source = ("rows.csv", "--id-column", "key", "--standardize") if table else ("rows.npy",)
+    command("start", *source, "--budget", 9, "--rounds", 1, "--state", "b.state")
+    command("ask", "b.state")
+    fill_in("ask.csv")
+    for said in (command("tell", "b.state", "ask.csv"), command("status", "b.state")):
+        assert re.search(r"next +train a model on \S+labeled\.parquet, or let the model of this run predict", said)
+        assert "coresift active-learning report b.state writes a page" in said
+        lines = [line.strip() for line in said.splitlines()]
+        names = {"cs": cs}
+        exec("\n".join(line for line in lines if line.startswith(("run = ", "predicted = "))), names)
+        with names["run"] as run:
+            assert run.result == cs.load("labeled.parquet")
+            assert len(names["predicted"]) == 120
 
 
 def test_an_audit_that_nobody_could_label_is_not_measured(command):

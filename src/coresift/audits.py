@@ -22,7 +22,7 @@ MOST_WORTH = 2.0
 
 @dataclass(frozen=True)
 class Audit:
-    """The accuracy of one model on the rows of a run: `value` on all n rows, `unlabeled` on those without a label.
+    """The accuracy of one model on the rows of a run: `value` on all `n` rows, `unlabeled` on those without a label.
 
     `trained_on` is the number of labels the model was trained on. `rows` were drawn for the audit and answered;
     `skipped` were drawn but not answered. A skipped row could be right or wrong, and the interval allows for both.
@@ -42,13 +42,20 @@ class Audit:
     unlabeled: float
     what: str = "accuracy"
     confidence: float = 0.95
+    n: int | None = None
 
     def __str__(self) -> str:
-        if self.what != "accuracy":
-            return f"{self.what} {self.value:.4g}, {self.low:.4g} to {self.high:.4g} (round {self.round})"
-        half = 100 * (self.high - self.low) / 2
-        what = f"round {self.round}, a model of {self.trained_on} labels on these rows"
-        return f"{100 * self.value:.1f} % right, {100 * self.low:.1f} to {100 * self.high:.1f} (± {half:.1f}): {what}"
+        """Say what was measured, of which model, and from how many rows.
+
+        >>> print(Audit(3, 190, 50, 0, 0.445, 0.327, 0.571, 0.327, 0.571, 0.44, n=9390))
+        accuracy on all 9,390 rows of the model after 190 labels: 44.5 % (32.7 to 57.1), from 50 audit rows of round 3
+        """
+        what, figures = self.what, f"{self.value:.4g} ({self.low:.4g} to {self.high:.4g})"
+        if what == "accuracy":
+            what += " on all rows" if self.n is None else f" on all {self.n:,} rows"
+            figures = f"{100 * self.value:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"
+        source = f"from {self.rows:,} audit rows of round {self.round}"
+        return f"{what} of the model after {self.trained_on:,} labels: {figures}, {source}"
 
     def change_since(self, before: Audit) -> str:
         """Say how much the model has changed since an earlier audit, or that it is too early to tell.
@@ -121,7 +128,8 @@ def audit_accuracy(
     low, high = interval(0.95)
     low_always, high_always = interval(1 - 0.05 / audits)
     value = accuracy_on_all(rate)
-    return Audit(round, known.size, m, skipped, value, low, high, low_always, high_always, float(np.clip(rate, 0, 1)))
+    unlabeled_value = float(np.clip(rate, 0, 1))
+    return Audit(round, known.size, m, skipped, value, low, high, low_always, high_always, unlabeled_value, n=n)
 
 
 def audit_error(
@@ -154,7 +162,7 @@ def audit_error(
 
     (low, high), (low_always, high_always) = interval(0.95), interval(1 - 0.05 / audits)
     what = "mean squared error on the rows without a label"
-    return Audit(round, trained_on, m, skipped, rate, low, high, low_always, high_always, rate, what)
+    return Audit(round, trained_on, m, skipped, rate, low, high, low_always, high_always, rate, what, n=unlabeled.size)
 
 
 def _rate(right: Floats, drawn: Floats, unlabeled: Floats, rng: np.random.Generator) -> tuple[float, float]:

@@ -13,6 +13,12 @@ from coresift.learning import LearningRun
 from coresift.learning.misspellings import NO_LABEL, misspellings
 from coresift.notebook import counted
 
+# Why rows are asked, in the words of the people who label them.
+REASONS = {
+    "coverage": "rows from all over the data",
+    "uncertainty": "rows that the model is unsure about",
+    "audit": "random rows that measure the model",
+}
 MOST_CLASSES, MOST_NAMED = 40, 5  # classes that are listed, and classes that a warning names
 
 
@@ -70,13 +76,15 @@ def _listed(classes: Counter[str]) -> str:
 
 
 def _audit_lines(run: LearningRun) -> list[tuple[str, str]]:
-    audits = run.audits
-    if not audits and run.finished and run.plan.audit_count:
+    audits, finished = run.audits, run.finished
+    if not audits and finished and run.plan.audit_count:
         return [("audit", "not measured, since too few of its rows have a label")]
     if not audits:
-        return [("first audit", run.plan.next_audit(run.status().round))]
+        return [("first audit", run.next_audit)] if run.next_audit else []
     lines = [("last audit", str(audits[-1]))]
     if not run.numeric:
         lines += [("change", audits[-1].change_since(audits[-2]))] if len(audits) > 1 else []
-        lines.append(("stop or go on", audits[-1].advice(run.n)))
+        lines += [] if finished else [("stop or go on", audits[-1].advice(run.n))]
+    if finished and len(run.labels) > audits[-1].trained_on:
+        lines.append(("model now", f"trained on all {len(run.labels):,} labels; no audit measured it"))
     return lines

@@ -13,9 +13,10 @@ import coresift as cs
 from coresift.cli.app import app, verb
 from coresift.cli.files import check_out, open_source, warn_of_formulas
 from coresift.cli.flags import Column, ExcludeColumn, IdColumn, RowsPath, Seed, Standardize
-from coresift.cli.labeling import progress_of, remarks_on
+from coresift.cli.labeling import REASONS, progress_of, remarks_on
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments
 from coresift.cli.showing import show_page, speaking
+from coresift.cli.wording import PLURALS
 from coresift.learning import AUDIT, ROUNDS, LearningRun
 from coresift.learning.plan import DEFAULT_SHARE, rows_to_audit
 from coresift.rows.taking import FEATURES, take
@@ -123,13 +124,17 @@ def _source(arguments: Arguments) -> Any:
 
 
 def _rows(arguments: Arguments) -> cs.rows.Rows:
-    """Open the rows; a column of labels is never a feature."""
+    return _rows_and_options(arguments)[0]
+
+
+def _rows_and_options(arguments: Arguments) -> tuple[cs.rows.Rows, dict[str, Any]]:
+    """Open the rows, and return the options that say how; a column of labels is never a feature."""
     options = {name: arguments[name] for name in ("column", "id_column", "exclude_column", "standardize")}
     rows = open_source(arguments["rows"], **options)
     if rows.columns is None or "label" not in rows.columns:
-        return rows
+        return rows, options
     options["exclude_column"] = [*(options["exclude_column"] or ()), "label"]
-    return open_source(arguments["rows"], **options)
+    return open_source(arguments["rows"], **options), options
 
 
 def _columns(arguments: Arguments, ids: Ints, n: int) -> Any:
@@ -163,6 +168,21 @@ def _write(selection: LearningSelection, arguments: Arguments) -> list[tuple[str
     return []
 
 
+def _next_steps(run: LearningRun, arguments: Arguments, state: Path) -> list[tuple[str, str]]:
+    """Return what a finished run is good for: the labeled rows, and a model that predicts all rows."""
+    from coresift.reporting.learning import opening_call
+
+    options = _rows_and_options(arguments)[1].items()
+    given = [f"{PLURALS.get(name, name)}={value!r}" for name, value in options if value]
+    rows = f"cs.open_rows({', '.join([repr(arguments['rows']), *given])})" if given else repr(arguments["rows"])
+    return [
+        ("next", f"train a model on {arguments['out']}, or let the model of this run predict all rows, in Python:"),
+        ("", opening_call(run, rows, str(state))),
+        ("", "predicted = run.model.predict(run.rows)"),
+        ("report", f"coresift {NAME} report {state} writes a page about the run, with these lines"),
+    ]
+
+
 JOB = StepJob(
     NAME,
     _open,
@@ -174,6 +194,8 @@ JOB = StepJob(
     hints=_hints,
     progress=progress_of,
     remarks=remarks_on,
+    reasons=REASONS,
+    next_steps=_next_steps,
 )
 add_start(verbs, JOB, start, command="start")
 add_verbs(verbs, NAME)

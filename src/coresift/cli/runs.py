@@ -22,7 +22,7 @@ from coresift.checks import InputError
 from coresift.cli.app import verb as verb_on
 from coresift.cli.files import check_out, has_column, used_columns, write_rows
 from coresift.cli.showing import show_facts, show_warning, speaking, tell
-from coresift.cli.wording import flags_of
+from coresift.cli.wording import differences, flags_of
 from coresift.notebook import counted
 from coresift.oracle.journal import read_header
 from coresift.oracle.questions import Question
@@ -65,6 +65,9 @@ class StepJob:
         hints: Returns warnings about the arguments, for `start`.
         progress: Returns more lines to show about how far a run is, finished or not.
         remarks: Returns warnings about answers that were just handed in.
+        reasons: Why rows are asked, in the words of the people who answer, by the reason of a request.
+        next_steps: Returns lines about what to do with a finished run. It takes the run, the arguments and the state
+            file.
     """
 
     name: str
@@ -77,6 +80,8 @@ class StepJob:
     hints: Callable[[Arguments], list[str]] = lambda arguments: []
     progress: Callable[[Any], list[tuple[str, str]]] = lambda run: []
     remarks: Callable[[Any, list[Any]], list[str]] = lambda run, answers: []
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    next_steps: Callable[[Any, Arguments, Path], list[tuple[str, str]]] = lambda run, arguments, state: []
 
 
 JOBS: dict[str, StepJob] = {}
@@ -106,7 +111,7 @@ def add_start(app: typer.Typer, job: StepJob, verb: Callable[..., Arguments], *,
                 raise InputError(f"--state must be another file than --{flag}; both are {state}.")
         before = _check_start(state, job.name, arguments, flags_by_name)
         with job.open({"job": job.name, **arguments}, state) as run:
-            _show(run, job, {"job": job.name, **arguments}, _title(run.status(), job.name, state, before))
+            _show(run, job, {"job": job.name, **arguments}, state, _title(run.status(), job.name, state, before))
         for hint in job.hints(arguments):
             show_warning(hint)
 
@@ -179,7 +184,7 @@ def ask(
             beside, key = _beside(job, arguments, ids, run.n), _id_column(job, arguments)
             write_rows(out, ids, run.names(ids), beside, run.question.column, tool, key)
             tell(wrote=str(out))
-        _show(run, job, arguments, f"Wrote {out}" if ids.size else "There is nothing left to answer")
+        _show(run, job, arguments, state, f"Wrote {out}" if ids.size else "There is nothing left to answer")
 
 
 def tell_answers(
@@ -212,7 +217,7 @@ def tell_answers(
             values = [None if value == cannot_tell.strip() else value for value in values]
         before = run.answers
         run.tell(ids, values, correct=correct)
-        _show(run, job, arguments, _told(before, run.answers, ids.tolist(), other_rows))
+        _show(run, job, arguments, state, _told(before, run.answers, ids.tolist(), other_rows))
         for remark in job.remarks(run, values):
             show_warning(remark)
 
@@ -236,7 +241,7 @@ def status(state: StatePath) -> None:
     Example: coresift status run.state
     """
     with _opened(state) as (run, job, arguments):
-        _show(run, job, arguments, f"{job.name} of {state}", writing=False)
+        _show(run, job, arguments, state, f"{job.name} of {state}", writing=False)
 
 
 def _check_start(state: Path, name: str, arguments: Arguments, flags: Mapping[str, str]) -> bool:
@@ -253,31 +258,10 @@ def _check_start(state: Path, name: str, arguments: Arguments, flags: Mapping[st
     before = read_header(state).get("arguments")
     if before != {"job": name, **arguments}:
         raise InputError(
-            f"The state file {state} belongs to another run ({_differences(before, name, arguments, flags)}); "
+            f"The state file {state} belongs to another run ({differences(before, name, arguments, flags)}); "
             "continue it with ask and tell, or give another --state."
         )
     return True
-
-
-def _differences(before: Any, name: str, arguments: Arguments, flags: Mapping[str, str]) -> str:
-    """Say how the arguments in a state file differ from those of this start."""
-    if not isinstance(before, dict):
-        return "which Python started"
-    if before.get("job") != name:
-        return f"of {before.get('job')}"
-    changed = [argument for argument, value in arguments.items() if before.get(argument) != value]
-    return "; ".join(
-        f"{flags.get(argument, argument.upper())} {_written(before.get(argument))} then, "
-        f"{_written(arguments[argument])} now"
-        for argument in changed
-    )
-
-
-def _written(value: Any) -> str:
-    """Return an argument as on the command line."""
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return "left out" if value in (None, "") else str(value)
 
 
 def kept_arguments(state: Path, name: str | None = None) -> tuple[StepJob, Arguments]:
@@ -373,21 +357,23 @@ def _read(
     return rows[places], [replies[place] for place in places], answers.count - rows.size
 
 
-def _show(run: Run[Any], job: StepJob, arguments: Arguments, title: str, *, writing: bool = True) -> None:
+def _show(run: Run[Any], job: StepJob, arguments: Arguments, state: Path, title: str, *, writing: bool = True) -> None:
     """Show how far the run is, and write the result if it is finished."""
     now = run.status()
     tell(job=job.name, **asdict(now))
-    facts = [("rows asked", f"{now.asked:,}"), ("answered", f"{now.answered:,}"), *job.progress(run)]
+    facts = [("answered", counted(now.answered, "row")), *job.progress(run)]
     if job.rows is not None and not now.finished:
         facts += used_columns(job.rows(arguments))
     if now.pending:
-        facts.append(("waiting for", f"{now.pending:,} ({now.reason}, round {now.round})"))
+        reason = job.reasons.get(now.reason, now.reason)
+        facts.append(("waiting for", f"{counted(now.pending, 'answer')} (round {now.round}: {reason})"))
     if now.finished:
         out = job.out(arguments)
         facts.append(("finished", str(out)))
         if writing:
             facts += job.write(run.result, arguments)
             tell(wrote=str(out))
+        facts += job.next_steps(run, arguments, state)
     show_facts(title, facts)
 
 

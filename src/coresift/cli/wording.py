@@ -66,3 +66,24 @@ def reword(error: Exception, flags: Mapping[str, str]) -> None:
     if error.args and isinstance(error.args[0], str):
         rest: tuple[Any, ...] = error.args[1:]
         error.args = (in_flags(error.args[0], flags), *rest)
+
+
+def differences(before: Any, name: str, arguments: Mapping[str, Any], flags: Mapping[str, str]) -> str:
+    """Say how the arguments in a state file differ from those of this start."""
+    if not isinstance(before, dict):
+        return "which Python started"
+    if before.get("job") != name:
+        return f"of {before.get('job')}"
+    changed = [argument for argument, value in arguments.items() if before.get(argument) != value]
+    return "; ".join(
+        f"{flags.get(argument, argument.upper())} {_written(before.get(argument))} then, "
+        f"{_written(arguments[argument])} now"
+        for argument in changed
+    )
+
+
+def _written(value: Any) -> str:
+    """Return an argument as on the command line."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return "left out" if value in (None, "") else str(value)

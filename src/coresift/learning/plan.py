@@ -103,10 +103,8 @@ class Plan:
         >>> Plan.of(300, 3, 50, 10_000).next_audit(1)
         'after the batch of round 3, with 50 rows'
         """
-        coming = [place for place, rows in enumerate(self.audits, start=1) if rows and place >= round]
-        if not coming:
-            return "none is planned"
-        return f"after the batch of round {coming[0]}, with {self.audits[coming[0] - 1]:,} rows"
+        place, rows = next((place, rows) for place, rows in enumerate(self.audits, start=1) if rows and place >= round)
+        return f"after the batch of round {place}, with {rows:,} rows"
 
     @property
     def rounds(self) -> int:

@@ -137,6 +137,16 @@ class LearningRun(Run[LearningSelection]):
         return self._task.plan
 
     @property
+    def next_audit(self) -> str:
+        """When the next audit comes; empty if none does."""
+        status = self.status()
+        if status.finished or not any(self.plan.audits[status.round - 1 :]):
+            return ""
+        if status.reason == "audit":
+            return f"now, with the {self.plan.audits[status.round - 1]:,} rows that are asked"
+        return self.plan.next_audit(status.round)
+
+    @property
     def classes(self) -> tuple[Any, ...] | None:
         """All classes, if they were given; other labels are refused."""
         return self._classes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ class LearningFacts:
         picture: Where rows are on the map: first those that were asked, then some others.
         places: The position of each asked row's round among the rounds.
         next_audit: When the next audit comes, if none was made so far; empty if none is planned.
-        advice: How many audit rows would tell a change; empty without an accuracy.
+        advice: How many audit rows would tell a change; empty without an accuracy, or after a single audit.
         call: The call that opens the run again.
         settings: The settings of the run, as names and texts.
     """
@@ -124,6 +125,7 @@ def learning_facts(run: LearningRun, *, title: str | None, engine: Engine | None
     )
     counts = Counter(str(label) for label in labels.values())
     audits = run.audits
+    advised = audits and not run.numeric and (len(audits) > 1 or not status.finished)
     return LearningFacts(
         title=title or f"{len(labels):,} labels of {run.n:,} rows",
         n=run.n,
@@ -142,22 +144,22 @@ def learning_facts(run: LearningRun, *, title: str | None, engine: Engine | None
         numbers=histogram(np.array(list(labels.values()), np.float64)) if run.numeric and labels else None,
         picture=draw_map(run.rows, np.concatenate([asked, _others(run.n, asked)]), engine, progress),
         places=tuple(numbers.index(number) for number in run.rounds.tolist()),
-        next_audit=run.plan.next_audit(status.round) if run.plan.audit_count and not status.finished else "",
-        advice=audits[-1].advice(run.n) if audits and not run.numeric else "",
-        call=_call(run),
+        next_audit=run.next_audit,
+        advice=audits[-1].advice(run.n) if advised else "",
+        call=opening_call(run),
         settings=tuple(run.provenance.lines().items()),
     )
 
 
-def _call(run: LearningRun) -> str:
-    """Return the call that opens the run again, also if its labels came in files."""
+def opening_call(run: LearningRun, rows: str = "embeddings", state: str = "run.state") -> str:
+    """Return the call that opens the run again, also if its labels came in files; `rows` is an expression."""
     plan = run.plan
     options = [f"budget={run.provenance.budget}", f"rounds={plan.rounds}", f"audit={sum(plan.audits) or None}"]
     if run.classes is not None:
         options.append(f"classes={list(run.classes)!r}" if len(run.classes) <= MOST_IN_CALL else "classes=[...]")
     options += ["numeric=True"] if run.numeric else []
     options += [f"seed={run.seed}"] if run.seed else []
-    return f'run = cs.active_learning(embeddings, {", ".join(options)}, state="run.state")'
+    return f"run = cs.active_learning({rows}, {', '.join(options)}, state={json.dumps(state, ensure_ascii=False)})"
 
 
 def _others(n: int, asked: Ints) -> Ints:
@@ -200,8 +202,11 @@ def _head(facts: LearningFacts) -> str:
         last = facts.audits[-1]
         lead += (
             f" A model trained on {last.trained_on:,} of these labels {_measured(facts, last)} "
-            f"(95% interval {_level(facts, last.low)} to {_level(facts, last.high)})."
+            f"(95% interval {_level(facts, last.low)} to {_level(facts, last.high)}), estimated from "
+            f"{counted(last.rows, 'audit row')}."
         )
+        if not facts.pending and facts.labeled > last.trained_on:
+            lead += f" The final model, trained on all {facts.labeled:,} labels, was not measured."
         between = f"{_level(facts, last.low)} to {_level(facts, last.high)}"
         figures.insert(0, (_name(facts), _level(facts, last.value), between))
     else:
