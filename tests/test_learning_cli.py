@@ -296,7 +296,7 @@ def test_cells_that_a_spreadsheet_would_run_are_told_once_per_file(command):
     count = sum(line["text"].startswith("'") for line in fill_in("a.csv", lambda row: "-" if row < 9 else "b"))
     told = (
         f"{count} cells of a.csv begin like a formula (=, +, -, @) and got an apostrophe, so that no spreadsheet runs "
-        "it; coresift removes it when it reads the file, and .parquet and .jsonl files have none."
+        "a text; coresift removes the apostrophe when it reads the file, and .parquet and .jsonl files have none."
     )
     assert facts["warnings"] == [told]
     assert "warnings" not in command("ask", "run.state", "--out", "a.parquet", "--json")

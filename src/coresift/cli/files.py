@@ -154,8 +154,8 @@ def warn_of_formulas(path: Path, *tables: Any) -> None:
     if count:
         show_warning(
             f"{counted(count, 'cell')} of {path} {'begins' if count == 1 else 'begin'} like a formula (=, +, -, @) and "
-            "got an apostrophe, so that no spreadsheet runs it; coresift removes it when it reads the file, and "
-            ".parquet and .jsonl files have none."
+            "got an apostrophe, so that no spreadsheet runs a text; coresift removes the apostrophe when it reads the "
+            "file, and .parquet and .jsonl files have none."
         )
 
 
