@@ -111,9 +111,7 @@ def report(
         check_target(Path(facts), (".json",), "a file of facts")
     if isinstance(selection, LearningRun | EvaluationRun | Comparison):
         if any(part is not None for part in (rows, clustering, losses, table, text, image, label, diagnosis, facts)):
-            raise InputError(
-                "The report of a run takes only title, engine and progress: a run knows its rows already."
-            )
+            raise InputError("The report of a run takes only title, engine and progress: a run knows its rows already.")
         if isinstance(selection, Comparison):
             return report_comparison(selection, path, title=title)
         if isinstance(selection, EvaluationRun):
