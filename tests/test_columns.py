@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import coresift as cs
 from coresift import clustering, columns, components, scratch
+from coresift.clustering import strata
 from coresift.clustering.refine import cost_of, snap
 from coresift.clustering.snapping import farthest
 from coresift.columns import Column, add_up, counts, every, fill, kept, largest, product, running_sum, scattered, stored
@@ -214,6 +215,26 @@ def test_signals_are_read_and_favored_in_the_same_way_in_blocks(problem):
     np.testing.assert_array_equal(ends, np.cumsum(np.bincount(clustering.labels, minlength=clustering.k + 1)))
 
 
+@pytest.mark.parametrize("labels", [np.array(["b", "a", "c"]), np.array([7, -2, 0]), np.array([0.5, -0.0, 0.0])])
+def test_classes_are_numbered_and_clustered_in_the_same_way_in_blocks(problem, labels):
+    rows = problem[0]
+    classes = labels[np.random.default_rng(0).integers(3, size=len(rows))]
+    first = list(dict.fromkeys(classes.tolist()))
+    whole, cut = {}, {}
+    for block, results in ((10**9, whole), (128, cut)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(columns, "BLOCK", block)
+            results["codes"] = strata.encode(classes, cs.open_rows(rows))
+            patch.setattr(strata, "HELD", 64)
+            results["clustering"] = cs.cluster(rows, 12, strata=classes, seed=3)
+            results["record"] = Frame(len(rows), strata=results["codes"]).record()
+    assert cut["codes"].tolist() == [first.index(label) for label in classes.tolist()]
+    np.testing.assert_array_equal(whole["codes"], cut["codes"])
+    assert whole["clustering"] == cut["clustering"]
+    assert whole["record"] == cut["record"]
+    np.testing.assert_array_equal(cut["clustering"].classes(), cut["codes"])
+
+
 def test_rows_for_the_components_are_the_first_of_a_permutation(small_blocks):
     expected = generator(7, Stream.COMPONENTS).permutation(20_000)[:10_000]
     np.testing.assert_array_equal(components._sampled(20_000, 7), np.sort(expected))
@@ -254,7 +275,7 @@ def test_bytes_do_not_depend_on_the_threads_of_linear_algebra(signals):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["few clusters", "many clusters", "without losses", "signals"])
+@pytest.mark.parametrize("kind", ["few clusters", "many clusters", "without losses", "signals", "classes"])
 def test_memory_does_not_grow_with_the_rows(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(columns, "BLOCK", 2_048)
     monkeypatch.setattr(scratch, "IN_MEMORY", 2**12)
@@ -262,13 +283,16 @@ def test_memory_does_not_grow_with_the_rows(kind, tmp_path, monkeypatch):
     # Up to 50 times the sample, NumPy shuffles the numbers of all rows to draw one.
     monkeypatch.setattr(clustering, "SMALLEST_SAMPLE", 256)
     monkeypatch.setattr(clustering, "SAMPLE_PER_CENTER", 4)
+    monkeypatch.setattr(strata, "HELD", 2**13)
     rng, peaks = np.random.default_rng(0), []
-    for n in (70_000, 70_000, 210_000):  # the first run loads libraries
+    few, many = (40_000, 100_000) if kind == "classes" else (70_000, 210_000)
+    for n in (few, few, many):  # the first run loads libraries
         np.save(tmp_path / "rows.npy", rng.normal(size=(n, 3)).astype(np.float32))
         options = {
             "losses": None if kind == "without losses" else np.sqrt,
             "budget": 3_000 if kind == "many clusters" else 100,
             "signals": rng.exponential(size=n) if kind == "signals" else None,
+            "strata": rng.integers(3, size=n) if kind == "classes" else None,
         }
         tracemalloc.start()
         try:
@@ -276,7 +300,7 @@ def test_memory_does_not_grow_with_the_rows(kind, tmp_path, monkeypatch):
             peaks.append(tracemalloc.get_traced_memory()[1])
         finally:
             tracemalloc.stop()
-    assert peaks[2] - peaks[1] < 140_000  # one byte per row
+    assert peaks[2] - peaks[1] < many - few  # one byte per row
 
 
 def mapped():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from coresift.checks import InputError, refuse
 from coresift.clustering.nearest import Labels, distances_to
 from coresift.clustering.refine import sum_by_label
 from coresift.clustering.snapping import Assignment
+from coresift.columns import counts, spans
 from coresift.engine import SerialWorkers, Workers
 from coresift.inclusion import deal, parts
+from coresift.order import by_cluster
 from coresift.progress import Progress
 from coresift.rows import Rows, first_bad_row, open_rows, refuse_bad_row
+from coresift.scratch import empty
 from coresift.types import Floats, Ints, Singles
 
 # Classes are read into memory together up to this many numbers; a larger class is read block by block.
@@ -50,7 +54,8 @@ def find_within(
     rows: Rows, classes: Labels, k: int, find: Finder, workers: Workers, progress: Progress
 ) -> tuple[Assignment, Ints]:
     """Cluster each class with `find`; return one result for all rows, and the class of each cluster."""
-    members = np.split(np.argsort(classes, kind="stable"), np.cumsum(np.bincount(classes))[:-1])
+    order, ends = by_cluster(classes, int(classes.max()) + 1)
+    members = np.split(order, ends[:-1])
     if k < len(members):
         refuse("k", f"at least {len(members)}, one cluster for each class in strata", k)
     try:
@@ -98,7 +103,7 @@ def measure_spread(rows: Rows, classes: Labels, workers: Workers) -> Floats:
         sums[present] += block_sums
     if not np.isfinite(sums).all():
         refuse_bad_row(rows)
-    means = (sums / np.bincount(classes)[:, None]).astype(np.float32)
+    means = (sums / counts(classes, count)[:, None]).astype(np.float32)
     spread = np.zeros(count)
     for block_spread in workers.map(rows, reach, beside=[classes], name="measuring classes"):
         spread += block_spread
@@ -112,6 +117,7 @@ def _find_each(
 ) -> list[Assignment]:
     limits = np.array([ids.size for ids in members])
     assignments: dict[int, Assignment] = {}
+    together = _Together(limits)
     while True:
         shares = share_centers(spread, limits, k)
         asked = [
@@ -122,10 +128,33 @@ def _find_each(
         if not asked:
             return [assignments[code] for code in range(len(members))]
         results = _find_some(rows, [members[code] for code in asked], shares[asked], find, workers, progress)
-        assignments.update(zip(asked, results, strict=True))
+        assignments.update((code, together.put(code, result)) for code, result in zip(asked, results, strict=True))
         # Centers that a class with few distinct rows cannot use go to the others.
-        counts = np.array([len(assignments[code].chosen) for code in range(len(members))])
-        limits = np.where(counts < shares, counts, limits)
+        used = np.array([len(assignments[code].chosen) for code in range(len(members))])
+        limits = np.where(used < shares, used, limits)
+
+
+class _Together:
+    """Labels and distances of all classes, one after the other, so that many small classes take no memory either."""
+
+    def __init__(self, sizes: Ints) -> None:
+        n = int(sizes.sum())
+        self._labels, self._free_distances, self._distances = (
+            empty(n, kind) for kind in (np.int32, np.float32, np.float32)
+        )
+        self._bounds = np.concatenate([[0], np.cumsum(sizes)])
+
+    def put(self, code: int, assignment: Assignment) -> Assignment:
+        """Return the assignment of a class with its arrays stored here."""
+        here = slice(self._bounds[code], self._bounds[code + 1])
+        self._labels[here] = assignment.labels
+        self._free_distances[here], self._distances[here] = assignment.free_distances, assignment.distances
+        return replace(
+            assignment,
+            labels=self._labels[here],
+            free_distances=self._free_distances[here],
+            distances=self._distances[here],
+        )
 
 
 def _find_some(
@@ -167,12 +196,14 @@ def gather(numbers: list[int], limit: int) -> list[list[int]]:
 def _combine(members: list[Ints], assignments: list[Assignment]) -> Assignment:
     """Return one result for all rows; clusters are numbered class by class."""
     n = sum(ids.size for ids in members)
-    labels, free_distances, distances = np.empty(n, np.int32), np.empty(n, np.float32), np.empty(n, np.float32)
+    labels, free_distances, distances = (empty(n, kind) for kind in (np.int32, np.float32, np.float32))
     chosen, done = [], 0
-    for ids, part in zip(members, assignments, strict=True):
-        chosen.append(ids[part.chosen])
-        labels[ids] = part.labels + np.int32(done)
-        free_distances[ids], distances[ids] = part.free_distances, part.distances
+    for members_of_class, part in zip(members, assignments, strict=True):
+        chosen.append(members_of_class[part.chosen])
+        for rows in spans(members_of_class.size):
+            ids = members_of_class[rows]
+            labels[ids] = part.labels[rows] + np.int32(done)
+            free_distances[ids], distances[ids] = part.free_distances[rows], part.distances[rows]
         done += len(part.chosen)
     paths = sorted({part.path for part in assignments})
     return Assignment(
@@ -198,11 +229,16 @@ def _as_labels(labels: Any) -> NDArray[Any]:
 
 
 def _by_sorting(labels: NDArray[Any]) -> tuple[list[Any], Labels]:
-    distinct, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(order.size, np.int32)
-    rank[order] = np.arange(order.size)
-    return distinct[order].tolist(), rank[inverse]
+    codes, known = empty(labels.size, np.int32), dict[Any, int]()
+    for rows in spans(labels.size):
+        distinct, first, inverse = np.unique(labels[rows], return_index=True, return_inverse=True)
+        numbers = np.empty(distinct.size, np.int32)
+        order = np.argsort(first)
+        for place, label in zip(order.tolist(), distinct[order].tolist(), strict=True):
+            numbers[place] = known.setdefault(label, len(known))
+        codes[rows] = numbers[inverse]
+    codes.setflags(write=False)  # read-only arrays are passed on without a copy
+    return list(known), codes
 
 
 def _by_hashing(labels: NDArray[Any]) -> tuple[list[Any], Labels]:

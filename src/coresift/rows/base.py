@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import InputError, refuse
+from coresift.columns import every
 from coresift.notebook import card, counted
+from coresift.scratch import copied
 from coresift.tables.table import Table
 from coresift.types import MOST_COLUMNS, MOST_IN_REPR, Floats, Ints, Singles, brief_list, content_of, digest, looked_at
 
@@ -226,7 +228,7 @@ class Rows(ABC):
         [[4.0, 5.0]]
         """
         numbers = self._numbers(ids)
-        if np.any(np.diff(numbers) <= 0):
+        if not every(numbers.size - 1, lambda rows: numbers[rows] < numbers[1:][rows]):
             refuse("ids", "ascending row numbers", "numbers that are not")
         from coresift.rows.views import Subset
 
@@ -287,7 +289,7 @@ class Rows(ABC):
         if numbers.min() < 0 or numbers.max() >= self.n:
             bad = numbers.min() if numbers.min() < 0 else numbers.max()
             refuse("ids", f"row numbers from 0 to {self.n - 1}", bad)
-        return numbers.astype(np.int64)
+        return copied(numbers, np.int64)
 
     def __repr__(self) -> str:
         columns = "" if self.columns is None else f", columns {brief_list(self.columns, MOST_IN_REPR)}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coresift.checks import refuse
+from coresift.columns import spans
 from coresift.rows.base import Block, Rows, Stretch, in_blocks, joined, refuse_bad_row
 from coresift.tables.opening import open_table
 from coresift.tables.table import Table
@@ -197,7 +199,8 @@ class Subset(View):
     def blocks(self) -> Iterator[Block]:
         """Yield blocks as they are read."""
         start = 0
-        for pieces in in_blocks(self._pick(np.arange(self.n)), self.block_rows, self.n):
+        pieces_of_all = chain.from_iterable(self._raw._pick(self._ids[rows]) for rows in spans(self.n))
+        for pieces in in_blocks(pieces_of_all, self.block_rows, self.n):
             yield start, partial(np.concatenate, pieces)
             start += self.block_rows
 

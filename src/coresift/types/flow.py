@@ -137,7 +137,8 @@ class Clustering(Value):
 
     def classes(self) -> NDArray[np.int32]:
         """Return the class number of each row; empty if rows were clustered without classes."""
-        return self.strata.astype(np.int32)[self.labels] if self.strata.size else np.zeros(0, np.int32)
+        strata = self.strata.astype(np.int32)
+        return stored(self.n, lambda rows: strata[self.labels[rows]], np.int32) if strata.size else strata
 
     def digest(self) -> str:
         """Return a digest of what later steps use: centers, labels, distances and z."""
@@ -207,7 +208,7 @@ class Frame(Value):
             name: {"count": int(part.size), "digest": digest(part)} for name, part in parts.items() if part.size
         }
         if self.strata.size:
-            record["strata"]["classes"] = int(np.unique(self.strata).size)
+            record["strata"]["classes"] = int(np.count_nonzero(counts(self.strata, int(self.strata.max()) + 1)))
         if self.signals is not None:
             record["signals"] = {"names": list(self.signals.names), "digest": self.signals.digest()}
         return {"rows": self.n, **record}
