@@ -63,7 +63,7 @@ def test_in_steps(command, tmp_path):
         asked = list(csv.DictReader(file))
     assert set(asked[0]) == {"row", "id", "rival", "text"}  # people should not see the guess or the doubt
     assert len(asked) == 60
-    assert "60 (first stage" in command("status", "run.state")
+    assert "60 answers (round 1: first stage)" in command("status", "run.state")
     command("tell", "run.state", "labels.csv")
     said = command("status", "run.state", "--json")
     assert said["interim"]["asked"] == 60

@@ -433,7 +433,7 @@ def test_plan_counts_readings_and_memory(monkeypatch):
     assert cs.plan(ROWS, 60, strata=labels).losses_asked == cs.plan(ROWS, 60).losses_asked
     within = cs.cluster(ROWS, 6, strata=labels)
     assert cs.plan(ROWS, 60, clusters=within, strata=labels, score=learned).passes == 0
-    rows = np.zeros((300_000, 8), np.float32)
+    rows = np.zeros((300_000, 64), np.float32)
     large = np.arange(300_000) % 3
     held = cs.plan(rows, 60, strata=large, score=learned)
     assert (
