@@ -4,7 +4,8 @@
     python -m benchmarks.evaluation_coverage --seconds 60 stop after a minute of CPU time; the next call continues
 
 There are two studies with 2,000 seeds per case. "within": `within=0.01` on six populations. "metrics": F1, precision,
-recall, p95, a difference A − B, and groups on two populations, with a fixed budget. Single runs are stored in
+recall, p95, a difference A − B, and groups on two populations, with a fixed budget; and error rates of evaluations that
+go on after a look at their first result ("continued"). Single runs are stored in
 `results/evaluation_coverage/`, one row per seed: value, low, high, answers.
 """
 
@@ -118,6 +119,24 @@ def _group(name: str) -> Any:
     return 0.0, run
 
 
+def _continued(name: str) -> Any:
+    """Reach a half-width of 0.02, and go on to 0.01 only if the interval does not settle on which side of a bar it is.
+
+    The answers decide whether there are more of them, so a small loss of coverage is possible.
+    """
+    rows = population(f"{name} error")
+    bar = rows.truth + WITHIN
+
+    def run(seed: int) -> tuple[float, float, float, int]:
+        options = {"values": rows.values, "signals": rows.signals, "metric": "rate", "seed": seed}
+        first = cs.evaluate(within=2 * WITHIN, **options).complete()
+        if not first.low < bar < first.high:
+            return _line(first)
+        return _line(cs.evaluate(within=[2 * WITHIN, WITHIN], **options).complete())
+
+    return rows.truth, run
+
+
 METRICS: dict[str, Callable[[str], Any]] = {
     "F1": _labels(cs.evaluation.F1(positive=POSITIVE), lambda p, t: 2 * (p & t).sum() / (p.sum() + t.sum())),
     "precision": _labels(
@@ -127,6 +146,7 @@ METRICS: dict[str, Callable[[str], Any]] = {
     "p95": _p95,
     "difference": _difference,
     "group": _group,
+    "continued": _continued,
 }
 
 
