@@ -33,6 +33,8 @@ UNTRUSTED = 0.93
 def write(names: list[str]) -> None:
     """Write results/estimation.json and .md if all problems were drawn; print the tables in any case."""
     measured = [facts for name in names if (facts := summary(name)) is not None]
+    if not measured:
+        return print("There are no draws of this version yet; `python -m benchmarks.estimation` makes them.")
     text = tables(measured)
     print(text)
     if len(measured) == sum(len(half) for half in halves()):
