@@ -45,6 +45,7 @@ OUTLIER = 20.0  # standard deviations
 GRID = (0.1, 1.0, 10.0, 100.0)
 SHARES = (0.1, 0.125, 0.15, 0.175, 0.2)  # of the training rows
 FEW = {16: (32, 64, 80, 96, 128, 160, 320, 480), 128: (128, 256, 384, 512, 576)}
+DISTANCE = cs.scores.Distance(floor=0.3, power=2.0)
 PAPER = {"score": cs.scores.Sensitivity(holder=np.inf), "design": cs.designs.Independent(), "intercept": False}
 
 
@@ -179,8 +180,8 @@ METHODS: dict[str, Callable[[Task, int], Sample]] = {
     "uniform": uniform,
     "leverage": leverage,
     "leverage, distinct rows": distinct_leverage,
-    "distance (ours)": lambda task, size: task.ours(size),
-    "leverage mixture (ours)": lambda task, size: task.ours(size, score=cs.scores.LeverageMixture()),
+    "distance (ours)": lambda task, size: task.ours(size, score=DISTANCE),
+    "leverage mixture (ours)": lambda task, size: task.ours(size),
     "the paper's": lambda task, size: task.ours(
         size, clusters=task.tenth, pilot=cs.pilots.Centers(keep=False), **PAPER
     ),
@@ -222,8 +223,8 @@ def timed(features: int, count: int) -> dict[str, Any]:
 
     tasks: dict[str, Callable[[], object]] = {
         "leverage": by_leverage,
-        "distance (ours)": lambda: cs.regression.select(A, b, size),
-        "leverage mixture (ours)": lambda: cs.regression.select(A, b, size, score=cs.scores.LeverageMixture()),
+        "distance (ours)": lambda: cs.regression.select(A, b, size, score=DISTANCE),
+        "leverage mixture (ours)": lambda: cs.regression.select(A, b, size),
         "the paper's": lambda: cs.regression.select(A, b, size, **paper),
     }
     with warnings.catch_warnings():

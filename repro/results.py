@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from coresift.checks import InputError
 from coresift.progress import Progress, choose, stage
 from repro.data import Home
+from repro.sharing import claim
 
 Floats = NDArray[np.float64]
 Entry = dict[str, Any]
@@ -126,16 +127,18 @@ class Journal:
             file.write(("\n" if torn else "") + json.dumps({"key": list(key), **entry}) + "\n")
 
     def fill(self, setting: Setting, title: str, keys: Sequence[Key], one_run: Callable[[Key], Entry]) -> None:
-        """Do the missing runs in order, as long as there is time."""
+        """Do the missing runs in order, as long as there is time; those that another process is at are left to it."""
         done = self.read()
         missing = [key for key in keys if key not in done]
         with stage(setting.progress, title, len(missing)):
             for key in missing:
                 if not setting.time_left():
                     return
-                start = time.process_time()
-                entry = one_run(key)
-                self.add(key, {**entry, "cpu_seconds": round(time.process_time() - start, 2)})
+                with claim(self.path.with_suffix(".lock"), keys.index(key)) as mine:
+                    if mine and key not in self.read():
+                        start = time.process_time()
+                        entry = one_run(key)
+                        self.add(key, {**entry, "cpu_seconds": round(time.process_time() - start, 2)})
                 setting.progress.advance(1)
 
 
@@ -235,7 +238,7 @@ ABOUT = """# The paper's tables and figures, reproduced
 project's root, with `pip install -e ".[repro]"`:
 
     python -m repro --list               all studies, and what each costs
-    python -m repro NAME                 run a study; the same command continues a stopped one
+    python -m repro NAME                 run a study; the same command continues a stopped one, and two can share it
     python -m repro NAME --quick         a short version, in its own folder
     python -m repro NAME --data-home DIR --runs N --minutes M
 

@@ -18,6 +18,7 @@ from repro.finetuning import Kind, precision, reuse_memory, train
 from repro.plans import FLAN, TINY, Ints, Plan, Table, taken
 from repro.results import Entry, Floats, Setting
 from repro.selecting import METHODS, Candidates, sensitivity
+from repro.sharing import alone
 from repro.t5 import T5, evaluate, load_model, make_tiny, token_counts
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -217,15 +218,16 @@ class SelectionCache:
 
     def get(self, name: str, select: Callable[[], Ints]) -> Ints:
         """Return the rows of this name, sorted; if there are none, select and store them."""
-        known: dict[str, Ints] = {}
-        if self._path.exists():
-            with np.load(self._path, allow_pickle=False) as file:
-                known = {key: file[key] for key in file.files}
-        if name not in known:
-            known[name] = np.diff(np.sort(select()), prepend=0).astype(np.int32)  # differences compress better
-            partial = self._path.with_suffix(".part.npz")
-            np.savez_compressed(partial, **known)  # type: ignore[arg-type]
-            partial.replace(self._path)
+        with alone(self._path.with_suffix(".lock")):
+            known: dict[str, Ints] = {}
+            if self._path.exists():
+                with np.load(self._path, allow_pickle=False) as file:
+                    known = {key: file[key] for key in file.files}
+            if name not in known:
+                known[name] = np.diff(np.sort(select()), prepend=0).astype(np.int32)  # differences compress better
+                partial = self._path.with_suffix(".part.npz")
+                np.savez_compressed(partial, **known)  # type: ignore[arg-type]
+                partial.replace(self._path)
         return np.cumsum(known[name], dtype=np.int64)
 
 

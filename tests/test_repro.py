@@ -9,6 +9,8 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -49,6 +51,7 @@ from repro.results import RESULTS, Experiment, Journal, Line, Report, Setting, p
 from repro.seq2seq import Study
 
 torch.set_num_threads(1)
+ROOT = Path(__file__).resolve().parent.parent
 
 
 # Data
@@ -382,6 +385,23 @@ def test_runs_that_were_kept_are_not_done_again(tmp_path):
     journal.fill(setting(tmp_path), "runs", keys, one_run)
     assert done == [*keys[:3], *keys[2:]]
     assert {key: entry["value"] for key, entry in journal.read().items()} == {key: key[0] for key in keys}
+
+
+def test_processes_share_the_runs_of_a_study(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from repro import data; from repro.results import Journal, Setting\n"
+        "home = Path(sys.argv[1]); setting = Setting(data.Home((), home), home)\n"
+        "run = lambda key: time.sleep(0.02) or {'by': sys.argv[2]}\n"
+        "(home / sys.argv[2]).touch()\n"
+        "while len(list(home.glob('?'))) < 2: time.sleep(0.01)\n"
+        "Journal(home / 'runs.jsonl').fill(setting, 'runs', [(i,) for i in range(40)], run)"
+    )
+    workers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name], cwd=ROOT) for name in "ab"]
+    assert [worker.wait() for worker in workers] == [0, 0]
+    lines = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    assert sorted(line["key"] for line in lines) == [[i] for i in range(40)]  # each run was done, and only once
+    assert {line["by"] for line in lines} == {"a", "b"}
 
 
 def test_no_run_begins_when_time_is_over(tmp_path):
