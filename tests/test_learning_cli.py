@@ -237,7 +237,7 @@ def test_the_last_answer_points_to_the_report_and_to_python_that_predicts_all_ro
     command("ask", "b.state")
     fill_in("ask.csv")
     for said in (command("tell", "b.state", "ask.csv"), command("status", "b.state")):
-        assert re.search(r"next +train a model on \S+labeled\.parquet, or let the model of this run predict", said)
+        assert re.search(r"next +train a model on \S+labeled\.parquet, or let the model of this run label", said)
         assert "coresift active-learning report b.state writes a page" in said
         lines = [line.strip() for line in said.splitlines()]
         names = {"cs": cs}
@@ -245,6 +245,49 @@ def test_the_last_answer_points_to_the_report_and_to_python_that_predicts_all_ro
         with names["run"] as run:
             assert run.result == cs.load("labeled.parquet")
             assert len(names["predicted"]) == 120
+
+
+def read_lines(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_model_labels_all_rows_that_people_did_not(command):
+    command("start", "rows.npy", "--table", "texts.csv", "--budget", 12, "--rounds", 1)
+    with pytest.raises(InputError, match=r"There are no labels to learn from yet; hand in the first file with tell\."):
+        command("predict", "run.state")
+    command("ask", "run.state", "--out", "a.csv")
+    asked = {int(line["row"]) for line in fill_in("a.csv", lambda row: label_of(row).upper())}
+    command("tell", "run.state", "a.csv")
+    told = command("predict", "run.state", "--out", "all.csv", "--json")
+    assert (told["wrote"], told["labeled"], told["predicted"]) == ("all.csv", 12, 108)
+    lines = read_lines("all.csv")
+    assert [int(line["row"]) for line in lines] == list(range(120))
+    assert all(line["text"] == f"question {line['row']}, with a comma" for line in lines)
+    assert {int(line["row"]) for line in lines if line["label_by"] == "person"} == asked
+    assert all(line["label"] == label_of(int(line["row"])).upper() for line in lines if int(line["row"]) in asked)
+    with cs.active_learning("rows.npy", 12, rounds=1, state="run.state") as run:
+        chances = run.model.predict_proba(run.rows)
+        answers = run.model.predict(run.rows)
+    for row, line in enumerate(lines):
+        if row not in asked:
+            assert line["label"] == answers[row]
+            assert float(line["confidence"]) == pytest.approx(chances[row].max(), abs=1e-6)
+        else:
+            assert line["confidence"] == ""
+
+
+def test_numbers_are_predicted_with_their_standard_deviation(command):
+    rows = np.load("rows.npy")
+    command("start", "rows.npy", "--budget", 20, "--rounds", 1, "--numeric")
+    command("ask", "run.state", "--out", "a.csv")
+    fill_in("a.csv", lambda row: float(rows[row] @ [1, 2, 3]))
+    command("tell", "run.state", "a.csv")
+    command("predict", "run.state", "--out", "all.csv")
+    lines = read_lines("all.csv")
+    guesses = np.array([float(line["label"]) for line in lines])
+    np.testing.assert_allclose(guesses, rows @ [1, 2, 3], atol=0.2)
+    assert all(float(line["standard_deviation"]) > 0 for line in lines if line["label_by"] == "model")
 
 
 def test_an_audit_that_nobody_could_label_is_not_measured(command):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,7 @@ def write_rows(
     answers: str = "loss",
     tool: Tool | None = None,
     id_column: str | None = None,
+    answered: Mapping[str, Any] | None = None,
 ) -> None:
     """Write row numbers, ids if rows have them, and the other columns of their table.
 
@@ -124,15 +125,18 @@ def write_rows(
             of the file, it is written as `table_NAME`.
         tool: The labeling tool that the file is for; by default none, and the file is a table.
         id_column: The table's column of ids.
+        answered: Columns of answers, if they are known already.
     """
     import pyarrow as pa
 
     own = None if table is None or names is None else _column_of_ids(table, names, {id_column, "id"} - {"row", answers})
     written = pa.table({"row": ids} if names is None else {"row": ids, own or "id": names})
-    taken = {"row", answers} if names is None else {"row", "id", answers}
+    taken = {"row", answers, *(answered or ())} | (set() if names is None else {"id"})
     for name in () if table is None else table.column_names:
         if name != own:
             written = written.append_column(f"table_{name}" if name in taken else name, table[name])
+    for name, values in (answered or {}).items():
+        written = written.append_column(name, pa.array(values, from_pandas=True))
     if tool is None:
         write_table(written, path)
         warn_of_formulas(path, written)

@@ -11,11 +11,11 @@ import typer
 
 import coresift as cs
 from coresift.cli.app import app, verb
-from coresift.cli.files import check_out, open_source, warn_of_formulas
+from coresift.cli.files import check_out, open_source, warn_of_formulas, write_rows
 from coresift.cli.flags import Column, ExcludeColumn, IdColumn, RowsPath, Seed, Standardize
 from coresift.cli.labeling import REASONS, progress_of, remarks_on
 from coresift.cli.runs import Arguments, StepJob, add_start, add_verbs, kept_arguments
-from coresift.cli.showing import show_page, speaking
+from coresift.cli.showing import show_facts, show_page, speaking, tell
 from coresift.cli.wording import PLURALS
 from coresift.learning import AUDIT, ROUNDS, LearningRun
 from coresift.learning.plan import DEFAULT_SHARE, rows_to_audit
@@ -176,7 +176,9 @@ def _next_steps(run: LearningRun, arguments: Arguments, state: Path) -> list[tup
     given = [f"{PLURALS.get(name, name)}={value!r}" for name, value in options if value]
     rows = f"cs.open_rows({', '.join([repr(arguments['rows']), *given])})" if given else repr(arguments["rows"])
     return [
-        ("next", f"train a model on {arguments['out']}, or let the model of this run predict all rows, in Python:"),
+        ("next", f"train a model on {arguments['out']}, or let the model of this run label all other rows:"),
+        ("", f"coresift {NAME} predict {state} --out predicted.csv"),
+        ("in Python", "or, to go on with it:"),
         ("", opening_call(run, rows, str(state))),
         ("", "predicted = run.model.predict(run.rows)"),
         ("report", f"coresift {NAME} report {state} writes a page about the run, with these lines"),
@@ -215,3 +217,52 @@ def report(
     with _open(arguments, state) as run:
         page = cs.report(run, out)
     show_page(page)
+
+
+@verb("predict", verbs)
+@speaking
+def predict(
+    state: Annotated[Path, typer.Argument(metavar="STATE", help="The state file that start wrote.")],
+    out: Annotated[Path, typer.Option(help="Where to write all rows: .parquet, .csv or .jsonl.")] = Path(
+        "predicted.parquet"
+    ),
+) -> None:
+    """Label all rows: those that people labeled as they are, and the others by the model trained on these labels.
+
+    Each row has a label, who it is from (person or model), and how sure the model is: the probability of its class,
+    or with --numeric labels the standard deviation of its number.
+
+    Example: coresift active-learning predict run.state --out predicted.csv
+    """
+    _, arguments = kept_arguments(state, NAME)
+    check_out(out, "predictions", arguments["rows"], arguments["table"])
+    with _open(arguments, state) as run:
+        rows, labels = run.rows, run.labels
+        if run.model is None:
+            raise cs.InputError("There are no labels to learn from yet; hand in the first file with tell.")
+        predicted, sureness = _predictions(run)
+    predicted[list(labels)] = list(labels.values())
+    by = np.where(np.isin(np.arange(rows.n), list(labels)), "person", "model")
+    measure = "standard_deviation" if run.numeric else "confidence"
+    ids, names = np.arange(rows.n), rows.names(np.arange(rows.n))
+    table = _columns(arguments, ids, rows.n)
+    answers = {"label": predicted.tolist(), "label_by": by, measure: np.where(by == "model", sureness, np.nan)}
+    write_rows(out, ids, names, table, "label", id_column=arguments["id_column"], answered=answers)
+    tell(wrote=str(out), rows=rows.n, labeled=len(labels), predicted=rows.n - len(labels))
+    facts = [("labeled by people", f"{len(labels):,}"), ("labeled by the model", f"{rows.n - len(labels):,}")]
+    show_facts(f"Wrote {out}", facts)
+
+
+def _predictions(run: LearningRun) -> tuple[Any, Any]:
+    """Return the model's answer for every row, and how sure it is, block by block."""
+    model, answers, sureness = run.model, [], []
+    for _, block in run.rows.blocks():
+        values = block()
+        if run.numeric:
+            answers.append(np.asarray(model.predict(values)))
+            sureness.append(np.asarray(model.predict_spread(values)))
+        else:
+            chances = np.asarray(model.predict_proba(values), np.float64)
+            answers.append(np.asarray(model.classes_)[chances.argmax(axis=1)])
+            sureness.append(chances.max(axis=1))
+    return np.concatenate(answers).astype(object), np.concatenate(sureness)
