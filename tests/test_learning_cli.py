@@ -247,6 +247,18 @@ def test_the_last_answer_points_to_the_report_and_to_python_that_predicts_all_ro
             assert len(names["predicted"]) == 120
 
 
+def test_a_file_without_the_column_of_labels_is_told_which_option_names_another(command):
+    command("start", "rows.npy", "--table", "texts.csv", "--budget", 9, "--rounds", 1)
+    command("ask", "run.state", "--out", "a.csv")
+    with pytest.raises(InputError, match=r"named label; name another with --column \(text, table_label\)\.$"):
+        command("tell", "run.state", "a.csv")
+    fill_in("a.csv")
+    Path("a.csv").write_text(
+        Path("a.csv").read_text().replace(",label\n", ",color\n", 1).replace(",label\r", ",color\r", 1)
+    )
+    assert "9 new" in command("tell", "run.state", "a.csv", "--column", "color")
+
+
 def read_lines(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))

@@ -337,6 +337,11 @@ def _read(
     check_file(path, (*SUFFIXES, SUFFIX), "A file of answers")
     exported = read_tasks(path, column) if path.suffix.lower() == SUFFIX else None
     answers = AnswerFile(path, exported, id_column)
+    if not answers.has(column):
+        columns = ", ".join(name for name in answers.columns if name not in ("row", answers.id_column)) or "no other"
+        raise InputError(
+            f"{path} must have a column of answers named {column}; name another with --column ({columns})."
+        )
     unknown = answers.strangers(run.n, run.names)
     if unknown:
         raise InputError(
