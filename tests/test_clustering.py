@@ -16,7 +16,8 @@ from coresift.checks import CoresiftWarning, InputError
 from coresift.clustering import SMALLEST_SAMPLE, attempts, cluster, passes, sample_size
 from coresift.clustering.nearest import Codebook, distances_to, nearest, squared_distances
 from coresift.clustering.refine import refine, snap
-from coresift.clustering.seeding import seed_centers
+from coresift.clustering.seeding import seed_centers, seed_several
+from coresift.clustering.starts import refine_best
 from coresift.engine import Local
 from coresift.progress import Progress
 from coresift.rows import open_rows
@@ -144,6 +145,43 @@ def test_the_best_of_candidates_drawn_by_distance_to_the_power_z_is_kept(workers
     hits = np.array([second == 2 for first, second in seedings if first == 0])
     # About 500 seedings from 0; false alarm at 4.5 standard errors: 7 in a million.
     assert abs(hits.mean() - expected) < 4.5 * np.sqrt(expected * (1 - expected) / hits.size)
+
+
+def test_several_seedings_together_are_those_made_one_by_one(workers):
+    rows, weights = blobs(700, 5, 8, seed=4), np.random.default_rng(1).random(700)
+    for own in (None, weights):
+        rng = np.random.default_rng(2)
+        one_by_one = [seed_centers(rows, 8, 2.0, rng, workers, Progress(), own) for _ in range(5)]
+        together = seed_several(rows, 8, 2.0, 5, np.random.default_rng(2), workers, Progress(), own)
+        assert [seeds.tolist() for seeds in together] == [seeds.tolist() for seeds in one_by_one]
+
+
+@pytest.mark.parametrize("z", POWERS)
+@pytest.mark.parametrize(("groups", "spread"), [(12, 1.0), (3, 1e-4)])  # products lose the digits of small distances
+def test_the_best_of_several_starts_is_the_one_that_refines_to_the_lowest_cost(workers, z, groups, spread):
+    rng = np.random.default_rng(5)
+    rows = 3 * rng.normal(size=(groups, 6))[rng.integers(groups, size=600)] + spread * rng.normal(size=(600, 6))
+    rows = (rows - rows.mean(axis=0)).astype(np.float32)
+    winners = set()
+    for _ in range(6):
+        starts = [rows[rng.choice(600, 9, replace=False)] for _ in range(7)]
+        results = [refine(open_rows(rows), start, z, workers, steps=15, gain=1e-2) for start in starts]
+        costs = [cost for _, cost in results]
+        best = refine_best(rows, starts, z, workers, steps=15, gain=1e-2)
+        np.testing.assert_array_equal(best, results[int(np.argmin(costs))][0])
+        winners.add(int(np.argmin(costs)))
+    assert len(winners) > 1
+
+
+def test_starts_whose_costs_are_not_as_expected_are_all_refined(workers, monkeypatch):
+    rows = blobs(300, 4, 6, seed=2)
+    starts = [rows[first : first + 5] for first in (0, 50, 100)]
+    costs = [refine(open_rows(rows), start, 2.0, workers, steps=15)[1] for start in starts]
+    worst = int(np.argmax(costs))
+    monkeypatch.setattr("coresift.clustering.starts._lowest", lambda *_, **__: {worst: costs[worst] * 0.9})
+    best = refine_best(rows, starts, 2.0, workers, steps=15, gain=2e-3)
+    expected = refine(open_rows(rows), starts[int(np.argmin(costs))], 2.0, workers, steps=15)[0]
+    np.testing.assert_array_equal(best, expected)
 
 
 @pytest.mark.parametrize("z", POWERS)

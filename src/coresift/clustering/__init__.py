@@ -12,9 +12,10 @@ from coresift.clustering.learning import draw_sample, learn_centers
 from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import LEAST_GAIN, cost_of, refine, refuse_infinite, step
 from coresift.clustering.search import LEAST_CAPTURED, Exact, KnownLabels, Search, choose_search
-from coresift.clustering.seeding import powers, seed_centers
+from coresift.clustering.seeding import powers, seed_several
 from coresift.clustering.snapping import Assignment, fill_up, snap_all
 from coresift.clustering.space import Axes, principal_axes, take
+from coresift.clustering.starts import refine_best
 from coresift.clustering.strata import encode, find_within
 from coresift.engine import Engine, Local, Workers
 from coresift.errors import warn
@@ -178,14 +179,13 @@ def _few_centers(
     sample = take(rows, ids, workers)
     mean, scale = _standardize(sample)
     held, here, gain = open_rows(sample), workers.here, LEAST_GAIN if tries == 1 else ROUGH_GAIN
-    seen, weights, part = sample, None, held
+    seen, weights, part = sample, None, sample
     if size >= SMALLEST_SAMPLE:
         # A part of the rows is enough to place the first centers and to take the first steps.
         seen, weights = _outlying_part(sample, z, rng)
-        part, gain = open_rows(sample[rng.permutation(size)[: size // PART]]), ROUGH_GAIN
-    seeds = (seen[seed_centers(seen, k, z, rng, here, progress, weights)] for _ in range(tries))
-    tried = (refine(part, seeded, z, here, steps=SAMPLE_STEPS, gain=gain) for seeded in seeds)
-    best, _ = min(tried, key=lambda result: result[1])
+        part, gain = sample[rng.permutation(size)[: size // PART]], ROUGH_GAIN
+    starts = [seen[ids] for ids in seed_several(seen, k, z, tries, rng, here, progress, weights)]
+    best = refine_best(part, starts, z, here, steps=SAMPLE_STEPS, gain=gain)
     if gain == ROUGH_GAIN:
         best, _ = refine(held, best, z, here, steps=SAMPLE_STEPS)
     centers = (best.astype(np.float64) * scale + mean).astype(np.float32)
