@@ -141,14 +141,19 @@ def signals_of(problem: Problem, variant: str) -> Any:
     if variant == "confidence":
         assert problem.probabilities is not None
         probabilities = problem.probabilities.astype(np.float64)
-        return from_probabilities(probabilities / probabilities.sum(axis=1, keepdims=True))
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        return from_probabilities(probabilities, log_loss=not right_or_wrong(problem))
     return {"cheap loss": problem.proxy} if variant == "cheap" else None
 
 
 def fitting_signal(problem: Problem) -> np.ndarray:
     """Return the signal that a user would give to `Proxy`: 1 − max p for errors, the entropy for log losses."""
-    right_or_wrong = np.isin(problem.losses, (0.0, 1.0)).all()
-    return signals_of(problem, "confidence")["expected_error" if right_or_wrong else "entropy"]
+    return signals_of(problem, "confidence")["expected_error" if right_or_wrong(problem) else "entropy"]
+
+
+def right_or_wrong(problem: Problem) -> bool:
+    """Return whether the losses are only 0 and 1."""
+    return bool(np.isin(problem.losses, (0.0, 1.0)).all())
 
 
 def cluster_of(problem: Problem, seed: int, count: int | None = None) -> cs.Clustering:

@@ -85,12 +85,15 @@ def test_refusals(signals, message):
 def test_probabilities_say_what_a_loop_says():
     rng = np.random.default_rng(0)
     probabilities = rng.dirichlet(np.full(5, 0.3), size=40)
-    found = from_probabilities(probabilities)
+    found = from_probabilities(probabilities, log_loss=True)
+    assert set(found) - set(from_probabilities(probabilities)) == {"loss_deviation"}
     for place, line in enumerate(probabilities):
         ordered = sorted(line, reverse=True)
         assert found["expected_error"][place] == pytest.approx(1 - ordered[0])
         assert found["deviation"][place] == pytest.approx((ordered[0] * (1 - ordered[0])) ** 0.5)
         assert found["entropy"][place] == pytest.approx(-sum(p * np.log(p) for p in line if p > 0))
+        squares = [p * (-np.log(p) - found["entropy"][place]) ** 2 for p in line if p > 0]
+        assert found["loss_deviation"][place] == pytest.approx(sum(squares) ** 0.5)
         assert found["margin"][place] == pytest.approx(1 - ordered[0] + ordered[1])
 
 

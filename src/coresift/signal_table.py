@@ -74,12 +74,15 @@ def _side_by_side(pieces: list[Floats], n: int) -> Floats:
 
 
 @named_options
-def from_probabilities(probabilities: Any) -> dict[str, Floats]:
+def from_probabilities(probabilities: Any, *, log_loss: bool = False) -> dict[str, Floats]:
     """Return signals of how likely a classifier is to be wrong, from its own probabilities.
 
     Args:
         probabilities: One line per row and one column per class, each line with sum 1; or one number per row, the
             probability of the second of two classes.
+        log_loss: Whether the signals are for the classifier's log loss. Then there is one more, `loss_deviation`: the
+            standard deviation of the log loss if the probabilities are right. It is no sign of errors: it is 0 where
+            two classes are equally likely, because the log loss is the same for both.
 
     Returns:
         `expected_error`, 1 − max p; `deviation`, √(p(1 − p)) for the largest p, the standard deviation of being right;
@@ -89,6 +92,8 @@ def from_probabilities(probabilities: Any) -> dict[str, Floats]:
         >>> signals = from_probabilities([[0.5, 0.5], [1.0, 0.0]])
         >>> {name: values.round(3).tolist() for name, values in signals.items()}
         {'expected_error': [0.5, 0.0], 'deviation': [0.5, 0.0], 'entropy': [0.693, 0.0], 'margin': [1.0, 0.0]}
+        >>> from_probabilities([[0.5, 0.5], [0.9, 0.1]], log_loss=True)["loss_deviation"].round(3).tolist()
+        [0.0, 0.659]
     """
     matrix = _matrix("probabilities", probabilities)
     if matrix.shape[1] == 1:
@@ -98,12 +103,16 @@ def from_probabilities(probabilities: Any) -> dict[str, Floats]:
     # A partition finds the two largest of each line without a full sort.
     second, first = np.partition(matrix, matrix.shape[1] - 2, axis=1)[:, -2:].T
     surprise = -np.log(np.where(matrix > 0, matrix, 1.0))
-    return {
+    entropy = (matrix * surprise).sum(axis=1)
+    signals = {
         "expected_error": np.maximum(1 - first, 0.0),
         "deviation": np.sqrt(np.maximum(first * (1 - first), 0.0)),
-        "entropy": (matrix * surprise).sum(axis=1),
+        "entropy": entropy,
         "margin": np.maximum(1 - (first - second), 0.0),
     }
+    if log_loss:
+        signals["loss_deviation"] = np.sqrt((matrix * (surprise - entropy[:, None]) ** 2).sum(axis=1))
+    return signals
 
 
 @named_options
