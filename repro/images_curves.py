@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from repro import images_causes
+from repro import images_causes, images_learning
 from repro.images import (
     BUDGETS,
     DATASETS,
@@ -52,6 +52,7 @@ STYLES = {
     "entropy": ("tab:red", ":"),
     "ours": ("tab:green", "-"),
 }
+STARS = {"learning-head": "tab:olive", "learning-network": "tab:purple"}
 
 
 def run(setting: Setting) -> None:
@@ -79,11 +80,14 @@ def report(setting: Setting) -> Report:
     require_runs(lines)
     write_table(setting.out / "images-curves.csv", head, cells)
     word, number, text = verdict(by_dataset)
-    return Report(word, number, tuple(lines), text, (plot(setting, by_dataset),), NOTES + causes(setting, by_dataset))
+    learning = {dataset: images_learning.accuracies(setting, dataset, TABLE) for dataset in by_dataset}
+    notes = NOTES + (LEARNING_NOTES if any(learning.values()) else "") + causes(setting, by_dataset)
+    return Report(word, number, tuple(lines), text, (plot(setting, by_dataset, learning),), notes)
 
 
 NOTES = """Differences are to uniform, paired by run, ± one standard error. Bands in the plot are one standard
 deviation, as in the paper. All methods and budgets are in `results/images-curves.csv`."""
+LEARNING_NOTES = " Active learning, the stars in the plot, has runs at 2,000 images only; they are in `images-table`."
 
 
 def causes(setting: Setting, by_dataset: dict[str, dict[int, dict[str, Floats]]]) -> str:
@@ -149,8 +153,12 @@ def listed(words: list[str]) -> str:
     return ", ".join(words) if words else "none"
 
 
-def plot(setting: Setting, by_dataset: dict[str, dict[int, dict[str, Floats]]]) -> str:
-    """Draw accuracy against the budget, with bands of one standard deviation."""
+def plot(
+    setting: Setting,
+    by_dataset: dict[str, dict[int, dict[str, Floats]]],
+    learning: dict[str, images_learning.Runs],
+) -> str:
+    """Draw accuracy against the budget, with bands of one standard deviation, and active learning as stars."""
     plots = pyplot()
     figure, panels = plots.subplots(
         1, len(by_dataset), figsize=(5 * len(by_dataset), 4.4), layout="constrained", squeeze=False
@@ -165,6 +173,9 @@ def plot(setting: Setting, by_dataset: dict[str, dict[int, dict[str, Floats]]]) 
             if name in ("uniform", "loss"):
                 low, high = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
                 panel.fill_between(at, low, high, color=color, alpha=0.12, linewidth=0)
+        for name, color in STARS.items():
+            mean = [float(learning[dataset][name][0].mean())] if name in learning[dataset] else []
+            panel.plot([TABLE] * len(mean), mean, "*", color=color, markersize=9, label=images_learning.NAMES[name])
         panel.set_xscale("log")
         panel.set_xticks(at, [f"{budget:,}" for budget in at])
         panel.minorticks_off()

@@ -9,6 +9,7 @@ as in the other methods' run with the same number, so differences to uniform are
 from __future__ import annotations
 
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -25,6 +26,8 @@ NAMES = {
     "learning-network": "active learning, the network's probabilities",
 }
 COMPONENTS = 100
+# The accuracies of each kind of uncertainty, and uniform's accuracies in the same runs.
+Runs: TypeAlias = dict[str, tuple[Floats, Floats]]
 
 
 def one_run(split: Split, rows: Floats, key: Key) -> Entry:
@@ -81,7 +84,7 @@ def learning_journal(setting: Setting, dataset: str) -> Journal:
     return Journal(setting.out / f"images-learning-{dataset}.jsonl")
 
 
-def accuracies(setting: Setting, dataset: str, budget: int) -> dict[str, tuple[Floats, Floats]]:
+def accuracies(setting: Setting, dataset: str, budget: int) -> Runs:
     """Return the accuracies of the stored runs, and uniform's accuracies in the same runs."""
     runs, others = learning_journal(setting, dataset).read(), journal_of(setting, dataset).read()
     keys = [key for key in sorted(runs) if key[0] == budget and key in others]

@@ -50,7 +50,8 @@ def report(setting: Setting) -> Report:
     """Write the table and a plot of the differences to uniform."""
     by_dataset = require_runs(at_table(setting))
     lines, cells = [], []
-    with_learning = False
+    budget = QUICK_BUDGET if setting.quick else TABLE
+    learning = {dataset: images_learning.accuracies(setting, dataset, budget) for dataset in by_dataset}
     for dataset, methods in by_dataset.items():
         column = list(DATASETS).index(dataset)
         for method, values in methods.items():
@@ -59,9 +60,7 @@ def report(setting: Setting) -> Report:
             lines.append(line(f"{DATASETS[dataset]}, {NAMES[method]}", paper, values, gap, error, method))
             spread = values.std(ddof=1) if values.size > 1 else np.nan
             cells.append([dataset, method, paper, values.size, values.mean(), spread, gap, error])
-        learning = images_learning.accuracies(setting, dataset, QUICK_BUDGET if setting.quick else TABLE)
-        with_learning = with_learning or bool(learning)
-        for method, (values, base) in learning.items():
+        for method, (values, base) in learning[dataset].items():
             gap, error = paired(values, base)
             title = f"{DATASETS[dataset]}, {images_learning.NAMES[method]}"
             lines.append(line(title, None, values, gap, error, method))
@@ -74,8 +73,8 @@ def report(setting: Setting) -> Report:
     gap, error = paired(by_dataset[dataset]["loss"], by_dataset[dataset]["uniform"])
     paper = PAPER["loss"][list(DATASETS).index(dataset)] - PAPER["uniform"][list(DATASETS).index(dataset)]
     number = f"{DATASETS[dataset]}: {gap:+.4f} ± {error:.4f} over uniform by loss (paper {paper:+.4f})"
-    notes = f"{NOTES} {LEARNING_NOTES}" if with_learning else NOTES
-    return Report(word, number, tuple(lines), text, (plot(setting, by_dataset),), notes)
+    notes = f"{NOTES} {LEARNING_NOTES}" if any(learning.values()) else NOTES
+    return Report(word, number, tuple(lines), text, (plot(setting, by_dataset, learning),), notes)
 
 
 NOTES = """Differences are to uniform, paired by run (± one standard error); for uniform, to the paper's mean. The
@@ -136,23 +135,28 @@ def gain(method: str, methods: dict[str, Floats], column: int) -> str:
     )
 
 
-def plot(setting: Setting, by_dataset: dict[str, dict[str, Floats]]) -> str:
+def plot(setting: Setting, by_dataset: dict[str, dict[str, Floats]], learning: dict[str, images_learning.Runs]) -> str:
     """Plot the differences to uniform with two standard errors, and the paper's as open circles."""
     plots = pyplot()
     figure, panels = plots.subplots(
-        1, len(by_dataset), figsize=(4.6 * len(by_dataset), 3.6), layout="constrained", squeeze=False, sharey=True
+        1, len(by_dataset), figsize=(4.6 * len(by_dataset), 4.2), layout="constrained", squeeze=False, sharey=True
     )
-    names = [name for name in NAMES if name != "uniform"]
+    titles = {name: title for name, title in NAMES.items() if name != "uniform"}
+    titles |= images_learning.NAMES if any(learning.values()) else {}
     for panel, (dataset, methods) in zip(panels[0], by_dataset.items(), strict=True):
         column = list(DATASETS).index(dataset)
-        for height, name in enumerate(names):
-            gap, error = paired(methods[name], methods["uniform"])
-            color = "tab:green" if name == "ours" else "tab:blue" if name in ("loss", "gradient") else "0.4"
+        pairs = {name: (values, methods["uniform"]) for name, values in methods.items()} | learning[dataset]
+        for height, name in enumerate(titles):
+            if name not in pairs:
+                continue
+            gap, error = paired(*pairs[name])
+            ours = name == "ours" or name in images_learning.NAMES
+            color = "tab:green" if ours else "tab:blue" if name in ("loss", "gradient") else "0.4"
             panel.errorbar(gap, height, xerr=2 * error if np.isfinite(error) else 0, fmt="o", color=color, capsize=3)
             if name in PAPER:
                 panel.plot(PAPER[name][column] - PAPER["uniform"][column], height, "o", mfc="none", color="tab:red")
         panel.axvline(0, color="black", linewidth=0.8)
-        panel.set_yticks(range(len(names)), [NAMES[name] for name in names])
+        panel.set_yticks(range(len(titles)), list(titles.values()))
         panel.locator_params(axis="x", nbins=5)
         panel.set_title(f"{DATASETS[dataset]}, {methods['uniform'].size} runs")
         panel.set_xlabel("accuracy minus uniform's")

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize as scipy_minimize
+from scipy.special import log_softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import coresift as cs
-from coresift.heads import PENALTIES, RIDGES, LogisticHead, RidgeHead
+from coresift.heads import PENALTIES, RIDGES, TEMPERATURES, LogisticHead, RidgeHead
 from coresift.heads.descent import minimize
 
 
@@ -14,6 +15,26 @@ def classes(n=300, d=8, k=4, seed=0, spread=1.0):
     rng = np.random.default_rng(seed)
     y = rng.integers(k, size=n)
     return 2 * rng.normal(size=(k, d))[y] + spread * rng.normal(size=(n, d)), y
+
+
+def slow_cross_validation(x, y):
+    """Return each penalty's held-out losses at its best temperature, and which labels it predicts, by scikit-learn."""
+    scaled = (x - x.mean(axis=0)) / np.sqrt(np.square(x - x.mean(axis=0)).sum(axis=1).mean())
+    folds = np.empty(len(y), int)
+    folds[np.argsort(y, kind="stable")] = np.arange(len(y)) % 5
+    all_losses, right = [], []
+    for penalty in PENALTIES:
+        scores = np.empty((len(y), len(np.unique(y))))
+        for fold in range(5):
+            twin = LogisticRegression(C=1 / penalty, tol=1e-8, max_iter=10_000).fit(
+                scaled[folds != fold], y[folds != fold]
+            )
+            scores[folds == fold] = twin.decision_function(scaled[folds == fold])
+        tables = [log_softmax(scores / temperature, axis=1) for temperature in TEMPERATURES]
+        losses = [-table[np.arange(len(y)), y] for table in tables]
+        all_losses.append(min(losses, key=np.sum))
+        right.append(scores.argmax(axis=1) == y)
+    return all_losses, right
 
 
 class TestLogisticHead:
@@ -34,6 +55,20 @@ class TestLogisticHead:
         many, few = classes(n=2000, spread=3.0), classes(n=60, d=40, spread=6.0)
         assert LogisticHead().fit(*many).penalty_ < max(PENALTIES)
         assert LogisticHead().fit(*few).penalty_ == max(PENALTIES)
+
+    @pytest.mark.parametrize("spread", [1.0, 2.0, 3.0, 6.0])
+    def test_the_penalty_is_the_strongest_within_one_error_of_the_best(self, spread):
+        x, y = classes(n=150, d=20, spread=spread)
+        losses, right = slow_cross_validation(x, y)
+        best = int(np.argmin([each.sum() for each in losses]))
+        expected = next(
+            place
+            for place, each in enumerate(losses)
+            if (each - losses[best]).sum() <= np.std(each - losses[best]) * len(y) ** 0.5
+        )
+        head, plain = LogisticHead(cautious=True).fit(x, y), LogisticHead().fit(x, y)
+        assert (head.penalty_, plain.penalty_) == (PENALTIES[expected], PENALTIES[best])
+        assert (head.held_out_ == right[expected]).mean() > 0.97
 
     def test_the_temperature_makes_confidence_honest(self):
         x, y = classes(n=4000, d=20, spread=4.0)

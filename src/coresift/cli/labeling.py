@@ -17,6 +17,8 @@ from coresift.notebook import counted
 REASONS = {
     "coverage": "rows from all over the data",
     "uncertainty": "rows that the model is unsure about",
+    "mixed": "rows that the model is unsure about, and random rows",
+    "random": "random rows",
     "audit": "random rows that measure the model",
 }
 MOST_CLASSES, MOST_NAMED = 40, 5  # classes that are listed, and classes that a warning names
@@ -41,6 +43,12 @@ def progress_of(run: LearningRun) -> list[tuple[str, str]]:
         ("round", f"{status.round} of {plan.rounds}"),
         ("labeled", f"{len(answers) - skipped:,} of {run.n:,} rows; {skipped:,} skipped; budget {run.budget:,}"),
     ]
+    share = run.random_share
+    if share and not status.finished:
+        tell(random_share=share)
+        lines.append(
+            ("random", f"{share:.0%} of this round's batch, since the rows say little about the labels so far")
+        )
     if not run.numeric:
         tell(classes=dict(classes.most_common()))
         lines += [("classes", f"{len(classes):,}: {_listed(classes)}")] if classes else []

@@ -14,7 +14,7 @@ from coresift.heads.descent import minimize
 from coresift.heads.scaling import Scale, as_matrix, described
 from coresift.rows import RowsLike
 from coresift.rows.features import Features
-from coresift.types import Floats, Ints, Singles
+from coresift.types import Bools, Floats, Ints, Singles
 
 # L2 penalties to try, strongest first, for rows whose mean squared length is 1.
 PENALTIES = (1.0, 0.1, 0.01, 0.001)
@@ -34,22 +34,34 @@ class LogisticHead:
     loss at its best temperature; ever weaker penalties are tried until that loss rises. If there is only one class so
     far, it gets probability 1. `penalty` and `temperature` set them by hand.
 
+    With `cautious=True` the strongest penalty whose loss is within one standard error of the smallest is taken. Active
+    learning does so: its labels are of rows that were chosen for being hard, and on noisy classes the smallest loss of
+    such labels is often that of too weak a penalty.
+
+    After cross-validation, `held_out_` has a number per label: 1 if it was predicted while it was held out, 0 if not,
+    and NaN if it could not be (its class has no other label).
+
     >>> head = LogisticHead().fit([[0.0], [1.0], [2.0], [7.0], [8.0], [9.0]], ["low"] * 3 + ["high"] * 3)
     >>> head.classes_.tolist(), head.predict([[0.5], [8.5]]).tolist()
     (['high', 'low'], ['low', 'high'])
     """
 
     classes_: NDArray[Any]
+    held_out_: Floats
     features: Features | None = None  # how tables are read, if the rows that it was fit to come from one
 
-    def __init__(self, *, penalty: float | None = None, temperature: float | None = None) -> None:
+    def __init__(
+        self, *, penalty: float | None = None, temperature: float | None = None, cautious: bool = False
+    ) -> None:
+        self.cautious = cautious
         self.penalty = None if penalty is None else positive("penalty", penalty)
         self.temperature = None if temperature is None else positive("temperature", temperature)
 
     def __repr__(self) -> str:
         classes = len(getattr(self, "classes_", ()))
         scale = getattr(self, "_scale", None)
-        return described("LogisticHead", scale, classes, penalty=self.penalty, temperature=self.temperature)
+        options = {"penalty": self.penalty, "temperature": self.temperature, "cautious": self.cautious or None}
+        return described("LogisticHead", scale, classes, **options)
 
     def fit(self, X: RowsLike, y: ArrayLike) -> LogisticHead:
         """Learn from labeled rows; classes may be of any type that sorts."""
@@ -59,6 +71,7 @@ class LogisticHead:
             refuse("y", f"one class for each of the {len(rows)} rows, and at least one row", f"shape {np.shape(y)}")
         self._scale, self.features, classes = Scale.of(rows), None, len(self.classes_)
         self.penalty_, self.temperature_ = self.penalty or PENALTIES[0], self.temperature or 1.0
+        self.held_out_ = np.full(codes.size, np.nan)
         if classes == 1:
             self._weights = np.zeros((rows.shape[1] + 1, 1), np.float32)
             return self
@@ -91,17 +104,17 @@ class LogisticHead:
         """
         temperatures = np.array(TEMPERATURES if self.temperature is None else (self.temperature,))
         folds = [fold for fold in map(_Fold.of, *_assign_folds(basis, codes)) if fold is not None]
-        best, start = np.inf, None
+        if not folds:
+            return None
+        tries: list[_Try] = []
         for penalty in PENALTIES if self.penalty is None else (self.penalty,):
-            losses = np.zeros(temperatures.size)
-            for fold in folds:
-                losses += fold.try_penalty(penalty, temperatures)
-            if not folds or losses.min() >= best:
+            attempt = _Try.of(penalty, temperatures, folds, codes)
+            if tries and attempt.losses.sum() >= tries[-1].losses.sum():
                 break
-            best = float(losses.min())
-            self.penalty_, self.temperature_ = float(penalty), float(temperatures[losses.argmin()])
-            start = _mean_weights(folds, int(codes.max()) + 1)
-        return start
+            tries.append(attempt)
+        chosen = _strongest_within_error(tries) if self.cautious else tries[-1]
+        self.penalty_, self.temperature_, self.held_out_ = chosen.penalty, chosen.temperature, chosen.right
+        return chosen.weights
 
 
 def softmax(scores: Floats) -> Floats:
@@ -135,9 +148,9 @@ class _Basis:
 class _Fold:
     """A held-out fold, and a model of the other labels that is warm-started from one penalty to the next."""
 
-    def __init__(self, basis: _Basis, training_codes: Ints, known: Ints, out: Singles, truth: Ints) -> None:
+    def __init__(self, basis: _Basis, training_codes: Ints, known: Ints, rows: Singles, out: Ints, truth: Ints) -> None:
         self._basis, self._training_codes, self.known = basis, training_codes, known
-        self._held_out, self._truth = out, truth
+        self._rows, self.out, self._truth = rows, out, truth
         self.weights: Singles | None = None
 
     @classmethod
@@ -148,12 +161,55 @@ class _Fold:
         out = out[np.isin(codes[out], known)]  # a class whose labels are all held out cannot be predicted
         if not out.size or known.size < 2:
             return None
-        return cls(basis.subset(training), training_codes, known, basis.rows[out], np.searchsorted(known, codes[out]))
+        truth = np.searchsorted(known, codes[out])
+        return cls(basis.subset(training), training_codes, known, basis.rows[out], out, truth)
 
-    def try_penalty(self, penalty: float, temperatures: Floats) -> Floats:
-        """Return the summed log loss of the held-out labels at each temperature."""
+    def try_penalty(self, penalty: float, temperatures: Floats) -> tuple[Floats, Bools]:
+        """Return each held-out label's log loss at each temperature, and whether it is the likeliest."""
         self.weights = _fit(self._basis, self._training_codes, self.known.size, penalty, TRY_STEPS, self.weights)
-        return _log_losses(self._held_out @ self.weights[:-1] + self.weights[-1], self._truth, temperatures)
+        scores = self._rows @ self.weights[:-1] + self.weights[-1]
+        return _log_losses(scores, self._truth, temperatures), scores.argmax(axis=1) == self._truth
+
+
+@dataclass(frozen=True)
+class _Try:
+    """A penalty that was tried: its best temperature, and how well it predicts held-out labels.
+
+    `losses` has the log loss of every label that was held out and could be predicted, in an order that is the same for
+    all penalties; `right` is as `LogisticHead.held_out_`; `weights` are the folds' mean coefficients.
+    """
+
+    penalty: float
+    temperature: float
+    losses: Floats
+    right: Floats
+    weights: Singles
+
+    @classmethod
+    def of(cls, penalty: float, temperatures: Floats, folds: list[_Fold], codes: Ints) -> _Try:
+        parts, right = [], np.full(codes.size, np.nan)
+        for fold in folds:
+            losses, right[fold.out] = fold.try_penalty(penalty, temperatures)
+            parts.append(losses)
+        table = np.concatenate(parts, axis=1)
+        best = int(table.sum(axis=1).argmin())
+        return cls(float(penalty), float(temperatures[best]), table[best], right, _mean_weights(folds, codes.max() + 1))
+
+
+def _strongest_within_error(tries: list[_Try]) -> _Try:
+    """Return the strongest penalty whose loss is within one standard error (of the difference) of the last, smallest.
+
+    >>> def tried(penalty: float, losses: list[float]) -> _Try:
+    ...     return _Try(penalty, 1.0, np.array(losses), np.zeros(0), np.zeros(0, np.float32))
+    >>> _strongest_within_error([tried(1.0, [2, 2, 2, 2]), tried(0.1, [1, 2, 1, 3]), tried(0.01, [2, 1, 1, 2])]).penalty
+    0.1
+    """
+    best = tries[-1].losses
+    for attempt in tries:
+        excess = attempt.losses - best
+        if excess.sum() <= excess.std() * np.sqrt(excess.size):
+            return attempt
+    return tries[-1]
 
 
 def _assign_folds(basis: _Basis, codes: Ints) -> tuple[list[_Basis], list[Ints], list[Ints]]:
@@ -211,8 +267,8 @@ def _fit(basis: _Basis, codes: Ints, classes: int, penalty: float, steps: int, s
 
 
 def _log_losses(scores: Singles, truth: Ints, temperatures: Floats) -> Floats:
-    """Return the summed log loss of scores at each temperature."""
+    """Return the log loss of each line of scores, for each temperature."""
     logits = scores.astype(np.float64)
     logits -= logits.max(axis=1, keepdims=True)
     correct = logits[np.arange(truth.size), truth]
-    return np.array([(np.log(np.exp(logits / t).sum(axis=1)) - correct / t).sum() for t in temperatures])
+    return np.array([np.log(np.exp(logits / t).sum(axis=1)) - correct / t for t in temperatures])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,11 +72,15 @@ class Journal:
         result[:] = [self._labels.get(int(row)) for row in ids]
         return result
 
-    def write(self, ids: Ints, reason: str, number: int, labels: Any) -> None:
-        """Record the answers to a request."""
+    def reasons(self, ids: Ints) -> NDArray[Any]:
+        """Return why each of these rows was asked; "given" if its label was given."""
+        return np.array([self._asked[row][1] for row in ids.tolist()], object)
+
+    def write(self, ids: Ints, reasons: Sequence[str], number: int, labels: Any) -> None:
+        """Record the answers to a request, and why each row was asked."""
         if len(labels) != ids.size:
             refuse("labels", f"one answer for each of {ids.size} rows, None if nobody can tell", len(labels))
-        for row, label in zip(ids.tolist(), labels, strict=True):
+        for row, reason, label in zip(ids.tolist(), reasons, labels, strict=True):
             self._labels[row] = _none_if_nan(label)
             self._asked[row] = (number, reason)
 
@@ -87,7 +91,7 @@ class Journal:
     def result(self, audits: tuple[Audit, ...], model: Any) -> Learned:
         """Return everything that was asked, without the given labels."""
         ids = self.asked()
-        reasons = tuple(self._asked[row][1] for row in ids.tolist())
+        reasons = tuple(self.reasons(ids).tolist())
         return Learned(ids, self.rounds(), reasons, self.labels(ids), audits, model)
 
 

@@ -14,6 +14,7 @@ from coresift.checks import InputError, refuse
 from coresift.engine import Workers
 from coresift.heads import LogisticHead, RidgeHead
 from coresift.learning.journal import Journal
+from coresift.learning.skill import random_share, skill
 from coresift.rows import Rows
 from coresift.types import Floats, Ints, Singles
 
@@ -51,7 +52,8 @@ class Model:
         needed = ("fit", "predict_spread") if numeric else ("fit", "predict_proba")
         if head is not None and not all(callable(getattr(head, name, None)) for name in needed):
             refuse("head", f"a model with {needed[0]} and {needed[1]}", type(head).__name__)
-        self._head = head if head is not None else RidgeHead() if numeric else LogisticHead()
+        self._head = head if head is not None else RidgeHead() if numeric else LogisticHead(cautious=True)
+        self._default = head is None and probabilities is None
         self.probabilities, self.numeric, self._classes = probabilities, numeric, classes
 
     def ready(self, journal: Journal, number: int) -> bool:
@@ -69,12 +71,26 @@ class Model:
             model.fit(rows.take(ids), labels.astype(np.float64) if self.numeric else _as_typed_array(labels)) or model
         )
 
-    def judge(self, rows: Rows, journal: Journal, number: int, workers: Workers) -> Judgment:
-        """Apply the model to all rows, block by block."""
+    def random_share(self, rows: Rows, journal: Journal, model: Any) -> float:
+        """Return the share of the next batch that is random: more, the less rows say about their classes.
+
+        This is about the rows, whatever the model: the default head measures it, on labels whose rows were not chosen
+        for being hard.
+        """
+        ids = journal.labeled()
+        if self.numeric or not ids.size:
+            return 0.0
+        labels = _as_typed_array(journal.labels(ids))
+        head = model if self._default else LogisticHead(cautious=True).fit(rows.take(ids), labels)
+        typical = journal.reasons(ids) != "uncertainty"
+        return random_share(skill(head.held_out_[typical], labels[typical]))
+
+    def judge(self, rows: Rows, journal: Journal, number: int, workers: Workers, model: Any = None) -> Judgment:
+        """Apply the model to all rows, block by block; `model` is the head if it was already fit to the labels."""
         if self.probabilities is not None:
             return self._name_classes(_judge_probabilities(self._user_probabilities(journal, number, rows.n)))
         ids = journal.labeled()
-        model = self.fit(rows, ids, journal.labels(ids))
+        model = self.fit(rows, ids, journal.labels(ids)) if model is None else model
         if model is None:
             return Judgment(np.ones(rows.n), np.empty(rows.n, object), np.zeros(rows.n))
         judge_block = _judge_numbers if self.numeric else _judge_classes

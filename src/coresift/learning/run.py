@@ -147,6 +147,13 @@ class LearningRun(Run[LearningSelection]):
         return self.plan.next_audit(status.round)
 
     @property
+    def random_share(self) -> float:
+        """The share of this round's batch that is random: above 0 if rows say little about their classes so far."""
+        with self._lock:
+            self._driver.pending()
+            return self._course.random_shares.get(self.status().round, 0.0)
+
+    @property
     def classes(self) -> tuple[Any, ...] | None:
         """All classes, if they were given; other labels are refused."""
         return self._classes

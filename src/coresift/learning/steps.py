@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from coresift.audits import Audit, draw_audit
 from coresift.checks import whole
-from coresift.engine import Engine, Local, Workers
+from coresift.engine import Engine, Local
 from coresift.facility import Groupings, Nearest, choose_rows
 from coresift.learning.auditing import AuditRecord
 from coresift.learning.journal import Journal, Learned
@@ -23,6 +23,8 @@ from coresift.streams import Stream, generator
 from coresift.types import Floats, Ints, Request
 
 ROUNDS = 8
+# The reason of a batch whose rows have different reasons.
+MIXED = "mixed"
 
 # Returns the labels that rows had when the last of them was answered.
 LabelsThen = Callable[[Ints], Mapping[int, Any]]
@@ -84,7 +86,7 @@ class Task:
 
 
 class Course:
-    """The progress of a run: the labels so far, and a record for each audit.
+    """The progress of a run: the labels so far, a record for each audit, and the random share of each round's batch.
 
     Args:
         task: The arguments of the run.
@@ -95,6 +97,7 @@ class Course:
         self.task, self._labels_then = task, labels_then
         self.journal = Journal(task.rows.n, task.excluded, task.given)
         self.records: list[AuditRecord] = []
+        self.random_shares: dict[int, float] = {}
         self._labeled, self._groupings = Nearest(task.rows), Groupings()
 
     def steps(self) -> Generator[Request, Any, None]:
@@ -102,11 +105,10 @@ class Course:
         plan = self.task.plan
         for number, (training_rows, audit_rows) in enumerate(zip(plan.batches, plan.audits, strict=True), start=1):
             if training_rows:
-                ids, reason = self._next_batch(training_rows, number)
-                yield from self._ask(ids, reason, number)
+                yield from self._ask(*self._next_batch(training_rows, number), number)
             if audit_rows:
                 record = self._prepare_audit(audit_rows, number)
-                yield from self._ask(record.drawn, "audit", number)
+                yield from self._ask(record.drawn, ["audit"] * audit_rows, number)
                 self.records.append(record)
 
     def audits(self, labels: Mapping[int, Any]) -> tuple[Audit, ...]:
@@ -116,18 +118,41 @@ class Course:
         audits = (record.audit(labels, numeric=numeric, audits=count, seed=seed) for record in self.records)
         return tuple(audit for audit in audits if audit is not None)
 
-    def _ask(self, ids: Ints, reason: str, number: int) -> Generator[Request, Any, None]:
-        labels = yield Request(ids, reason, number)
-        self.journal.write(ids, reason, number, labels)
+    def _ask(self, ids: Ints, reasons: Sequence[str], number: int) -> Generator[Request, Any, None]:
+        labels = yield Request(ids, reasons[0] if len(set(reasons)) == 1 else MIXED, number)
+        self.journal.write(ids, reasons, number, labels)
         if self._labels_then is not None:
             self.journal.correct(self._labels_then(self.journal.asked()))
 
-    def _next_batch(self, count: int, number: int) -> tuple[Ints, str]:
-        """Choose rows that cover all others; once there is a model, rows where it is unsure count more."""
+    def _next_batch(self, count: int, number: int) -> tuple[Ints, list[str]]:
+        """Choose rows that cover all others, then random rows; return them, and why each of them is asked.
+
+        Once there is a model, rows where it is unsure count more. The less rows say about their classes, the more of
+        the batch is random.
+        """
+        task, journal = self.task, self.journal
+        if not task.model.ready(journal, number):
+            return self._cover(count, number, journal.counted.astype(np.float64)), ["coverage"] * count
+        labeled = journal.labeled()
+        model = task.model.fit(task.rows, labeled, journal.labels(labeled))
+        self.random_shares[number] = share = task.model.random_share(task.rows, journal, model)
+        random_count = round(share * count)
+        ids = np.zeros(0, np.int64)
+        if random_count < count:
+            with task.engine.open(task.progress) as workers:
+                uncertainty = task.model.judge(task.rows, journal, number, workers, model).uncertainty
+            importance = journal.counted * task.schedule.importance(uncertainty)
+            ids = self._cover(count - random_count, number, importance)
+        others = np.setdiff1d(journal.open(), ids, assume_unique=True)
+        drawn = generator(task.seed, Stream.COVER, number, 1).choice(others, random_count, replace=False)
+        reasons = ["uncertainty"] * ids.size + ["random"] * random_count
+        return np.concatenate([ids, drawn]), reasons
+
+    def _cover(self, count: int, number: int, importance: Floats) -> Ints:
+        """Choose rows that, with the labeled ones, cover all others by their importance."""
         task, journal = self.task, self.journal
         rng = generator(task.seed, Stream.COVER, number)
         with task.engine.open(task.progress) as workers:
-            importance, reason = self._importance(number, workers)
             free = np.zeros(task.rows.n, np.bool_)
             free[journal.open()] = True
             ids = choose_rows(
@@ -146,14 +171,7 @@ class Course:
         if ids.size < count:  # duplicates add no coverage, so random rows fill the batch
             others = rng.permutation(np.setdiff1d(journal.open(), ids, assume_unique=True))
             ids = np.concatenate([ids, others[: count - ids.size]])
-        return ids, reason
-
-    def _importance(self, number: int, workers: Workers) -> tuple[Floats, str]:
-        task, importance = self.task, self.journal.counted.astype(np.float64)
-        if not task.model.ready(self.journal, number):
-            return importance, "coverage"
-        uncertainty = task.model.judge(task.rows, self.journal, number, workers).uncertainty
-        return importance * task.schedule.importance(uncertainty), "uncertainty"
+        return ids
 
     def _prepare_audit(self, count: int, number: int) -> AuditRecord:
         """Draw the rows of an audit, and record the model's predictions before anyone labels them."""

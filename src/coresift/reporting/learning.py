@@ -31,7 +31,13 @@ OTHERS, CLASSES = 2_000, 500
 TINTS = 8
 MOST_IN_CALL = 12  # classes that a call lists
 # Why rows were asked, as part of a sentence.
-REASONS = {"coverage": "by coverage", "uncertainty": "by uncertainty", "audit": "for the audit"}
+REASONS = {
+    "coverage": "by coverage",
+    "uncertainty": "by uncertainty",
+    "mixed": "partly by uncertainty and partly at random, since the rows say little about the labels",
+    "random": "at random, since the rows say little about the labels",
+    "audit": "for the audit",
+}
 MAP_WIDTH, MAP_HEIGHT = 960, 600
 
 
