@@ -11,6 +11,7 @@ import pytest
 
 import coresift as cs
 from coresift import planning
+from coresift.clustering.search import choose_search
 from coresift.engine import available_cores
 from coresift.planning import AFTERWARDS, ONCE
 from coresift.planning.calibration import Rates, calibrate, free_memory
@@ -63,6 +64,20 @@ def test_rates_are_those_of_steps_that_were_run(many):
     assert (found.seed > 0) == (not many)
     assert (found.axes > 0) == many
     assert not found.copied  # the array is there already
+
+
+def test_the_search_is_chosen_on_rows_that_made_no_center(monkeypatch):
+    """Rows that made a mean are close to it, and a search among means looks easier for them than it is."""
+    monkeypatch.setattr("coresift.planning.calibration.COMPARED", 20_000 * 24)
+    seen = []
+
+    def choose(rows, *_, **__):
+        seen.append(rows.take(np.arange(rows.n)))
+        return choose_search(rows, *_, **__)
+
+    monkeypatch.setattr("coresift.planning.calibration.choose_search", choose)
+    calibrate(cs.open_rows(ROWS), 300, many=True)
+    np.testing.assert_array_equal(seen[0], ROWS[20_000:])
 
 
 def test_blocks_that_are_converted_take_memory(tmp_path):

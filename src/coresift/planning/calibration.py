@@ -82,22 +82,33 @@ def calibrate(rows: Rows, k: int, *, many: bool, engine: Engine | None = None) -
         )
         if not many:
             return replace(rates, seed=_seeding(sample, rng, workers))
-        return _with_search(rates, rows, part, centers, scale, rng, workers)
+        others = open_rows(sample[len(compared) :]) if len(sample) > len(compared) else part
+        return _with_search(rates, rows, part, others, centers, scale, rng, workers)
 
 
 def _with_search(
-    rates: Rates, rows: Rows, part: Rows, centers: Singles, scale: float, rng: np.random.Generator, workers: Workers
+    rates: Rates,
+    rows: Rows,
+    part: Rows,
+    others: Rows,
+    centers: Singles,
+    scale: float,
+    rng: np.random.Generator,
+    workers: Workers,
 ) -> Rates:
-    """Time how long a clustering takes to find the axes and to search, with projected rows as centers."""
+    """Time how long a clustering takes to find the axes and to search.
+
+    Centers are means of a part of the rows, and others search for them: rows that made a mean are too close to it.
+    """
     start = time.perf_counter()
     axes = principal_axes(rows, rng, workers)
     taken = time.perf_counter() - start
     near = axes.first(min(axes.enough(CAPTURED), SAMPLE_AXES))
     if near.captured[-1] < LEAST_CAPTURED:
         return replace(rates, axes=taken, near=rows.d)
-    lifted = near.lift(near.project(near.shift(centers))[:, :-1])
-    method = choose_search(part, lifted, 2.0, axes, rng, workers, tolerance=TOLERANCE)
-    search = _timed(lambda: list(method.assign(part, _nothing, workers, None, ""))) / part.n * scale
+    _, means, _ = step(part, Exact.of(centers), centers, 2.0, workers)
+    method = choose_search(others, means, 2.0, axes, rng, workers, tolerance=TOLERANCE)
+    search = _timed(lambda: list(method.assign(others, _nothing, workers, None, ""))) / others.n * scale
     together = len(method.axes) if isinstance(method, Reduced) else 0
     return replace(rates, axes=taken, near=len(near), search=search, together=together)
 
