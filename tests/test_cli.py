@@ -166,8 +166,7 @@ def test_selecting_verbs_take_the_same_options(run):
     texts = {"--text", "--target", "--embed-model", "--loss-model", "--gradient", "--prefix", "--max-length"}
     assert flags_of(run, "select") - flags_of(run, "start select") == {"--losses", "--work", "--device", *texts}
     assert flags_of(run, "start select") - flags_of(run, "select") == {"--state"}
-    computing = {"--threads", "--engine", "--address"}
-    assert flags_of(run, "start select") - flags_of(run, "plan") == {"--out", "--state", *computing}
+    assert flags_of(run, "start select") - flags_of(run, "plan") == {"--out", "--state"}
     assert flags_of(run, "plan") - flags_of(run, "select") == {"--cost"}
     assert flags_of(run, "diagnose") - flags_of(run, "start select") == {"--losses", "--probes", "--holder", "--power"}
     assert flags_of(run, "start select") - flags_of(run, "diagnose") == {"--out", "--state"}

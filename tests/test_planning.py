@@ -96,6 +96,26 @@ def test_more_rows_take_longer_and_more_memory():
     assert few.passes <= many.passes
 
 
+@pytest.mark.parametrize("k", [40, 400])
+def test_nodes_divide_the_time_of_blocks_and_hold_them(k):
+    rates = Rates(read=1.0, compare=1.0, move=1.0, search=1.0, measure=1.0, seed=0.0, near=16, together=48)
+    rows = cs.open_rows(np.zeros((10, 128), np.float32))
+    here, less, more = (effort(rows, k, rates, 2, 10**7, nodes=nodes) for nodes in (0, 2, 20))
+    assert here.seconds == less.seconds
+    one_machine = effort(rows, k, rates, 2, 10**7, nodes=2 * 10**9)  # all that blocks take is gone
+    assert less.seconds - one_machine.seconds == pytest.approx(10 * (more.seconds - one_machine.seconds), rel=1e-6)
+    assert more.memory == less.memory <= here.memory
+    assert (more.memory < here.memory) == (k == 400)  # the search of many centers holds many blocks
+
+
+def test_threads_are_planned_for(monkeypatch):
+    used = []
+    monkeypatch.setattr(planning, "calibrate", lambda *_, threads, **__: used.append(threads) or Rates(1, 1, 1, 1, 1))
+    one, three = (cs.plan(ROWS, 400, engine=cs.engines.Local(threads)) for threads in (1, 3))
+    assert used == [1, 3]
+    assert one.memory < three.memory
+
+
 def test_a_clustering_that_is_there_costs_nothing_more():
     planned = cs.plan(ROWS, 400, clusters=cs.cluster(ROWS, 40), score=cs.scores.Learned())
     assert (planned.passes, planned.arithmetic) == (0, 0)

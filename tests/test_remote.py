@@ -22,7 +22,7 @@ from command_line import refused, succeeded
 from nodes import MARK, Nodes
 
 import coresift as cs
-from coresift import columns, scratch
+from coresift import columns, planning, scratch
 from coresift.baselines import METHODS
 from coresift.engine import Fold
 from coresift.progress import Progress
@@ -242,6 +242,14 @@ def test_rounds_regression_and_diagnosis_are_the_same(engine, small_blocks):
 
 
 # ------------------------------------------------------------------ what is sent
+
+
+def test_a_plan_divides_the_work_among_the_nodes(engine, monkeypatch):
+    seen = []
+    monkeypatch.setattr(planning, "effort", lambda *_, nodes, **__: seen.append((_[3], nodes)) or planning.NONE)
+    cs.plan(small_rows(), 100, engine=engine)
+    cs.plan(small_rows(), 100, engine=cs.engines.Local(2))
+    assert seen == [(2, 3), (2, 0)]
 
 
 def test_rows_in_memory_and_centers_are_sent_once(engine, small_blocks, monkeypatch):

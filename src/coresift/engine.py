@@ -74,6 +74,11 @@ class Workers(Protocol):
         """The workers of this process, for data that is already in its memory."""
         ...
 
+    @property
+    def count(self) -> int:
+        """How many blocks they process at a time."""
+        ...
+
     def map(
         self,
         rows: Rows,
@@ -158,6 +163,10 @@ class _Pool:
     @property
     def here(self) -> Workers:
         return self
+
+    @property
+    def count(self) -> int:
+        return self._count
 
     def map(
         self,
@@ -246,6 +255,11 @@ class SerialWorkers:
     def here(self) -> Workers:
         """These workers."""
         return self
+
+    @property
+    def count(self) -> int:
+        """One block at a time."""
+        return 1
 
     def map(
         self,

@@ -160,6 +160,9 @@ def plan(
     exclude_column: ExcludeColumn = None,
     standardize: Standardize = False,
     cost: Annotated[float | None, typer.Option(help="The price per loss, to show the total price.")] = None,
+    threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
     *,
     options: Options,
 ) -> None:
@@ -168,7 +171,8 @@ def plan(
     Example: coresift plan embeddings.npy --budget 2000 --cost 0.01
     """
     opened = open_source(rows, column, id_column, exclude_column, standardize)
-    planned = cs.plan(opened, budget, seed, cost=cost, **options)
+    computing = parse_engine(engine, threads, address)
+    planned = cs.plan(opened, budget, seed, cost=cost, engine=computing, **options)
     tell(**plain(planned))
     title = f"To select {planned.budget:,} of {planned.rows:,} rows of {planned.dimension:,} numbers"
     show_facts(title, [*planned.lines(), *used_columns(opened)])

@@ -9,7 +9,7 @@ import numpy as np
 
 from coresift.checks import InputError, named_options, positive
 from coresift.clustering import MANY_CENTERS
-from coresift.engine import available_cores
+from coresift.engine import Engine, Local
 from coresift.holder import most_queries
 from coresift.holder import plan as plan_probes
 from coresift.notebook import card
@@ -24,6 +24,7 @@ from coresift.planning.effort import (
     file_bytes,
     memory_afterwards,
 )
+from coresift.progress import Progress
 from coresift.recipes.arguments import Job, Options, check_options, settle
 from coresift.rows import RowsLike
 from coresift.rows.tables import TableRows
@@ -42,8 +43,9 @@ class Plan:
     the number of passes over all rows. `arithmetic` is the number of floating-point operations without a reduced
     search. If Λ is estimated, its losses are included; before the clusters are known, this is an upper bound.
 
-    `seconds` and `memory` are predictions for this machine from a short calibration with some of the rows. `seconds`
-    does not include your model. `memory` is the peak in bytes, including libraries, without pages of mapped files.
+    `seconds` and `memory` are predictions for this machine, or for the engine that was given, from a short calibration
+    with some of the rows. `seconds` does not include your model. `memory` is the peak in bytes, including libraries,
+    without pages of mapped files.
     """
 
     rows: int
@@ -94,6 +96,7 @@ def plan(
     seed: int = 0,
     *,
     cost: float | None = None,
+    engine: Engine | None = None,
     **options: Unpack[Options],
 ) -> Plan:
     """Say what `select` with the same arguments will cost; `losses` are taken to be there.
@@ -106,6 +109,8 @@ def plan(
         budget: As in `select`.
         seed: As in `select`.
         cost: The price of one loss; the plan then states the price of all losses asked.
+        engine: As in `select`. The nodes of a cluster are taken to be as fast as this machine, and the memory is that
+            of this process.
         **options: The other options of `select`.
 
     Returns:
@@ -117,13 +122,15 @@ def plan(
         >>> planned.losses_asked, planned.price
         (400, 4.0)
     """
-    check_options("plan", options, ("rows", "budget", "seed", "cost"), Options)
+    check_options("plan", options, ("rows", "budget", "seed", "cost", "engine"), Options)
     job = settle(rows, budget, seed, asking=True, **options)
     n, d = job.rows.n, job.rows.d
     k = min(job.clusters, n)
     asked = job.pilot.size(k, job.room) if job.pilot else 0
     beside = asked if job.pilot is not None and not job.pilot.keep else 0
-    taken = _clustering(job, k)
+    with (engine or Local()).open(Progress()) as workers:
+        threads, nodes = workers.here.count, workers.count if workers.here is not workers else 0
+    taken = _clustering(job, k, threads, nodes)
     probes = _probes(job, k)
     asked, beside = asked + probes, beside + probes
     components = min(job.score.needs.components, d)
@@ -137,7 +144,7 @@ def plan(
         losses_for_estimate=min(job.budget + beside, n),
         passes=taken.passes + (components > 0),
         arithmetic=taken.arithmetic,
-        memory=libraries + max(taken.memory, memory_afterwards(n, d, components, available_cores())),
+        memory=libraries + max(taken.memory, memory_afterwards(n, d, components, threads)),
         seconds=ONCE + AFTERWARDS * n + taken.seconds,
         price=None if cost is None else asked * positive("cost", cost, zero=True),
     )
@@ -157,15 +164,14 @@ def spoken(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
 
 
-def _clustering(job: Job, k: int) -> Effort:
+def _clustering(job: Job, k: int, threads: int, nodes: int) -> Effort:
     if job.clustering is not None:
         return NONE
     rows = job.rows.normalized() if job.normalize else job.rows
-    threads = available_cores()
-    rates = calibrate(rows, k, many=k >= MANY_CENTERS)
+    rates = calibrate(rows, k, many=k >= MANY_CENTERS, threads=threads)
     if not job.frame.strata.size:
-        return effort(rows, k, rates, threads)
-    return effort_within(rows, np.bincount(job.frame.strata), k, rates, threads)
+        return effort(rows, k, rates, threads, nodes=nodes)
+    return effort_within(rows, np.bincount(job.frame.strata), k, rates, threads, nodes=nodes)
 
 
 def _refuse_too_large(planned: Plan) -> None:

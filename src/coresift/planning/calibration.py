@@ -17,7 +17,7 @@ from coresift.clustering.refine import step
 from coresift.clustering.search import LEAST_CAPTURED, Exact, Reduced, choose_search
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.space import principal_axes
-from coresift.engine import Engine, Local, Workers
+from coresift.engine import Local, Workers
 from coresift.progress import Progress
 from coresift.rows import Rows, open_rows, refuse_bad_row
 from coresift.types import Singles
@@ -55,10 +55,10 @@ class Rates:
     copied: bool = True
 
 
-def calibrate(rows: Rows, k: int, *, many: bool, engine: Engine | None = None) -> Rates:
+def calibrate(rows: Rows, k: int, *, many: bool, threads: int | None = None) -> Rates:
     """Time the steps of a clustering with k centers on a few blocks of the rows; it takes about half a second."""
     rng = np.random.default_rng(0)
-    with (engine or Local()).open(Progress()) as workers:
+    with Local(threads).open(Progress()) as workers:
         blocks, read, copied = _read(rows, workers)
         sample = np.concatenate(blocks)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -50,27 +50,32 @@ class Effort:
 NONE = Effort(0, 0.0, 0.0, 0.0)
 
 
-def effort(rows: Rows, k: int, rates: Rates, threads: int, n: int | None = None) -> Effort:
-    """Add up the steps of a clustering with k centers, of all rows or of n of them."""
+def effort(rows: Rows, k: int, rates: Rates, threads: int, n: int | None = None, *, nodes: int = 0) -> Effort:
+    """Add up the steps of a clustering with k centers, of all rows or of n of them.
+
+    With `nodes`, that many cores of other machines, as fast as those here, read and process the blocks of rows.
+    """
     n = rows.n if n is None else n
-    d, size = rows.d, sample_size(n, k)
+    d, size, speed = rows.d, sample_size(n, k), nodes / threads if nodes else 1.0
     arithmetic = 2.0 * k * d * (n * (passes(n, k) - 1) + 12.0 * size)
     if k < MANY_CENTERS:
-        return Effort(passes(n, k), arithmetic, _few_seconds(n, k, size, rates), _few_memory(n, d, size, threads))
+        seconds = _few_seconds(n, k, size, rates, speed)
+        return Effort(passes(n, k), arithmetic, seconds, _few_memory(n, d, size, threads))
     # To settle the centers of a sample, rows are compared many times with the centers near their own, on the axes.
     settle = SETTLING * (rates.near + GATHERING) * rates.compare / (k * (d + SCAN))
     seconds = rates.axes + size * (2 * rates.read + settle)
-    seconds += n * (2 * rates.read + rates.move - rates.compare + (0.0 if size == n else rates.search))
-    seconds += n * (2 * rates.read + rates.search + rates.measure)
-    return Effort(passes(n, k), arithmetic, seconds, _many_memory(rows, k, rates, threads, n))
+    all_rows = 2 * rates.read + rates.move - rates.compare + (0.0 if size == n else rates.search)
+    all_rows += 2 * rates.read + rates.search + rates.measure
+    memory = _many_memory(rows, k, replace(rates, together=0) if nodes else rates, threads, n)
+    return Effort(passes(n, k), arithmetic, seconds + n * all_rows / speed, memory)
 
 
-def effort_within(rows: Rows, sizes: Ints, k: int, rates: Rates, threads: int) -> Effort:
+def effort_within(rows: Rows, sizes: Ints, k: int, rates: Rates, threads: int, *, nodes: int = 0) -> Effort:
     """Add up the classes as if centers were shared by size; the spread of classes is not known yet."""
     n, held = int(sizes.sum()), sizes * rows.d <= HELD
     shares = share_centers(sizes.astype(np.float64), sizes, k)
     each = [
-        effort(rows, share, _scaled(rates, share / k), threads, size)
+        effort(rows, share, _scaled(rates, share / k), threads, size, nodes=nodes)
         for size, share in zip(sizes.tolist(), shares.tolist(), strict=True)
     ]
     readings = np.where(held, 1, [part.passes for part in each])
@@ -84,16 +89,15 @@ def effort_within(rows: Rows, sizes: Ints, k: int, rates: Rates, threads: int) -
     )
 
 
-def _few_seconds(n: int, k: int, size: int, rates: Rates) -> float:
+def _few_seconds(n: int, k: int, size: int, rates: Rates, speed: float) -> float:
     tries, seen = attempts(size, k), _seen_first(size)
     # A step of the seeding looks at 2 + ln k candidates; it was timed with four.
     seeding = tries * k * seen * rates.seed * (3 + math.log(k)) / 5
     seconds = 2 * size * rates.read + seeding + tries * FEW_STEPS * seen * rates.move
     if seen < size:
         seconds += LATER_STEPS * size * rates.move
-    if size < n:
-        seconds += n * (rates.read + rates.move)
-    return seconds + n * (rates.read + rates.compare) + n * (rates.read + rates.measure)
+    all_rows = 2 * rates.read + rates.compare + rates.measure + (rates.read + rates.move if size < n else 0.0)
+    return seconds + n * all_rows / speed
 
 
 def _few_memory(n: int, d: int, size: int, threads: int) -> float:

@@ -124,6 +124,10 @@ class _Cluster:
     def here(self) -> Workers:
         return self._threads
 
+    @property
+    def count(self) -> int:
+        return self._workers()
+
     def release(self) -> None:
         """Release what was sent to the cluster."""
         self._sent.clear()
