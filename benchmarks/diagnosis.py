@@ -18,9 +18,9 @@ says how often verdicts are right if the measured ratio is taken as exact and "c
 
 Single verdicts are kept in `results/diagnosis.jsonl`, each with the version of the method. A run continues where the
 last one of its version stopped, seed by seed over all problems. Writes `results/diagnosis.json` and
-`results/diagnosis.md`. The threshold on the ratio (halfway between 0.9 and 1.0) and two on how few rows may carry the
-loss were chosen while looking at the first fourteen problems, and which rows to probe on the tuning half, with seeds
-below 5,000; those reported begin there.
+`results/diagnosis.md`. Two thresholds on how few rows may carry the loss were chosen while looking at the first
+fourteen problems. The threshold on the ratio and which rows to probe were chosen on the tuning half, with seeds below
+5,000; those reported begin there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from benchmarks.problems import PROBLEMS, Problem, halves, load_problem
 from coresift.diagnosis import CANNOT_TELL, UNIFORM, USE, WITH_PROXY
 
 SEEDS, FIRST_SEED = 20, 5_000
-VERSION = 2  # increase this when verdicts change, so that those of different versions are not mixed
+VERSION = 3  # increase this when verdicts change, so that those of different versions are not mixed
 RUNS = RESULTS / "diagnosis.jsonl"
 SHORT = {USE: "use", WITH_PROXY: "proxy", UNIFORM: "uniform", CANNOT_TELL: "cannot tell"}
 

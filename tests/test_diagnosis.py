@@ -278,9 +278,9 @@ def test_judging_by_hand():
 
     plain, even = np.random.default_rng(0).random(200), np.ones(200)
     assert judge(plain, even, near(0.8), None)[0] == USE
-    assert judge(plain, even, near(0.94), None)[0] == USE
-    assert judge(plain, even, near(0.96), None)[0] == UNIFORM
-    assert judge(plain, even, near(0.96), near(0.7))[0] == WITH_PROXY
+    assert judge(plain, even, near(0.97), None)[0] == USE
+    assert judge(plain, even, near(0.98), None)[0] == UNIFORM
+    assert judge(plain, even, near(0.98), near(0.7))[0] == WITH_PROXY
     assert judge(plain, even, near(0.6), near(0.7))[0] == USE
     assert judge(np.zeros(200), even, near(1.0), None)[0] == CANNOT_TELL
     one = np.where(np.arange(200) == 7, 500.0, plain)
