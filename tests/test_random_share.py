@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import coresift as cs
+from coresift.cli.labeling import progress_of
 from coresift.engine import Local
 from coresift.learning import complete, steps
 from coresift.learning.skill import ENOUGH, IMAGINED, LITTLE, random_share, skill
@@ -127,3 +128,15 @@ def test_a_run_that_is_opened_again_in_every_round_comes_to_the_same_batches(tmp
                 assert 0 < run.random_share < 1
             run.tell(ids[ids.size // 2 :], y[ids[ids.size // 2 :]])
     assert run.finished
+
+
+def test_the_status_and_the_page_say_that_rows_are_random(tmp_path):
+    x, y = unrelated()
+    run = cs.active_learning(x, 800, rounds=5, progress=False)
+    assert run.random_share == 0
+    run.tell(ids := run.ask(), y[ids])
+    assert run.random_share > 0
+    said = dict(progress_of(run))["random"]
+    assert said == f"{run.random_share:.0%} of this round's batch, since the rows say little about the labels so far"
+    page = cs.report(run, tmp_path / "run.html").read_text()
+    assert "partly by uncertainty and partly at random, since the rows say little about the labels" in page

@@ -64,7 +64,8 @@ def active_learning(
             is logistic regression, or ridge regression for numbers.
         probabilities: Probabilities from your own model instead: a function of the round, the labeled rows and their
             labels, or an n×classes array per round after the first (append to the list before you ask). A resumed run
-            calls the function again for its earlier rounds, so it must return the same values.
+            calls the function again for its earlier rounds, so it must return the same values. It is not called for a
+            batch that is all random.
         audit: How many labels to spend on measuring the model: a share of the budget, or a number of rows, which must
             come to at least 50 rows; None or 0 for no audit. By default ("auto") a tenth of the budget, or no audit if
             that is fewer than 50 rows. One audit comes at the end, plus an earlier one for every further 50 rows;
