@@ -118,7 +118,7 @@ MUTATIONS = (
     # Estimates
     Mutation("degrees of freedom", "estimation/intervals.py", "stdtrit(3 * summed", "stdtrit(summed"),
     Mutation("correction for skewness", "estimation/intervals.py", "rate * (quantile - rate / 4)", "rate * quantile"),
-    Mutation("skewness of evaluations", "estimation/intervals.py", "(quantile - skewness / 6)", "quantile"),
+    Mutation("skewness of evaluations", "evaluation/intervals.py", "moments.third / error**3", "0.0"),
     Mutation("Bernstein's constant", "estimation/intervals.py", "spread + 7 * draws", "spread + 3 * draws"),
     Mutation(
         "variance of Difference",

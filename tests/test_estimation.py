@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import coresift as cs
-from coresift.estimation.intervals import phase_sample, skewed_quantile, unskew
+from coresift.estimation.intervals import phase_sample, skewed_quantile
 from coresift.types import Frame
 from coresift.variance import local, within_clusters
 
@@ -78,13 +78,6 @@ def test_local_variance_equals_the_plain_loops_and_is_right_for_unrelated_values
     moments = np.mean([(run.variance, run.third) for run in runs], axis=0)
     assert moments[0] == pytest.approx(50, rel=0.03)  # variance 1 each
     assert moments[1] == pytest.approx(100, rel=0.1)  # third central moment 2 each
-
-
-def test_unskew_inverts_hall_s_transformation():
-    for quantile, skewness in itertools.product([-1.96, 0.5, 1.96], [-1.5, -0.2, 0.0, 0.3, 1.9]):
-        t = unskew(quantile, skewness)
-        g = t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6
-        assert g == pytest.approx(quantile, abs=1e-5)
 
 
 def test_a_skewed_quantile_inverts_hall_s_exponential_transformation():

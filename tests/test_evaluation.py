@@ -1,6 +1,7 @@
 """Evaluations: weights by enumeration, metrics against brute force, coverage, stages, and what is refused."""
 
 import itertools
+import math
 import subprocess
 import sys
 
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 import coresift as cs
 from coresift.checks import AnswerError, InputError
 from coresift.evaluation.calibration import Calibration
-from coresift.evaluation.sampling import Sample, draw_phase, shares
+from coresift.evaluation.questions import question_of_numbers
+from coresift.evaluation.sampling import Sample, draw_phase
 from coresift.evaluation.sequences import confidence_sequence
 from coresift.inclusion import fixed_size_inclusion
 from coresift.oracle import Oracle
@@ -47,19 +49,38 @@ def every_draw(sizes, left, count):
         yield high - low, draw_phase(sizes, order, left, strata, np.array([count]), start)
 
 
-def test_weights_of_two_phases_are_unbiased_by_enumeration():
-    """The expectation over all outcomes of both draws, the second of which depends on the first one's answers."""
-    sizes, values = np.array([1.0, 2.0, 0.5, 1.5, 1.0, 3.0]), np.array([3.0, -1.0, 4.0, 1.0, 5.0, 9.0])
-    expected, everyone = 0.0, np.ones(6, bool)
-    for chance, (ids, inclusion, own) in every_draw(sizes, everyone, 2):
-        first = Sample.empty(np.array([6])).grown(ids, inclusion, own)
+def two_phases(sizes, values, counts, later):
+    """Return mean and variance of the estimated total over all outcomes of both draws; `later` makes the second."""
+    outcomes, everyone = [], np.ones(sizes.size, bool)
+    for chance, (ids, own, inclusion) in every_draw(sizes, everyone, counts[0]):
+        first = Sample.empty(np.array([sizes.size])).grown(ids, own, inclusion[None])
         left = everyone.copy()
         left[ids] = False
-        later = sizes + values[ids].sum() ** 2 * np.arange(6) / 50
-        for again, drawn in every_draw(later, left, 2):
-            sample = first.grown(*drawn)
-            expected += chance * again * (sample.weights @ values[sample.ids])
-    assert expected == pytest.approx(values.sum())
+        for again, (more, others, then) in every_draw(later(ids), left, counts[1]):
+            sample = first.grown(more, others, np.stack([inclusion, then]))
+            assert sample.until(1).weights == pytest.approx(first.weights)
+            outcomes.append((chance * again, sample.weights @ values[sample.ids]))
+    chances, totals = np.array(outcomes).T
+    mean = float(chances @ totals)
+    return mean, float(chances @ (totals - mean) ** 2)
+
+
+def test_weights_of_two_phases_are_unbiased_by_enumeration():
+    """Exactly, if the second draw has a fixed density: it takes 2 of the 4 rows that the first one left."""
+    sizes, values = np.array([1.0, 2.0, 0.5, 1.5, 1.0, 3.0]), np.array([3.0, -1.0, 4.0, 1.0, 5.0, 9.0])
+    mean, variance = two_phases(sizes, values, (2, 2), lambda ids: np.ones(6))
+    assert mean == pytest.approx(values.sum())
+    assert variance > 1
+
+
+def test_a_second_draw_that_follows_the_first_answers_is_nearly_unbiased():
+    """If sizes of the second draw depend on all answers of the first one, the bias is a small part of the error."""
+    rng = np.random.default_rng(5)
+    sizes, values = rng.uniform(0.5, 2, 24), rng.gamma(1.0, 3.0, 24)
+    mean, variance = two_phases(
+        sizes, values, (10, 7), lambda ids: sizes + 0.1 * values[ids].mean() * np.arange(24) / 24
+    )
+    assert abs(mean - values.sum()) < 0.05 * np.sqrt(variance)
 
 
 def test_a_draw_takes_a_row_of_every_level():
@@ -69,7 +90,7 @@ def test_a_draw_takes_a_row_of_every_level():
     drawn = set()
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        ids, inclusion, _ = draw_phase(np.ones(200), order, everyone, strata, np.array([40]), rng)
+        ids, _, inclusion = draw_phase(np.ones(200), order, everyone, strata, np.array([40]), rng)
         assert np.array_equal(np.sort(order[ids] // 5), np.arange(40))
         assert inclusion == pytest.approx(0.2)
         drawn |= set(ids.tolist())
@@ -77,10 +98,23 @@ def test_a_draw_takes_a_row_of_every_level():
 
 
 def test_equal_probabilities_in_phases_are_worth_one_draw():
-    """Shares by precision: the variance of two uniform phases is that of one uniform draw of all rows."""
-    first, second = shares(np.array([[20], [20]]), np.array([100])).ravel()
-    variance = first**2 * 100 * 80 / 20 + second**2 * 80 * 60 / 20
-    assert variance == pytest.approx(100 * 60 / 40)
+    """20 of 100 rows and then 20 of the other 80 have the weights of 40 of 100."""
+    first, second = np.full(100, 0.2), np.full(100, 0.25)
+    sample = Sample.empty(np.array([100])).grown(np.arange(20), np.zeros(20, np.int64), first[None])
+    sample = sample.grown(np.arange(20, 40), np.zeros(20, np.int64), np.stack([first, second]))
+    assert sample.weights == pytest.approx(np.full(40, 2.5))
+
+
+def test_a_row_that_any_phase_would_draw_often_has_a_small_weight():
+    """The second draw would take the first row for certain, so it stands only for itself, whenever it was drawn."""
+    strata, left = np.zeros(10, np.int64), np.arange(10) > 1
+    sizes = np.array([100.0, 1.0, *np.ones(8)])
+    _, _, inclusion = draw_phase(sizes, np.ones(10), left, strata, np.array([4]), np.random.default_rng(0))
+    assert inclusion == pytest.approx([1.0, *np.full(9, 0.5)])
+    first = Sample.empty(np.array([10])).grown(np.arange(2), np.zeros(2, np.int64), np.full((1, 10), 0.2))
+    assert first.weights == pytest.approx(5.0)
+    both = first.grown(np.arange(2, 6), np.zeros(4, np.int64), np.stack([np.full(10, 0.2), inclusion]))
+    assert both.weights == pytest.approx([1.0, *np.full(5, 1 / 0.6)])
 
 
 def test_all_rows_give_the_exact_value():
@@ -99,7 +133,7 @@ def test_a_linear_answer_is_known_from_few_rows():
 
 def test_calibration_matches_a_slow_twin():
     """One uniform phase and no penalty: ordinary least squares, and its leave-one-out errors one by one."""
-    sample = Sample.empty(np.array([200])).grown(np.arange(30), np.full(30, 0.15), np.zeros(30, np.int64))
+    sample = Sample.empty(np.array([200])).grown(np.arange(30), np.zeros(30, np.int64), np.full((1, 200), 0.15))
     known, answers = RNG.normal(size=(200, 2)), RNG.normal(size=30)
     fit = Calibration(sample, known[:30], known.sum(axis=0)).fit(answers, penalty=1e-12)
     design = np.column_stack([np.ones(30), known[:30]])
@@ -428,3 +462,17 @@ def test_one_long_group_takes_its_own_room():
         assert sorted(found.groups) == ["a", "b", "x" * 200_000]
     run = cs.evaluate(predictions=groups, labels=groups, budget=40)
     assert run.complete().value == 1.0
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.bool_])
+def test_an_array_of_numbers_is_read_like_a_list_of_them(kind):
+    """An array is read at once, a list number by number."""
+    values = np.array([0.0, 1.0, 1.0, 0.0]).astype(kind)
+    if kind == np.float64:
+        values[:3] = math.nan, -math.inf, 1.5
+    question = question_of_numbers(ends=(0.0, 1.0))
+    (at_once, good), (slowly, same) = (question.read(given, np.arange(4)) for given in (values, values.tolist()))
+    assert np.array_equal(good, same)
+    assert good.sum() == (1 if kind == np.float64 else 4)
+    assert at_once[good].tolist() == slowly[same].tolist()
+    assert all(type(answer) is float for answer in at_once)

@@ -314,15 +314,34 @@ def test_intervals_hold_for_a_rare_class_that_the_model_misses_confidently():
 
 @pytest.mark.parametrize("seen", [0, 1, 5])
 def test_limits_of_equally_likely_rare_errors_are_those_of_a_poisson_count(seen):
-    """Garwood's exact limits (1936), times the number of rows that each error stands for."""
+    """Half of Garwood's lower distribution (1936) and half of his upper one, times what each error stands for."""
     sample = Sample(
-        np.arange(50), np.ones(50, int), np.full(50, 0.01), np.zeros(50, int), np.array([5_000]), np.array([[50]])
+        np.arange(50), np.ones(50, int), np.full((1, 50), 0.01), np.zeros(50, int), np.array([5_000]), np.array([[50]])
     )
-    count = Count.of(sample, 100.0 * seen, Moments(), np.arange(50) < seen, np.ones(50, bool), 5_000)
-    low, high = count.limits(0.975)
     step = 100 * np.sqrt(0.99)
-    assert low == pytest.approx(max(100 * seen - step * (seen - (chi2.ppf(0.025, 2 * seen) / 2 if seen else 0)), seen))
-    assert high == pytest.approx(100 * seen + step * (chi2.ppf(0.975, 2 * seen + 2) / 2 - seen))
+    moments = Moments(seen * step**2)
+    count = Count.of(sample, 100.0 * seen, moments, np.arange(50) < seen, np.ones(50, bool), 5_000)
+    for end, chance in zip(count.limits(0.975), (0.025, 0.975), strict=True):
+        poisson = 2 * (seen + (end - 100 * seen) / step)
+        below = (chi2.cdf(poisson, 2 * seen) if seen else 1.0, chi2.cdf(poisson, 2 * seen + 2))
+        if seen or chance > 0.5:
+            assert np.mean(below) == pytest.approx(chance)
+        else:
+            assert end == 0
+
+
+def test_limits_of_many_errors_are_normal():
+    """10,000 errors that stand for two rows each: the mean and 1.96 standard errors on both sides."""
+    count = Count(20_000.0, Moments(30_000.0), np.full(10_000, 2.0), 2.0, (10_000.0, 1e6))
+    reach = 1.959964 * np.sqrt(30_000)
+    assert count.limits(0.975) == pytest.approx((20_000 - reach, 20_000 + reach), abs=3)
+
+
+def test_one_more_error_is_like_those_that_were_seen():
+    """Without any, it is in an average row; after ten, halfway on a logarithmic scale; after many, like them."""
+    for seen, one_more in ((0, 400.0), (10, np.sqrt(400 * 4)), (100_000, 4.0)):
+        count = Count(4.0 * seen, Moments(16.0 * seen), np.full(seen, 4.0), 400.0, (0.0, 1e9))
+        assert count._one_more == pytest.approx(one_more, rel=1e-3)
 
 
 def test_a_group_that_is_wider_than_wanted_is_named():

@@ -11,7 +11,6 @@ import numpy as np
 
 from coresift.types import UNKNOWN, Floats, Interval, Ints, Moments, PhaseSample, WeightedSelection, shown
 
-MOST_SKEWNESS = 2.0
 # The skewness correction is capped at this over the quantile: larger skewness from few rows is mostly noise, and would
 # make intervals far too wide.
 MOST_SKEWED = 0.8
@@ -121,8 +120,8 @@ def uncertain(selection: WeightedSelection, phase: int) -> Ints:
 def skewed_quantile(quantile: float, skewness: float) -> float:
     """Return the quantile of a studentized sum: Hall's (1992) exponential transformation, inverted.
 
-    If T has skewness s, (exp(2sT/3) − 1)/(2s/3) + s/6 is nearly normal. The cubic transformation (`unskew`) agrees with
-    it for small s, but its inverse has an infinite slope near s·q = −1. There, its intervals for a few hundred skewed
+    If T has skewness s, (exp(2sT/3) − 1)/(2s/3) + s/6 is nearly normal. His cubic transformation agrees with it
+    for small s, but its inverse has an infinite slope near s·q = −1. There, its intervals for a few hundred skewed
     values are twice as wide as they need to be, and cover no more often.
 
     Examples:
@@ -132,11 +131,3 @@ def skewed_quantile(quantile: float, skewness: float) -> float:
     most = MOST_SKEWED / max(abs(quantile), 1.0)
     rate = 2 / 3 * min(max(skewness, -most), most)
     return quantile if abs(rate) < 1e-6 else math.log1p(rate * (quantile - rate / 4)) / rate
-
-
-def unskew(quantile: float, skewness: float) -> float:
-    """Return the quantile of a studentized sum with this skewness: Hall's cubic transformation, inverted."""
-    skewness = min(max(skewness, -MOST_SKEWNESS), MOST_SKEWNESS)
-    if abs(skewness) < 1e-6:
-        return quantile
-    return float(3 / skewness * (np.cbrt(1 + skewness * (quantile - skewness / 6)) - 1))

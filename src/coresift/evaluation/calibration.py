@@ -24,7 +24,7 @@ PENALTIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e3)
 # The constant has almost no penalty.
 CONSTANT = 1e6
 MOST_LEVERAGE = 0.9
-# A phase needs this many rows of a stratum for a mean of its own.
+# A stratum needs this many rows for a mean of its own.
 CELL = 5
 
 
@@ -57,7 +57,7 @@ class Calibration:
     def __init__(self, sample: Sample, known: Floats, totals: Floats) -> None:
         self.sample = sample
         chance = 1 - sample.chances
-        scale = sample.own_shares / sample.chances * np.sqrt(chance)
+        scale = np.sqrt(chance) / sample.chances
         self._unit = math.sqrt(float(np.mean(scale**2))) if scale.any() else 1.0
         self._scale, self._chance = scale / self._unit, chance
         constant = np.full((len(sample), 1), math.sqrt(CONSTANT))
@@ -122,11 +122,9 @@ class Calibration:
 
 
 def _cells(sample: Sample, chance: Floats) -> Ints:
-    """Return the cell of each row: its phase and stratum; cells with few rows are merged."""
-    cells = (sample.phase - 1) * sample.sizes.size + sample.strata
-    uncertain = np.bincount(cells, chance > 0)
-    small = uncertain[cells] < CELL
-    together = np.where(small, sample.sizes.size * len(sample.counts), cells)
+    """Return the cell of each row, which is its stratum; cells with few rows are merged."""
+    small = np.bincount(sample.strata, chance > 0)[sample.strata] < CELL
+    together = np.where(small, sample.sizes.size, sample.strata)
     _, numbers = np.unique(together, return_inverse=True)
     return numbers.astype(np.int64)
 

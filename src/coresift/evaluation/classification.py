@@ -250,14 +250,14 @@ class ErrorCounts(Positives):
         """Return the metric, from the number of predicted positives and of errors."""
 
     def targets(self, columns: Floats, context: Context, calibration: Calibration) -> list[Target]:
-        """Estimate each number; if few errors were seen, its limits are those of the counts of errors."""
+        """Estimate each number; its limits are those of the counts of errors."""
         found, models = super().targets(columns, context, calibration), len(context.models)
         for place, claimed in enumerate(self.predicted(context)):
             limits = self._limits(columns[:, [place, models, models + 1 + place]], claimed, calibration, found[place])
             found[place] = replace(found[place], limits=limits)
         return found
 
-    def _limits(self, columns: Floats, claimed: Bools, calibration: Calibration, target: Target) -> Limits | None:
+    def _limits(self, columns: Floats, claimed: Bools, calibration: Calibration, target: Target) -> Limits:
         sample, predicted = calibration.sample, int(np.count_nonzero(claimed))
         hit, positive, claim = columns.T
         right, every = (calibration.fit(column, target.fit.penalty) for column in (hit, positive))
@@ -266,8 +266,6 @@ class ErrorCounts(Positives):
         others = sample.population - predicted
         wrong = Count.of(sample, predicted - right.total, false.moments, yes & (hit == 0), yes, predicted)
         missed = Count.of(sample, every.total - right.total, miss.moments, ~yes & (positive == 1), ~yes, others)
-        if not (wrong.rare or missed.rare):
-            return None
         return lambda sure: combined(lambda more, lost: self.at(predicted, more, lost), wrong, missed, sure)
 
 

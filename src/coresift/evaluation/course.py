@@ -38,6 +38,8 @@ class Course:
         self.setup, self._seed = setup, seed
         population = setup.population
         self.sample = Sample.empty(np.bincount(population.strata, minlength=len(population.groups)))
+        # The inclusion probability of every row in each stage.
+        self._inclusion = np.zeros((0, len(population)))
         self.answers: NDArray[Any] = np.empty(0, object)
         self.stopped = False
 
@@ -69,26 +71,26 @@ class Course:
         """
         population, stage = self.setup.population, len(self.sample.counts) + 1
         rng = generator(self._seed, Stream.EVALUATION, stage)
-        ids, inclusion, strata = draw_phase(sizes, order, self.left(), population.strata, counts, rng)
+        ids, strata, inclusion = draw_phase(sizes, order, self.left(), population.strata, counts, rng)
         if not ids.size:
             return
         # They are asked in random order, so that the first answers of a stage that is stopped represent the others.
         shuffled = rng.permutation(ids.size)
-        ids, inclusion, strata = ids[shuffled], inclusion[shuffled], strata[shuffled]
+        ids, strata = ids[shuffled], strata[shuffled]
         try:
             answers = yield Request(population.rows[ids], reason, stage)
         except MaxCostError as error:
             answers, self.stopped = _partial(population.rows[ids], error), True
-        self.sample = self.sample.grown(ids, inclusion, strata)
+        self._inclusion = np.concatenate([self._inclusion, inclusion[None]])
+        self.sample = self.sample.grown(ids, strata, self._inclusion)
         self.answers = np.concatenate([self.answers, answers])
 
     def until(self, stage: int) -> Course:
         """Return the course as it was after a stage."""
         earlier = type(self)(self.setup, self._seed)
-        own = self.sample.phase <= stage
-        parts = (self.sample.ids[own], self.sample.phase[own], self.sample.inclusion[own], self.sample.strata[own])
-        earlier.sample = Sample(*parts, self.sample.sizes, self.sample.counts[:stage])
-        earlier.answers = self.answers[own]
+        earlier.sample = self.sample.until(stage)
+        earlier._inclusion = self._inclusion[:stage]
+        earlier.answers = self.answers[self.sample.phase <= stage]
         return earlier
 
     def left(self) -> Bools:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from coresift.estimation.intervals import unskew
+from coresift.estimation.intervals import skewed_quantile
 from coresift.estimation.rates import clopper_pearson
 from coresift.evaluation.metrics import Target
 from coresift.evaluation.sampling import Sample
@@ -16,9 +16,6 @@ from coresift.types import Floats, Interval
 FEW_EVENTS = 30.0
 # A forecast counts on this part of the events that it expects.
 SURE = 0.8
-# Hall's transformation stretches an interval without bound if 1 + skewness·quantile is near 0. The skewness of a sample
-# that is more skewed than this is poorly estimated, and coverage is the same with this limit.
-MOST_SKEWNESS = 0.3
 # The quantile of the largest |t| is estimated from this many random draws.
 TRIALS = 20_000
 
@@ -57,8 +54,8 @@ def interval_of(
     # The variance is itself an estimate; its degrees of freedom are three times its effective number of terms.
     freedom = 3 * moments.effective * (variance / moments.variance) ** 2 if moments.variance > 0 else math.inf
     quantile = float(stdtrit(max(freedom, 1.0), sure))
-    skewness = min(max(moments.third / error**3, -MOST_SKEWNESS), MOST_SKEWNESS)
-    low, high = (target.value - error * unskew(q, skewness) for q in (quantile, -quantile))
+    skewness = moments.third / error**3
+    low, high = (target.value - error * skewed_quantile(q, skewness) for q in (quantile, -quantile))
     if target.read is not None:
         low, high = target.read(low), target.read(high)
     value = min(max(target.value, ends[0]), ends[1])

@@ -71,8 +71,8 @@ class Target(Value):
         difference: Whether it compares two models.
         gradient: The derivative of z by each column; empty if z is not a sum of columns.
         read: Converts an end of the linear interval to the scale of the value, if that is not linear.
-        limits: If there are too few events for a normal interval: the lower and the upper limit, each of which holds
-            with the given probability.
+        limits: The lower and the upper limit, each of which holds with the given probability, if the interval is not
+            that of a sum.
     """
 
     name: str

@@ -40,6 +40,11 @@ class NumberQuestion(Question):
         if isinstance(values, Mapping):
             values = self._columns(values)
         answers = np.empty(ids.size, object)
+        numeric = self.width == 1 and isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+        if numeric and values.shape == ids.shape:
+            plain = values.astype(np.float64)
+            answers[:] = plain.tolist()
+            return answers, (self.ends[0] <= plain) & (plain <= self.ends[1]) & (np.abs(plain) <= LARGEST)
         listed = values.tolist() if isinstance(values, np.ndarray) else values
         if isinstance(listed, str) or not hasattr(listed, "__len__") or len(listed) != ids.size:
             got = f"{len(listed)}" if hasattr(listed, "__len__") else type(values).__name__

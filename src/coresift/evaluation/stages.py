@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coresift.evaluation.sampling import Sample, shares
+from coresift.evaluation.sampling import Sample
 from coresift.types import Floats, Value
 
 PILOT = 200
@@ -58,11 +58,10 @@ class Forecast:
             return 0.0
         stands_for = self.sample.weights * (left / self.sample.weights.sum())
         sizes = self.sizes / (stands_for @ self.sizes / left)
-        inclusion = np.minimum(more / left * sizes, 1.0)
-        new = float(stands_for @ (self.squares * (1 / inclusion - 1)))
-        counts = np.append(self.sample.counts.sum(axis=1), more)[:, None]
-        last = float(shares(counts, np.array([population]))[-1, 0])
-        return (1 - last) ** 2 * self.variance + last**2 * new
+        chances = self.sample.chances
+        later = 1 - (1 - chances) * (1 - np.minimum(more / left * sizes, 1.0))
+        now, then = (float(self.squares @ ((1 - drawn) / (chances * drawn))) for drawn in (chances, later))
+        return self.variance * then / now if now > 0 else self.variance
 
     def width_at(self, total: int, reached: Callable[[float, int], float]) -> float:
         """Return the predicted half-width from `total` answers.
