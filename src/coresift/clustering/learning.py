@@ -90,7 +90,7 @@ def learn_centers(
 def _seed_in_groups(
     sample: Sample, k: int, z: float, rng: np.random.Generator, workers: Workers, progress: Progress
 ) -> tuple[Singles, Labels]:
-    coordinates = np.ascontiguousarray(sample.coordinates)
+    coordinates = sample.coordinates
     count = round(np.sqrt(k))
     part = coordinates[rng.permutation(len(coordinates))[: SEEDED_FROM * 4 * count]]
     middles = part[seed_centers(part, count, z, rng, workers, progress)]
