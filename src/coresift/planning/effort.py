@@ -107,8 +107,8 @@ def _few_memory(n: int, d: int, size: int, threads: int) -> float:
 
 def _many_memory(rows: Rows, k: int, rates: Rates, threads: int, n: int) -> float:
     sample = 4.0 * sample_numbers(n, rates.near, k)
-    # Every task returns the sums of its block, which it converts to double precision; at two levels, the sums of several
-    # blocks are joined, with the first two of them at hand.
+    # Every task converts its block to double precision and returns its sums. At two levels, the sums of several blocks
+    # are joined, with the first two of them at hand.
     sums = 8.0 * rows.d * ((2 * threads + 1) * min(k, rows.block_rows) + 7 * k + threads * rows.block_rows)
     numbers = rates.together + 1 + (rows.d if rates.copied else 0) if rates.together else 0
     searched = 4.0 * numbers * min(n, TOGETHER * rows.block_rows)
