@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 from scipy.stats import binom
 
-from benchmarks.estimation import RESULTS, ratio, ratios, read, reference
+from benchmarks.estimation import CLUSTERINGS, DRAWS, RESULTS, ratio, ratios, read, reference
 from benchmarks.problems import halves, load_problem
 
 Facts = dict[str, Any]
@@ -99,6 +99,9 @@ def variant_summary(drawn: dict[str, np.ndarray], others: dict[str, np.ndarray],
 def tables(measured: list[Facts]) -> str:
     """Return the results as Markdown."""
     text = "# Error of an estimated total, and its interval\n\n" + INTRODUCTION
+    least, whole = min(problem["draws"] for problem in measured), CLUSTERINGS * DRAWS
+    if least < whole:
+        text += f"\nThis run was stopped early: it has at least {least:,} of {whole:,} draws per problem.\n"
     for half in ("tuning", "held-out"):
         problems = [problem for problem in measured if problem["half"] == half]
         text += f"\n## Without signals, {half} half\n\n" + ratio_table(problems, WIDE)
@@ -117,10 +120,12 @@ INTRODUCTION = """\
 The tables show ratios of root mean squared errors with 95 % bootstrap intervals. *Ours* is the default of `select` and
 `estimate`. *Best* is the better of uniform sampling and the paper's method at its best Λ, both exact. *Weighted* is the
 plain weighted total of the same draw. *Proxy* is the score `Proxy` with the signal, and *earlier with regression* is
-the score `Learned` with `GeneralizedRegression` on the signal. All choices were made on the tuning half. One of them,
-to include the earlier default's fit among the densities, was tried because of an earlier figure of `rare-cluster`,
-which is in the held-out half; the decision was then made on the tuning half. The draws of the held-out half were made
-after all choices. Single draws are in `results/estimation/`, and a longer run continues from there.
+the score `Learned` with `GeneralizedRegression` on the signal. Confidence is `cs.signals.from_probabilities`, with
+`log_loss=True` if the losses are log losses. All choices were made on the tuning half. One of them, to include the
+earlier default's fit among the densities, was tried because of an earlier figure of `rare-cluster`, which is in the
+held-out half; the decision was then made on the tuning half. The draws of the held-out half were made after all
+choices, but earlier versions of the method were reported on the same half. Single draws are in `results/estimation/`,
+and a longer run continues from there.
 """
 
 
