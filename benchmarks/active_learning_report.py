@@ -15,8 +15,9 @@ OURS, BASE = "active learning", "uniform"
 VARIANTS = ("coverage alone", "audit rows held out")
 # What the page says about the age of the stored runs.
 VERSIONS = (
-    "Active learning's runs on Banking77 and SST-2 are of the present version. Those on CIFAR-10, Fashion-MNIST\n"
-    "and MNIST are from before its head became cautious and before batches could be random. The final classifier has not changed."
+    "Active learning's runs on Banking77 and SST-2 are of the present version. Those on CIFAR-10, Fashion-MNIST and\n"
+    "MNIST are from before its head became cautious and before batches could be random. The final classifier has not\n"
+    "changed."
 )
 LEVEL = 0.05
 BOOTSTRAPS = 2000
