@@ -160,7 +160,9 @@ def plot(setting: Setting, by_dataset: dict[str, dict[str, Floats]], learning: d
         panel.axvline(0, color="black", linewidth=0.8)
         panel.set_yticks(range(len(titles)), list(titles.values()))
         panel.locator_params(axis="x", nbins=5)
-        panel.set_title(f"{DATASETS[dataset]}, {methods['uniform'].size} runs")
+        runs, fewer = methods["uniform"].size, {values.size for values, _ in learning[dataset].values()}
+        note = "".join(f" (active learning: {count})" for count in fewer - {runs})
+        panel.set_title(f"{DATASETS[dataset]}, {runs} runs{note}")
         panel.set_xlabel("accuracy minus uniform's")
         panel.grid(alpha=0.25)
     panels[0][0].invert_yaxis()  # of all panels, which share it
