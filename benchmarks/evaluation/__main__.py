@@ -1,7 +1,7 @@
 """Compare coresift's evaluation with uniform rows, ppi-python, active inference, glide and FAQ, with known truth.
 
 pip install '.[benchmarks]'
-python -m benchmarks.evaluation                 run what is missing (up to 1,000 seeds), then write the report
+python -m benchmarks.evaluation                 run what is missing (up to 2,000 seeds), then write the report
 python -m benchmarks.evaluation --seeds 100     fewer seeds
 python -m benchmarks.evaluation --report        only write the report, from the stored runs
 """

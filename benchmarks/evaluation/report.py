@@ -129,6 +129,7 @@ def verdict(cases: list[Facts]) -> str:
         text += f" A ratio of two such RMSEs has a standard error of {noise:.1f} %,"
         clear = sum(_excess(case) > 2 * _noise([case]) for case in ours)
         text += f" and the difference is above two standard errors in {clear or 'none'} of the cases."
+    text += f" {_whatever_coverage(ours)}"
     sizes = {_title(case): float(case["methods"][OURS].get("effective_sample_size", np.nan)) for case in ours}
     least = min(sizes, key=lambda name: sizes[name])
     text += f" Coresift's ESS is at least {sizes[least]:.2f} ({least})."
@@ -138,6 +139,23 @@ def verdict(cases: list[Facts]) -> str:
         worst = max(ratios, key=lambda name: ratios[name])
         text += f" Its width is at most {ratios[worst]:.3f} times that of the same interval on uniform rows ({worst})."
     return text
+
+
+def _whatever_coverage(cases: list[Facts]) -> str:
+    """Say how often another method has a smaller RMSE, also if its intervals cover too often or too rarely."""
+    ratios = {}
+    for case in cases:
+        errors = {name: case["methods"][name]["rmse"] for name in NAMES if name in case["methods"]}
+        name = min(errors, key=lambda peer: errors[peer])
+        ratios[f"{case['population']} at {case['answers']:,}, {name}"] = case["methods"][OURS]["rmse"] / errors[name]
+    behind = {name: ratio for name, ratio in ratios.items() if ratio > 1}
+    if not behind:
+        return "No method has a smaller RMSE with any coverage."
+    worst = max(behind, key=lambda name: behind[name])
+    return (
+        f"Whatever the coverage, other methods have a smaller RMSE in {len(behind)} of {len(cases)} cases; coresift's "
+        f"is at most {100 * (behind[worst] - 1):.1f} % above it ({worst})."
+    )
 
 
 def _excess(case: Facts) -> float:
