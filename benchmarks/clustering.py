@@ -30,7 +30,7 @@ from benchmarks import kmeans_peers
 from benchmarks.clustering_report import write_report
 from benchmarks.embeddings import embeddings, read_sentences
 from benchmarks.features import load
-from benchmarks.measuring import assign, costs, limit, peak_memory, powers, side_by_side, write_rows
+from benchmarks.measuring import assign, both_times, costs, limit, peak_memory, powers, side_by_side, write_rows
 from benchmarks.problems import data_folder
 from benchmarks.problems.base import Arrays, cached
 from benchmarks.problems.texts import latent
@@ -104,9 +104,10 @@ def reduced(name: str, array: np.ndarray, centers: np.ndarray) -> Facts:
         with cs.engines.Local().open(Progress()) as workers:
             results["distances"] = assign_rows(rows, results["search"], workers)[1]
 
-    times = side_by_side({"limit": lambda: limit(n, k, d), "choice": choose, "ours": ours}, times=3)
+    times, used = both_times({"limit": lambda: limit(n, k, d), "choice": choose, "ours": ours}, times=3)
     inflation = powers(results["distances"], 2.0) / powers(assign(rows, centers)[1], 2.0) - 1
     ratios = {"ratio": times["ours"] / times["limit"], "choice": times["choice"] / times["limit"]}
+    ratios["processor"] = (used["ours"] + used["choice"]) / used["limit"]
     return {"case": name, "n": n, "d": d, **ratios, "inflation": inflation, "search": results["search"].path}
 
 
@@ -150,16 +151,24 @@ def mixtures() -> list[Facts]:
 
 def against_peers(name: str, array: np.ndarray, k: int) -> Facts:
     rows, methods = cs.open_rows(array), []
-    times = side_by_side({"limit": lambda: limit(rows.n, k, rows.d), "ours": lambda: cs.cluster(array, k)}, times=3)
+    tasks = {"limit": lambda: limit(rows.n, k, rows.d), "ours": lambda: cs.cluster(array, k)}
+    times, used = both_times(tasks, times=3)
     ours = cs.cluster(array, k)
     free, snapped = costs(rows, ours.free_centers)
-    methods.append({"method": "coresift", "seconds": times["ours"], "free": free, "snapped": snapped})
+    taken = {"seconds": times["ours"], "processor": used["ours"]}
+    methods.append({"method": "coresift", **taken, "free": free, "snapped": snapped})
     for peer in kmeans_peers.PEERS:
-        seconds, centers = kmeans_peers.run(peer, array, k)
+        seconds, processor, centers = kmeans_peers.run(peer, array, k)
         free, snapped = costs(rows, centers)
-        methods.append({"method": peer, "seconds": seconds, "free": free, "snapped": snapped})
+        taken = {"seconds": seconds, "processor": processor}
+        methods.append({"method": peer, **taken, "free": free, "snapped": snapped})
         print(name, methods[-1], flush=True)
-    limits = {"limit": times["limit"], "own free cost": ours.free_cost, "search": ours.search}
+    limits = {
+        "limit": times["limit"],
+        "limit_processor": used["limit"],
+        "own free cost": ours.free_cost,
+        "search": ours.search,
+    }
     return {"case": name, "n": rows.n, "d": rows.d, "k": k, **limits, "methods": methods}
 
 
