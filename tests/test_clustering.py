@@ -173,6 +173,14 @@ def test_the_best_of_several_starts_is_the_one_that_refines_to_the_lowest_cost(w
     assert len(winners) > 1
 
 
+def test_starts_may_have_different_numbers_of_centers(workers):
+    rows = np.random.default_rng(3).normal(size=(200, 3)).astype(np.float32)
+    starts = [rows[:2], rows[10:17], rows[30:33]]
+    results = [refine(open_rows(rows), start, 2.0, workers, steps=15, gain=1e-2) for start in starts]
+    best = refine_best(rows, starts, 2.0, workers, steps=15, gain=1e-2)
+    np.testing.assert_array_equal(best, min(results, key=lambda result: result[1])[0])
+
+
 def test_starts_whose_costs_are_not_as_expected_are_all_refined(workers, monkeypatch):
     rows = blobs(300, 4, 6, seed=2)
     starts = [rows[first : first + 5] for first in (0, 50, 100)]

@@ -183,7 +183,8 @@ def test_the_model_of_a_run_reads_a_frame_as_the_run_did(rows, numeric):
         run.model.predict(np.zeros((4, 2)))
     with pytest.raises(cs.InputError, match="'lat'"):
         run.model.predict(FRAME[["year", "pressure"]])
-    fitted = "RidgeHead(fit to 3 features)" if numeric else "LogisticHead(fit to 3 features and 2 classes)"
+    cautious = "LogisticHead(cautious=True, fit to 3 features and 2 classes)"
+    fitted = "RidgeHead(fit to 3 features)" if numeric else cautious
     assert repr(run.model) == fitted
 
 

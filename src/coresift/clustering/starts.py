@@ -47,7 +47,8 @@ def refine_best(
 def _lowest(rows: Singles, starts: list[Singles], z: float, *, steps: int, gain: float) -> dict[int, float]:
     """Return the starts of lowest cost, which may be equal but for rounding; none if costs have lost their digits."""
     most = max(len(start) for start in starts)
-    centers = np.stack([np.concatenate([start, start[: most - len(start)]]) for start in starts])
+    # A start among few distinct rows has fewer centers; repeating some changes no cost.
+    centers = np.stack([np.resize(start, (most, rows.shape[1])) for start in starts])
     with np.errstate(over="ignore", invalid="ignore"):
         costs = costs_after(rows, centers, z, steps=steps, gain=gain)
         total = powers(np.einsum("ij,ij->i", rows, rows), z).sum()
