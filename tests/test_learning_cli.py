@@ -266,11 +266,13 @@ def read_lines(path):
 
 def test_the_model_labels_all_rows_that_people_did_not(command):
     command("start", "rows.npy", "--table", "texts.csv", "--budget", 12, "--rounds", 1)
-    with pytest.raises(InputError, match=r"There are no labels to learn from yet; hand in the first file with tell\."):
+    with pytest.raises(InputError, match=r"There are no labels to learn from yet; tell the first ones, then predict\."):
         command("predict", "run.state")
     command("ask", "run.state", "--out", "a.csv")
     asked = {int(line["row"]) for line in fill_in("a.csv", lambda row: label_of(row).upper())}
     command("tell", "run.state", "a.csv")
+    with pytest.raises(InputError, match=r"another file than labeled\.parquet, which is for the labeled rows"):
+        command("predict", "run.state", "--out", "labeled.parquet")
     told = command("predict", "run.state", "--out", "all.csv", "--json")
     assert (told["wrote"], told["labeled"], told["predicted"]) == ("all.csv", 12, 108)
     lines = read_lines("all.csv")

@@ -236,33 +236,22 @@ def predict(
     """
     _, arguments = kept_arguments(state, NAME)
     check_out(out, "predictions", arguments["rows"], arguments["table"])
+    if out.absolute() == Path(arguments["out"]):
+        raise cs.InputError(f"--out must be another file than {out}, which is for the labeled rows of this run.")
     with _open(arguments, state) as run:
         rows, labels = run.rows, run.labels
-        if run.model is None:
-            raise cs.InputError("There are no labels to learn from yet; hand in the first file with tell.")
-        predicted, sureness = _predictions(run)
-    predicted[list(labels)] = list(labels.values())
-    by = np.where(np.isin(np.arange(rows.n), list(labels)), "person", "model")
-    measure = "standard_deviation" if run.numeric else "confidence"
-    ids, names = np.arange(rows.n), rows.names(np.arange(rows.n))
-    table = _columns(arguments, ids, rows.n)
-    answers = {"label": predicted.tolist(), "label_by": by, measure: np.where(by == "model", sureness, np.nan)}
-    write_rows(out, ids, names, table, "label", id_column=arguments["id_column"], answered=answers)
+        answer, sureness = run.predict()
+    ids, people, predicted = np.arange(rows.n), list(labels), answer.astype(object)
+    predicted[people] = list(labels.values())
+    by = np.full(rows.n, "model", object)
+    by[people], sureness[people] = "person", np.nan
+    answers = {
+        "label": predicted.tolist(),
+        "label_by": by,
+        "standard_deviation" if run.numeric else "confidence": sureness,
+    }
+    table, key = _columns(arguments, ids, rows.n), arguments["id_column"]
+    write_rows(out, ids, rows.names(ids), table, "label", id_column=key, answered=answers)
     tell(wrote=str(out), rows=rows.n, labeled=len(labels), predicted=rows.n - len(labels))
     facts = [("labeled by people", f"{len(labels):,}"), ("labeled by the model", f"{rows.n - len(labels):,}")]
     show_facts(f"Wrote {out}", facts)
-
-
-def _predictions(run: LearningRun) -> tuple[Any, Any]:
-    """Return the model's answer for every row, and how sure it is, block by block."""
-    model, answers, sureness = run.model, [], []
-    for _, block in run.rows.blocks():
-        values = block()
-        if run.numeric:
-            answers.append(np.asarray(model.predict(values)))
-            sureness.append(np.asarray(model.predict_spread(values)))
-        else:
-            chances = np.asarray(model.predict_proba(values), np.float64)
-            answers.append(np.asarray(model.classes_)[chances.argmax(axis=1)])
-            sureness.append(chances.max(axis=1))
-    return np.concatenate(answers).astype(object), np.concatenate(sureness)

@@ -93,6 +93,10 @@ class Model:
         model = self.fit(rows, ids, journal.labels(ids)) if model is None else model
         if model is None:
             return Judgment(np.ones(rows.n), np.empty(rows.n, object), np.zeros(rows.n))
+        return self.apply(model, rows, workers)
+
+    def apply(self, model: Any, rows: Rows, workers: Workers) -> Judgment:
+        """Apply a fitted head to all rows, block by block."""
         judge_block = _judge_numbers if self.numeric else _judge_classes
 
         def judge(_: int, block: Singles) -> Judgment:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coresift.assembly import assemble_chosen
 from coresift.audits import Audit
+from coresift.checks import InputError
 from coresift.heads import LogisticHead, RidgeHead
 from coresift.learning.plan import Plan
 from coresift.learning.questions import LabelQuestion
@@ -20,7 +22,7 @@ from coresift.oracle import Oracle
 from coresift.oracle.requests import Job
 from coresift.oracle.run import Run
 from coresift.rows.features import Features
-from coresift.types import Frame, Ints, LearningSelection, Provenance, Selection
+from coresift.types import Floats, Frame, Ints, LearningSelection, Provenance, Selection
 
 
 class LearningRun(Run[LearningSelection]):
@@ -98,6 +100,20 @@ class LearningRun(Run[LearningSelection]):
                     model.features = Features.of(self.rows)
                 self._fit = (labels, model)
             return self._fit[1]
+
+    def predict(self) -> tuple[NDArray[Any], Floats]:
+        """Return what `model` says about every row, and how sure it is.
+
+        Returns:
+            The likeliest class of each row and its probability; or, if labels are numbers, the predicted number and
+            its standard deviation.
+        """
+        model = self.model
+        if model is None:
+            raise InputError("There are no labels to learn from yet; tell the first ones, then predict.")
+        with self._task.engine.open(self._task.progress) as workers:
+            judgment = self._task.model.apply(model, self.rows, workers)
+        return judgment.answer, judgment.confidence
 
     @property
     def audits(self) -> tuple[Audit, ...]:
