@@ -231,7 +231,8 @@ def test_a_refusal_in_a_real_process(data):
 def test_a_warning_in_a_real_process_is_one_line_and_no_failure(data):
     outcome = run_process("cluster", "rows.npy", "-k", 2 * N, folder=data)
     assert outcome.status == 0
-    assert outcome.err == f"Warning: Asked for {2 * N} clusters, but only {N} rows are distinct: that many centers.\n"
+    told = f"Asked for {2 * N} clusters, but only {N} rows are distinct, so there are only {N} clusters."
+    assert outcome.err == f"Warning: {told}\n"
     assert cs.load(data / "clusters.npz").k == N
 
 

@@ -100,10 +100,8 @@ def cluster(
             assignment, classes = find_within(view, encode(strata, rows), min(k, view.n), find, workers, progress)
     if len(assignment.chosen) < k:
         where = "" if strata is None else " within their classes"
-        message = (
-            f"Asked for {k} clusters, but only {len(assignment.chosen)} rows are distinct{where}: that many centers."
-        )
-        warn(message)
+        count = len(assignment.chosen)
+        warn(f"Asked for {k} clusters, but only {count} rows are distinct{where}, so there are only {count} clusters.")
     free_cost, snapped_cost = cost_of(assignment.free_distances, z), cost_of(assignment.distances, z)
     if not np.isfinite(free_cost + snapped_cost):
         refuse_infinite(view, z)
