@@ -37,7 +37,7 @@ class Plan:
     batch: int = 128
     rate: float = 1e-3
     dropout: float = 0.1
-    bfloat16: bool = False  # whether matrix products are computed in bfloat16
+    bfloat16: bool = False  # whether matrix products are computed in bfloat16, if the device can
     epochs: int = 5
     tokens: int = 128
     read: int | None = None  # how many lines of each data set are read; None: all

@@ -14,7 +14,7 @@ import coresift as cs
 from coresift.models import embed, text_loss
 from repro import flan_t5
 from repro.data import europarl, newstest
-from repro.finetuning import Kind, precision, reuse_memory, train
+from repro.finetuning import Kind, precision, products, reuse_memory, train
 from repro.plans import FLAN, TINY, Ints, Plan, Table, taken
 from repro.results import Entry, Floats, Setting
 from repro.selecting import METHODS, Candidates, sensitivity
@@ -178,7 +178,7 @@ class Study:
         """Select, fine-tune and evaluate."""
         ids = None if method == "nothing" else self.selected(method, encoder, seed, holder)
         model, tokenizer = self.load()
-        entry: Entry = {"model": self.plan.model}
+        entry: Entry = {"model": self.plan.model, "products": str(products(self.plan)).removeprefix("torch.")}
         if ids is not None:
             table = taken(self.pool, ids)
             train(model, tokenizer, table, self.kind, self.plan, seed, self.setting)

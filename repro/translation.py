@@ -17,6 +17,7 @@ missing. Run it in several terminals to do several fine-tunings at a time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -107,8 +108,18 @@ def make_report(setting: Setting, name: str, paper: dict[Group, str] = PAPER, ab
     write_table(setting.out / f"{name}.csv", head, cells)
     word, number, text = verdict(runs, tests)
     models = " and ".join(sorted({entry["model"] for entry in runs.values()}))
-    notes = f"Model: {models}. {about or NOTES}"
+    notes = f"Model: {models}. {products_of(runs)} {about or NOTES}"
     return Report(word, number, tuple(lines), text, (plot(setting, runs, tests, name),), notes)
+
+
+def products_of(runs: dict[Key, Entry]) -> str:
+    """Say in which type the runs computed their matrix products; the first runs did not store it."""
+    counts = Counter(entry.get("products", "bfloat16") for entry in runs.values())
+    return (
+        "Matrix products: "
+        + ", ".join(f"{name} in {count} run{'' if count == 1 else 's'}" for name, count in sorted(counts.items()))
+        + "."
+    )
 
 
 def measures_of(runs: dict[Key, Entry], test: str) -> list[str]:
@@ -156,9 +167,9 @@ def verdict(runs: dict[Key, Entry], tests: list[str]) -> tuple[str, str, str]:
 NOTES = """Differences are to random, paired by seed, ± one standard error over seeds, on the same test pairs; the
 standard error in parentheses is over test pairs, with the same seeds. Accuracy is that of the next token, given the
 correct tokens before it. BLEU is sacreBLEU of greedy translations of the first 300 pairs of each set. Pairs with more
-than 44 tokens on a side are left out everywhere, so that no sentence is truncated. Matrix products are computed in
-bfloat16; weights, their updates and the logits for evaluation are in float32. (One earlier run with random pairs was in
-float32, with pairs of up to 64 tokens, and gained +.106 and +.082; no run of this table has been repeated in float32.)
+than 44 tokens on a side are left out everywhere, so that no sentence is truncated. Matrix products are in bfloat16 on
+processors that have it, and in float32 on others; weights, their updates and the logits for evaluation are always in
+float32. (One earlier run with random pairs was in float32, with pairs of up to 64 tokens, and gained +.106 and +.082.)
 flan-t5-small comes from a package, as eight-bit integers. The package's authors had fine-tuned it to write short
 titles, so its German is weaker than the original's, for all methods alike. "Nearest to other sentences of newstest2014"
 is the only method that knows the domain of one of the tests.

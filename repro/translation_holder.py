@@ -29,7 +29,7 @@ from repro.results import (
     write_table,
 )
 from repro.seq2seq import Study
-from repro.translation import DIGITS, ENOUGH, MEASURES, TITLES
+from repro.translation import DIGITS, ENOUGH, MEASURES, TITLES, products_of
 
 HOLDERS = (0.1, 500.0, 0.05, 0.5, 5.0, 50.0)  # in the order of the runs: the two ends of the claim first
 SEEDS = 3
@@ -53,6 +53,7 @@ def run(setting: Setting) -> None:
             entry = study.one_run("sensitivity", encoder, seed, holder=holder)
         return {
             "model": entry["model"],
+            "products": entry.get("products", "bfloat16"),
             "tests": {name: values for name, values in entry.items() if isinstance(values, dict)},
         }
 
@@ -77,7 +78,9 @@ def report(setting: Setting) -> Report:
     write_table(setting.out / "translation-holder.csv", head, cells)
     word, number, text = verdict(by_test)
     model = " and ".join(sorted({entry["model"] for entry in entries.values()}))
-    return Report(word, number, tuple(lines), text, (plot(setting, by_test),), f"Model: {model}. {NOTES}")
+    return Report(
+        word, number, tuple(lines), text, (plot(setting, by_test),), f"Model: {model}. {products_of(entries)} {NOTES}"
+    )
 
 
 NOTES = """Differences are to the smallest λ, paired by seed, ± one standard error. With z = 2 and vectors of length 1,
