@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coresift as cs
+from coresift.clustering import learning_axes
 from coresift.clustering.candidates import Cells, best_few, best_two, closest, group, runs_of
+from coresift.clustering.exchange import exchange, least_needed, split
 from coresift.clustering.learning import Sample, _settle
 from coresift.clustering.nearest import distances_to, with_bias
 from coresift.clustering.search import Exact, Reduced, choose_search
@@ -191,13 +193,13 @@ def test_the_best_candidates_are_those_of_plain_loops():
     coarse = rng.integers(40, size=100)
     table, padded = with_bias(centers), np.column_stack([points, np.ones(100, np.float32)])
     for run in runs_of(cells.cell[coarse]):
-        labels, scores, second = best_two(padded[run.ids], table, cells, run)
+        labels, others, scores, second = best_two(padded[run.ids], table, cells, run)
         few = best_few(padded[run.ids], table, cells, run, 3)
         for place, i in enumerate(run.ids):
             candidates = cells.candidates[cells.cell[coarse[i]]]
             products = table[candidates] @ padded[i]
             ranked = candidates[np.argsort(-products)]
-            assert labels[place] == ranked[0]
+            assert [labels[place], others[place]] == ranked[:2].tolist()
             np.testing.assert_array_equal(few[place], ranked[:3])
             assert [scores[place], second[place]] == pytest.approx(np.sort(products)[:-3:-1].tolist(), abs=1e-5)
 
@@ -230,6 +232,95 @@ def test_settling_compares_few_rows_and_costs_no_more_than_plain_steps(rank):
     The bound is four standard errors of ten ratios above the mean of 100 other seeds, at rank 1.
     """
     assert np.mean([settled_against_plain(seed, rank) for seed in range(10)]) < 1.021
+
+
+def with_ones(rows):
+    return np.column_stack([rows, np.ones(len(rows), np.float32)])
+
+
+def cost_of(rows, centers):
+    return (brute_force(rows, centers)[1] ** 2).sum()
+
+
+def test_a_spare_center_moves_to_the_cluster_that_lacks_one():
+    rng = np.random.default_rng(4)
+    middles = np.column_stack([10 * np.arange(20), np.zeros(20)]).astype(np.float32)
+    rows = np.repeat(middles, 12, axis=0) + 0.1 * rng.normal(size=(240, 2)).astype(np.float32)
+    # Clusters 9 and 14 have two centers each; 2 and 3 have one between them, and so have 4 and 5.
+    between = (middles[[2, 4]] + middles[[3, 5]]) / 2
+    centers = np.concatenate([between, middles[[0, 1]], middles[6:], middles[[9, 14]] + np.float32(0.05)])
+    moved, labels = exchange(with_ones(rows), centers, np.zeros(240, np.int32), 20, SerialWorkers())
+    np.testing.assert_array_equal(labels, brute_force(rows, centers)[0])
+    assert np.count_nonzero((moved != centers).any(axis=1)) == 4
+    assert cost_of(rows, moved) < 0.01 * cost_of(rows, centers)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_splits_are_those_of_plain_loops(seed):
+    rows, k = low_rank(400, 8, seed, rank=8), 12
+    centers = (rows[:k] + rows[k : 2 * k]) / 2
+    labels = brute_force(rows, centers)[0].astype(np.int32)
+    labels[labels == 5] = 6  # a center without rows
+    squares = ((rows - centers[labels]) ** 2).sum(axis=1)
+    halves, gains = split(with_ones(rows), centers, labels, squares, SerialWorkers())
+    for center in range(k):
+        own = rows[labels == center]
+        if not len(own):
+            assert gains[center] == 0
+            continue
+        across = own[squares[labels == center].argmax()] - centers[center]
+        side = (own - centers[center]) @ across > 0
+        parts = [part for part in (own[~side], own[side]) if len(part)]
+        apart = sum(((part - part.mean(axis=0)) ** 2).sum() for part in parts)
+        assert gains[center] == pytest.approx(((own - own.mean(axis=0)) ** 2).sum() - apart, rel=1e-3, abs=1e-4)
+        for half, part in zip(halves[center], (own[~side], own[side]), strict=True):
+            if len(part):
+                np.testing.assert_allclose(half, part.mean(axis=0), atol=1e-5)
+
+
+def test_no_two_centers_are_removed_of_which_one_takes_over_the_others_rows():
+    first = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3], np.int32)
+    second = np.array([1, 1, 2, 0, 0, 3, 1, 2, 2], np.int32)
+    losses = np.array([1.0, 2.0, 4.0, 3.0, 0.0])
+    # 4 has no rows; 0 goes to 1, so 1 stays; 3 goes to 2, so 2 stays.
+    assert least_needed(losses, first, second, 5).tolist() == [4, 0, 3]
+    assert least_needed(losses, first, second, 1).tolist() == [4]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_exchanges_lower_the_cost(seed):
+    """Each row's second center is known, so no removal costs more than was counted unless its heirs moved as well."""
+    rng = np.random.default_rng(seed)
+    rows = low_rank(1000, 6, seed, rank=6, clusters=rng.integers(10, 200))
+    centers = rows[rng.choice(1000, 64, replace=False)]
+    moved, _ = exchange(with_ones(rows), centers, np.zeros(1000, np.int32), 64, SerialWorkers())
+    assert 0 < np.count_nonzero((moved != centers).any(axis=1)) <= 16
+    assert cost_of(rows, moved) < cost_of(rows, centers)
+
+
+def axes_of(rows):
+    return principal_axes(cs.open_rows(rows), np.random.default_rng(0), SerialWorkers())
+
+
+def test_few_dimensions_are_all_kept_unless_half_of_them_have_nearly_all_the_variance():
+    rng = np.random.default_rng(6)
+    scales = np.where(np.arange(64) < 32, 1.0, 0.6)
+    rows = (rng.normal(size=(3000, 64)) * scales).astype(np.float32)
+    axes = axes_of(rows)
+    assert 0.65 < axes.captured[-1] < 0.9
+    assert learning_axes(axes).directions is None
+    assert len(learning_axes(axes_of(rows * np.where(scales < 1, 0.1, 1.0).astype(np.float32)))) == 32
+    wide = (rng.normal(size=(3000, 160)) * np.where(np.arange(160) < 80, 1.0, 0.6)).astype(np.float32)
+    assert len(learning_axes(axes_of(wide))) == 80
+
+
+def test_leading_coordinates_that_tell_clusters_apart_are_not_taken_for_axes():
+    """The axes capture too little here, so the search is exact; it mistook 16 coordinates for axes, and failed."""
+    rng = np.random.default_rng(7)
+    middles = np.zeros((300, 1000), np.float32)
+    middles[:, :16] = 4.5 * rng.normal(size=(300, 16))
+    rows = middles[rng.integers(300, size=2000)] + rng.normal(size=(2000, 1000)).astype(np.float32)
+    assert cs.cluster(rows, 300).search == "exact: the variance is spread over too many axes"
 
 
 def test_all_candidates_and_all_axes_find_the_nearest():

@@ -11,7 +11,7 @@ from coresift.checks import named_options, positive, whole
 from coresift.clustering.learning import draw_sample, learn_centers
 from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import LEAST_GAIN, cost_of, refine, refuse_infinite, step
-from coresift.clustering.search import LEAST_CAPTURED, Exact, KnownLabels, Search, choose_search
+from coresift.clustering.search import CAPTURED, LEAST_CAPTURED, Exact, KnownLabels, Search, choose_search
 from coresift.clustering.seeding import powers, seed_several
 from coresift.clustering.snapping import Assignment, fill_up, snap_all
 from coresift.clustering.space import Axes, principal_axes, take
@@ -37,9 +37,9 @@ MOST_ATTEMPTS = 16
 ROUGH_GAIN = 1e-2
 # From this many centers on, seeding works in groups, since comparing with all centers takes most of the time.
 MANY_CENTERS = 256
-# The share of the variance that a sample's axes should capture, and the most axes.
-CAPTURED = 0.85
-SAMPLE_AXES = 160
+# The most axes on which centers are learned, and up to how many dimensions axes that capture less than most of the
+# variance are not worth it.
+SAMPLE_AXES, FEW_DIMENSIONS = 160, 128
 
 
 @named_options
@@ -213,6 +213,16 @@ def _standardize(sample: Singles) -> tuple[Singles, float]:
     return mean, scale
 
 
+def learning_axes(axes: Axes) -> Axes:
+    """Return the axes on which centers are learned, or all coordinates if the axes capture too little of the variance.
+
+    Axes save little time if rows have few dimensions, so they must capture more then.
+    """
+    near = axes.first(min(axes.enough(CAPTURED), SAMPLE_AXES))
+    least = CAPTURED if len(axes.mean) <= FEW_DIMENSIONS else LEAST_CAPTURED
+    return near if near.captured[-1] >= least else axes.whole()
+
+
 @dataclass(frozen=True)
 class _Start:
     """Free centers, approximate labels of all rows, and the axes on which they were found."""
@@ -233,10 +243,7 @@ def _many_centers(
 ) -> _Start:
     """Learn centers from a sample on a few axes, and move them once over all rows in full dimension."""
     axes = principal_axes(rows, rng, workers)
-    count = axes.enough(CAPTURED)
-    near = axes.first(min(count, SAMPLE_AXES))
-    if near.captured[-1] < LEAST_CAPTURED:
-        axes = near = axes.whole()
+    near = learning_axes(axes)
     size = min(sample_size(rows.n, k), max(SMALLEST_SAMPLE, LARGEST_SAMPLE // len(near)))
     sample = draw_sample(rows, size, near, rng, workers)
     points, labels = learn_centers(sample, k, z, rng, workers, progress)
@@ -247,7 +254,7 @@ def _many_centers(
         if near.directions is not None:
             centers = step(rows, search, centers, z, workers, labels)[1]
         return _Start(centers, labels, axes)
-    search = _choose(rows, z, near, workers, rng, tolerance, centers, None)
+    search = _choose(rows, z, axes if near.directions is None else near, workers, rng, tolerance, centers, None)
     _, centers, labels = step(rows, search, centers, z, workers)
     return _Start(centers, labels, axes)
 

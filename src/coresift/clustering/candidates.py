@@ -111,18 +111,19 @@ def runs_of(cell: Ints) -> list[Stretch]:
     return runs
 
 
-def best_two(points: Singles, table: Singles, cells: Cells, run: Stretch) -> tuple[Labels, Singles, Singles]:
-    """Return the best candidate of each point of a run, its score and the second best one; points are in run order."""
-    labels, scores = np.empty(len(points), np.int32), np.empty((2, len(points)), np.float32)
+def best_two(points: Singles, table: Singles, cells: Cells, run: Stretch) -> tuple[Labels, Labels, Singles, Singles]:
+    """Return the best candidate of each point of a run, the second best one, and the scores of both; points are in run
+    order."""
+    labels, scores = np.empty((2, len(points)), np.int32), np.empty((2, len(points)), np.float32)
     for cell, start, stop in run.cuts:
         candidates, line = cells.candidates[cell], np.arange(stop - start)
         products = points[start:stop] @ table[candidates].T
-        best = products.argmax(axis=1)
-        labels[start:stop] = candidates[best]
-        scores[0, start:stop] = products[line, best]
-        products[line, best] = -np.inf
-        scores[1, start:stop] = products.max(axis=1)
-    return labels, scores[0], scores[1]
+        for place in range(2):
+            best = products.argmax(axis=1)  # faster than max
+            labels[place, start:stop] = candidates[best]
+            scores[place, start:stop] = products[line, best]
+            products[line, best] = -np.inf
+    return labels[0], labels[1], scores[0], scores[1]
 
 
 def best_few(points: Singles, table: Singles, cells: Cells, run: Stretch, count: int) -> Labels:

@@ -1,8 +1,9 @@
 """Many centers from a sample: seeds drawn group by group, then steps that look only at nearby centers.
 
 With k centers, seeding works in √k groups, and each seed is compared only with the rows of its own group. The steps
-that follow compare a row only with the centers around its current one. Both run on principal axes if those capture most
-of the variance. With a sample in proportion to k, the work grows about as k^1.5, not as k².
+that follow compare a row only with the centers around its current one. Between them, centers that are hardly needed
+move to clusters that are better split. All of this runs on principal axes if those capture most of the variance. With a
+sample in proportion to k, the work grows about as k^1.5, not as k².
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from coresift.clustering.candidates import Cells, Stretch, best_two, runs_of
+from coresift.clustering.exchange import exchange
 from coresift.clustering.nearest import Codebook, Labels, nearest, with_bias
 from coresift.clustering.refine import OVERSHOOT, pull, refine, sum_by_label
 from coresift.clustering.seeding import seed_centers
@@ -26,8 +28,9 @@ from coresift.types import Floats, Ints, Singles
 # Rows per center that seeding uses; the steps that follow use the whole sample.
 SEEDED_FROM = 24
 # In a step, each row is compared with this many centers around its current one: with many every few steps, right after
-# the cells were formed from the centers, and with fewer in between.
-FEW, MANY, REGROUPED = 256, 512, 4
+# the cells were formed from the centers, and with fewer in between. Up to ALL centers, it is compared with all of them:
+# products of larger matrices take hardly longer.
+FEW, MANY, ALL, REGROUPED = 256, 512, 1024, 4
 MOST_STEPS = 24
 # Steps end when one lowers the cost by less than this share: first for a part of the rows, then for all.
 ROUGH_GAIN, LEAST_GAIN = 2e-3, 4e-4
@@ -84,6 +87,10 @@ def learn_centers(
         # The first steps are the largest, and a part of the rows is enough for them.
         part = Sample(*(np.ascontiguousarray(array[::PART]) for array in (sample.points, sample.rest)))
         centers, _ = _settle(part, centers, labels[::PART], z, workers, ROUGH_GAIN)
+    elif z == 2:
+        centers, labels = _settle(sample, centers, labels, z, workers, ROUGH_GAIN)
+    if z == 2:
+        centers, labels = exchange(sample.points, centers, labels, _compared(k), workers)
     return _settle(sample, centers, labels, z, workers, LEAST_GAIN)
 
 
@@ -138,7 +145,7 @@ def _settle(
     sums, drift, due = np.zeros(table.shape), np.zeros(len(table), np.float32), np.zeros(len(labels), np.float32)
     for step in range(MOST_STEPS):
         if step % REGROUPED == 0:
-            many = Cells.of(np.ascontiguousarray(table[:, :-1]), MANY, workers)
+            many = Cells.of(np.ascontiguousarray(table[:, :-1]), _compared(len(table)), workers)
         cells = many.first(FEW) if step % REGROUPED else many
         # For z = 2, sums need only the rows that changed, few after the first steps; otherwise all weights change.
         active = np.flatnonzero(due <= drift[labels]) if plain else np.arange(len(labels))
@@ -160,6 +167,11 @@ def _settle(
         shift = np.linalg.norm(moved[:, :-1] - table[:, :-1], axis=1)
         drift, table = drift + shift + shift.mean(), moved
     return means, labels
+
+
+def _compared(k: int) -> int:
+    """Return with how many centers a row is compared where it is compared with many."""
+    return k if k <= ALL else MANY
 
 
 def _patience(sample: Sample) -> np.float32:
@@ -187,7 +199,7 @@ def _settle_run(
     """
     ids = active[run.ids]
     points = sample.points[ids]
-    labels, *scores = best_two(points, table, cells, run)
+    labels, _, *scores = best_two(points, table, cells, run)
     near, far = (np.maximum(norms[ids] - 2 * score, 0) for score in scores)
     margins = np.sqrt(far) - np.sqrt(near)
     if before is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coresift.clustering import CAPTURED, SAMPLE_AXES
+from coresift.clustering import learning_axes
 from coresift.clustering.nearest import Codebook, distances_to, nearest
 from coresift.clustering.refine import step
 from coresift.clustering.search import LEAST_CAPTURED, Exact, Reduced, choose_search
@@ -105,9 +105,9 @@ def _with_search(
     start = time.perf_counter()
     axes = principal_axes(rows, rng, workers)
     taken = time.perf_counter() - start
-    near = axes.first(min(axes.enough(CAPTURED), SAMPLE_AXES))
-    if near.captured[-1] < LEAST_CAPTURED:
-        return replace(rates, axes=taken, near=rows.d)
+    near = learning_axes(axes)
+    if axes.captured[-1] < LEAST_CAPTURED:
+        return replace(rates, axes=taken, near=len(near))
     _, means, _ = step(part, Exact.of(centers), centers, 2.0, workers)
     method = choose_search(others, means, 2.0, axes, rng, workers, tolerance=TOLERANCE)
     search = _timed(lambda: list(method.assign(others, _nothing, workers, None, ""))) / others.n * scale

@@ -1,0 +1,97 @@
+"""Move centers from where they are hardly needed to clusters that are better split.
+
+Lloyd steps never do this: two centers that share one cluster stay there, and so does one center of two clusters. Here,
+the increase of the cost if a center is removed is compared with the decrease if a cluster is split in two.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coresift.clustering.candidates import Cells, Stretch, best_two, runs_of
+from coresift.clustering.nearest import Labels, with_bias
+from coresift.clustering.refine import sum_by_label
+from coresift.clustering.space import pieces_of
+from coresift.engine import Workers
+from coresift.types import Floats, Ints, Singles
+
+# At most one center in this many moves.
+MOVED = 8
+ROWS_PER_TASK = 2048
+
+
+def exchange(
+    points: Singles, centers: Singles, labels: Labels, candidates: int, workers: Workers
+) -> tuple[Singles, Labels]:
+    """Return centers after moves that lower Σ ‖x − c‖², and the nearest center of each point before the moves.
+
+    `points` end with a column of ones, and each is compared with so many `candidates` around its label. Each move is
+    worth its while if no other center nearby moves, so Lloyd steps should follow.
+    """
+    table, cells, k = with_bias(centers), Cells.of(centers, candidates, workers), len(centers)
+    nearest, scores = np.empty((2, len(points)), np.int32), np.empty((2, len(points)), np.float32)
+    runs = runs_of(cells.cell[labels])
+
+    def compare(run: Stretch) -> tuple[Labels, Labels, Singles, Singles]:
+        return best_two(points[run.ids], table, cells, run)
+
+    for run, result in zip(runs, workers.each(runs, compare, name="exchanging centers"), strict=True):
+        nearest[:, run.ids], scores[:, run.ids] = result[:2], result[2:]
+    squares = np.einsum("ij,ij->i", points[:, :-1], points[:, :-1]) - 2 * scores[0]
+    losses = np.bincount(nearest[0], 2 * (scores[0] - scores[1]), k)
+    halves, gains = split(points, centers, nearest[0], squares, workers)
+    removed = least_needed(losses, *nearest, k // MOVED)
+    gains[removed] = -np.inf
+    divided = np.argsort(-gains, kind="stable")[: removed.size]
+    worth = np.count_nonzero(gains[divided] > losses[removed])  # gains fall, and losses rise
+    moved = centers.copy()
+    moved[divided[:worth]], moved[removed[:worth]] = halves[divided[:worth], 0], halves[divided[:worth], 1]
+    return moved, nearest[0]
+
+
+def least_needed(losses: Floats, first: Labels, second: Labels, most: int) -> Ints:
+    """Return centers in ascending order of `losses`, the increase of the cost if one is removed, but not its heir.
+
+    The heir is the second nearest center of most of the rows whose first is removed. It must stay.
+    """
+    k = len(losses)
+    pairs, counts = np.unique(first.astype(np.int64) * k + second, return_counts=True)
+    pairs = pairs[np.argsort(counts, kind="stable")]
+    heirs = np.full(k, -1)
+    heirs[pairs // k] = pairs % k  # of several heirs, the last one stays, which has the most rows
+    removed: dict[int, None] = {}
+    kept: set[int] = set()
+    for center in np.argsort(losses, kind="stable").tolist():
+        heir = int(heirs[center])
+        if len(removed) < most and center not in kept and heir not in removed:
+            removed[center] = None
+            kept.add(heir)
+    return np.array(list(removed), np.int64)
+
+
+def split(
+    points: Singles, centers: Singles, labels: Labels, squares: Singles, workers: Workers
+) -> tuple[Singles, Floats]:
+    """Return the means of both halves of every cluster, k×2×d, and by how much the split lowers the sum of squares.
+
+    A cluster is split by the plane through its center, across the direction of its farthest row; `squares` are the
+    squared distances.
+    """
+    k, order = len(centers), np.argsort(squares, kind="stable")
+    farthest = np.zeros(k, np.int64)
+    farthest[labels[order]] = order  # of a center's rows, the last one stays
+    across = points[farthest, :-1] - centers
+    across = np.column_stack([across, -np.einsum("ij,ij->i", across, centers)])
+
+    def halve(piece: Ints) -> tuple[Ints, Floats]:
+        some, own = points[piece], labels[piece]
+        beyond = np.einsum("ij,ij->i", some, across[own]) > 0
+        return sum_by_label(some, 2 * own + beyond, np.ones(len(some), np.float32))
+
+    sums = np.zeros((2 * k, points.shape[1]))
+    for present, some in workers.each(pieces_of(np.arange(len(points)), ROWS_PER_TASK), halve):
+        sums[present] += some
+    sizes = sums[:, -1].reshape(k, 2)
+    means = (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).reshape(k, 2, -1)
+    gains = sizes.prod(axis=1) / np.maximum(sizes.sum(axis=1), 1) * ((means[:, 1] - means[:, 0]) ** 2).sum(axis=1)
+    return means.astype(np.float32), gains
