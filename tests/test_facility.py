@@ -12,6 +12,7 @@ from coresift.engine import Local, SerialWorkers
 from coresift.facility import Groupings, Nearest, cover_rows
 from coresift.facility.groups import _without_negligible, form_groups
 from coresift.facility.kernel import Computed, Stored, neighbor_distance
+from coresift.facility.pairs import count_pairs, measure_gains
 from coresift.facility.pool import Pool
 from coresift.progress import Progress
 from coresift.rows import open_rows
@@ -53,16 +54,17 @@ def blobs(n, d=6, k=20, seed=0):
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("stored", [True, False])
-def test_the_exact_choice_is_that_of_its_slow_twin(seed, stored, monkeypatch):
+@pytest.mark.parametrize("way", ["stored", "pairs", "bounds", "both"])
+def test_the_exact_choice_is_that_of_its_slow_twin(seed, way, monkeypatch):
     rng = np.random.default_rng(seed)
     points, importance = blobs(120, seed=seed), rng.exponential(size=120)
     importance[rng.integers(120, size=20)] = 0
     given, free = np.sort(rng.choice(120, 5, replace=False)), rng.random(120) < 0.8
-    if not stored:  # few candidates at hand, so that bounds of the others decide
+    if way != "stored":  # few candidates at hand, so that bounds of the others decide
         monkeypatch.setattr("coresift.facility.MOST_STORED", 0)
-        monkeypatch.setattr("coresift.facility.AT_HAND", 8)
         monkeypatch.setattr("coresift.facility.greedy.AT_HAND", 8)
+        monkeypatch.setattr("coresift.facility.pairs.SIDE", 32)
+        monkeypatch.setattr("coresift.facility.pairs.MOST_PAIRS", {"pairs": 120**2, "bounds": 0, "both": 700}[way])
     chosen = run(points, 25, importance=importance, given=given, free=free, bandwidth=1.5, seed=seed)
     kernel = kernel_of(points, 1.5)
     twin = slow_greedy(kernel, importance, 25, given, free)
@@ -156,12 +158,35 @@ def test_many_members_are_searched_for_and_found(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exact", [True, False])
-def test_same_seed_same_bytes_whatever_the_threads(exact):
+@pytest.mark.parametrize(("exact", "most_stored"), [(True, 8192), (True, 0), (False, 8192)])
+def test_same_seed_same_bytes_whatever_the_threads(exact, most_stored, monkeypatch):
+    monkeypatch.setattr("coresift.facility.MOST_STORED", most_stored)
     points, importance = blobs(5000, seed=3), np.random.default_rng(0).random(5000)
     one, other = (run(points, 80, importance=importance, threads=threads, exact=exact) for threads in (1, 3))
     assert one == other
     assert one != run(points, 80, importance=importance, exact=exact, seed=1)
+
+
+@pytest.mark.parametrize("covered", [False, True])
+def test_gains_and_the_number_of_pairs_are_those_of_the_formula(covered, monkeypatch):
+    monkeypatch.setattr("coresift.facility.pairs.SIDE", 16)
+    points, rng = blobs(100, seed=4), np.random.default_rng(4)
+    importance = rng.random(100).astype(np.float32)
+    values = kernel_of(points, 2.0)
+    coverage = values[:, :3].max(axis=1).astype(np.float32) if covered else np.zeros(100, np.float32)
+    above = np.maximum(values - coverage[:, None], 0)
+    kernel = Computed.of(points, 2.0)
+    gains = measure_gains(kernel, importance, coverage, SerialWorkers())
+    np.testing.assert_allclose(gains, importance @ above, rtol=1e-4, atol=2e-4)
+    assert count_pairs(kernel, coverage) == pytest.approx(np.count_nonzero(above > 2e-6), rel=0.02)
+
+
+def test_where_all_is_covered_no_rounding_error_is_a_gain(monkeypatch):
+    monkeypatch.setattr("coresift.facility.MOST_STORED", 0)
+    points = np.repeat(blobs(12, k=12), 10, axis=0)
+    chosen = run(points, 20, bandwidth=0.5)
+    assert chosen.method == "exact greedy; 8 random rows, as nothing more could be covered"
+    assert len(np.unique(points[chosen.ids[:12]], axis=0)) == 12
 
 
 def test_stored_and_computed_values_are_those_of_the_formula():

@@ -15,10 +15,11 @@ import numpy as np
 from coresift.clustering.nearest import Labels
 from coresift.clustering.space import take
 from coresift.engine import Workers
-from coresift.facility.greedy import AT_HAND, Greedy
+from coresift.facility.greedy import Greedy
 from coresift.facility.groups import Groupings, choose_in_groups
 from coresift.facility.kernel import Computed, Stored, neighbor_distance
 from coresift.facility.members import Nearest, gaussian, nearest_members
+from coresift.facility.pairs import choose_exactly
 from coresift.facility.pool import Pool
 from coresift.progress import Progress
 from coresift.rows import Rows
@@ -187,9 +188,11 @@ def _choose_exactly(
     points = take(rows, np.arange(rows.n), workers)
     with np.errstate(over="ignore", invalid="ignore"):
         points -= points.mean(axis=0, dtype=np.float64).astype(np.float32)
-    stored = rows.n <= MOST_STORED
-    kernel = Stored.of(points, bandwidth, workers) if stored else Computed.of(points, bandwidth)
     scaled = (importance / importance.max()).astype(np.float32)
-    greedy = Greedy(kernel, scaled, free, covered, workers, at_hand=rows.n if stored else AT_HAND)
-    ids, gains = greedy.choose(count, progress)
+    if rows.n <= MOST_STORED:
+        kernel = Stored.of(points, bandwidth, workers)
+        ids, gains = Greedy(kernel, scaled, covered, workers).choose(free, count, progress)
+    else:
+        computed = Computed.of(points, bandwidth)
+        ids, gains = choose_exactly(computed, scaled, free, covered, count, workers, progress)
     return ids, gains * importance.max()

@@ -10,7 +10,7 @@ from coresift.facility.kernel import Kernel, Tiles
 from coresift.progress import Progress
 from coresift.types import Bools, Floats, Ints, Singles
 
-# How many candidates have exact gains between two passes over the others, if κ is computed and not stored.
+# How many candidates are kept up to date between two passes over all, if κ is computed and not stored.
 AT_HAND = 1024
 # About how many values a tile has, so that it fits in a core's L2 cache.
 TILE = 1 << 18
@@ -23,60 +23,56 @@ RECOMPUTE_BELOW = 1 / 16
 
 
 class Greedy:
-    """Lazy greedy selection: every row's coverage so far, and an upper bound on each candidate's gain.
+    """Greedy selection that knows every row's coverage so far.
 
-    A candidate's gain only falls as others are chosen, so old gains are upper bounds: the next choice comes from the
-    candidates with the largest gains, which stay exact, unless another candidate's old gain is larger. `importance`
-    (u) and `covered` have an entry per row; `covered` starts as the coverage by earlier choices, and is modified.
+    `importance` (u) and `covered` have an entry per row. `covered` starts as the coverage by earlier choices, and is
+    modified.
     """
 
-    def __init__(
-        self, kernel: Kernel, importance: Singles, free: Bools, covered: Singles, workers: Workers, *, at_hand: int
-    ) -> None:
+    def __init__(self, kernel: Kernel, importance: Singles, covered: Singles, workers: Workers) -> None:
         self._kernel, self._importance, self._workers = kernel, importance, workers
         self._rows = np.flatnonzero(importance > 0)
-        self._all_columns, self._covered, self._at_hand = kernel.columns(None), covered, at_hand
-        self._gains = np.where(free, np.inf, -np.inf)
+        self._all_columns, self._covered = kernel.columns(None), covered
 
-    def choose(self, count: int, progress: Progress | None = None) -> tuple[Ints, Floats]:
-        """Return up to `count` further choices in order, and the gain of each; fewer if nothing is left to gain."""
-        progress = progress or Progress()
-        chosen: list[int] = []
-        added: list[float] = []
-        if self._gains.size > self._at_hand:
-            self._measure_all()
-        while len(chosen) < count:
-            ids, bound = self._largest()
-            tiles = self._kernel.columns(None if ids.size == self._gains.size else ids)
-            gains = np.where(np.isneginf(self._gains[ids]), -np.inf, self._measure(tiles, ids.size))
-            recompute_below = RECOMPUTE_BELOW * gains.max()
-            chosen_before = len(chosen)
-            while len(chosen) < count:
-                best = int(gains.argmax())
-                if gains[best] < max(bound, recompute_below) or gains[best] <= 0:
-                    break
-                chosen.append(int(ids[best]))
-                added.append(float(gains[best]))
-                gains[best] = -np.inf
-                self._cover(int(ids[best]), tiles, gains)
-                progress.advance(1)
-            self._gains[ids] = gains
-            if len(chosen) == chosen_before and bound <= 0:
+    def choose(self, free: Bools, count: int, progress: Progress | None = None) -> tuple[Ints, Floats]:
+        """Return up to `count` choices in order, and the gain of each; fewer if nothing is left to gain."""
+        chosen, added, open_ones = np.zeros(0, np.int64), np.zeros(0), free.copy()
+        while chosen.size < count:
+            gains = np.where(open_ones, self._measure(self._all_columns, free.size), -np.inf)
+            ids, more = self._choose(np.arange(free.size), gains, self._all_columns, 0.0, count - chosen.size, progress)
+            chosen, added = np.concatenate([chosen, ids]), np.concatenate([added, more])
+            open_ones[ids] = False
+            if not ids.size:
                 break
-        return np.array(chosen, np.int64), np.array(added)
+        return chosen, added
 
-    def _largest(self) -> tuple[Ints, float]:
-        """Return the candidates with the largest bounds, and the largest bound of the others."""
-        others = self._gains.size - self._at_hand - 1
-        if others < 0:
-            return np.arange(self._gains.size), -np.inf
-        order = np.argpartition(self._gains, others)[others:]
-        return np.sort(order[1:]), float(self._gains[order[0]])
+    def choose_among_largest(self, gains: Floats, count: int, progress: Progress | None = None) -> tuple[Ints, Floats]:
+        """Return as many choices as are certain, given each candidate's gain now (−∞ if it must not be chosen).
 
-    def _measure_all(self) -> None:
-        """Set every candidate's bound to its current gain."""
-        for ids in pieces_of(np.flatnonzero(self._gains > -np.inf), AT_HAND):
-            self._gains[ids] = self._measure(self._kernel.columns(ids), ids.size)
+        A candidate's gain only falls as others are chosen, so old gains are upper bounds. Only those of the candidates
+        with the largest gains are kept up to date.
+        """
+        others = gains.size - AT_HAND - 1
+        order = np.argpartition(gains, others)[others:] if others >= 0 else np.arange(-1, gains.size)
+        ids, bound = np.sort(order[1:]), float(gains[order[0]]) if others >= 0 else 0.0
+        return self._choose(ids, gains[ids], self._kernel.columns(ids), bound, count, progress)
+
+    def _choose(
+        self, ids: Ints, gains: Floats, tiles: Tiles, bound: float, count: int, progress: Progress | None
+    ) -> tuple[Ints, Floats]:
+        """Choose among candidates until the largest gain falls below the bound, or is too imprecise."""
+        chosen, added = np.empty(count, np.int64), np.empty(count)
+        least = max(bound, RECOMPUTE_BELOW * gains.max())
+        for number in range(count):
+            best = int(gains.argmax())
+            if gains[best] < least or gains[best] <= 0:
+                return chosen[:number], added[:number]
+            chosen[number], added[number] = ids[best], gains[best]
+            gains[best] = -np.inf
+            self._cover(int(ids[best]), tiles, gains)
+            if progress is not None:
+                progress.advance(1)
+        return chosen, added
 
     def _measure(self, tiles: Tiles, width: int) -> Floats:
         """Return the current gain of each of `width` columns."""

@@ -124,8 +124,8 @@ def _choose(
         points = pool.points[group].astype(np.float32)
         points -= points.mean(axis=0)
         kernel = Stored.of(points, 1.0, SerialWorkers())
-        greedy = Greedy(kernel, importance[group], free[group], covered[group], SerialWorkers(), at_hand=group.size)
-        ids, added = greedy.choose(int(limits[number]))
+        greedy = Greedy(kernel, importance[group], covered[group], SerialWorkers())
+        ids, added = greedy.choose(free[group], int(limits[number]))
         return group[ids], added
 
     with stage(progress, "choosing rows", len(groups)):

@@ -67,6 +67,10 @@ class Computed:
         """How many points there are."""
         return len(self.left)
 
+    def exponents(self, rows: Ints | slice, columns: slice) -> Singles:
+        """Return −‖x − y‖²/2h² between some points; rounding may raise it above 0."""
+        return np.asarray(self.left[rows] @ self.right[columns].T)
+
     def columns(self, ids: Ints | None) -> TileFunction:
         """Return a function that computes tiles with these points as columns (None: all points)."""
         others = (self.right if ids is None else self.right[ids]).T
