@@ -176,8 +176,9 @@ def test_gains_and_the_number_of_pairs_are_those_of_the_formula(covered, monkeyp
     coverage = values[:, :3].max(axis=1).astype(np.float32) if covered else np.zeros(100, np.float32)
     above = np.maximum(values - coverage[:, None], 0)
     kernel = Computed.of(points, 2.0)
-    gains = measure_gains(kernel, importance, coverage, SerialWorkers())
-    np.testing.assert_allclose(gains, importance @ above, rtol=1e-4, atol=2e-4)
+    now, later = measure_gains(kernel, importance, [coverage, values[:, 5].astype(np.float32)], SerialWorkers())
+    np.testing.assert_allclose(now, importance @ above, rtol=1e-4, atol=2e-4)
+    np.testing.assert_allclose(later, importance @ np.maximum(values - values[:, [5]], 0), rtol=1e-4, atol=2e-4)
     assert count_pairs(kernel, coverage) == pytest.approx(np.count_nonzero(above > 2e-6), rel=0.02)
 
 

@@ -38,9 +38,9 @@ def exchange(
     for run, result in zip(runs, workers.each(runs, compare, name="exchanging centers"), strict=True):
         nearest[:, run.ids], scores[:, run.ids] = result[:2], result[2:]
     squares = np.einsum("ij,ij->i", points[:, :-1], points[:, :-1]) - 2 * scores[0]
-    losses = np.bincount(nearest[0], 2 * (scores[0] - scores[1]), k)
+    losses = np.bincount(nearest[0], 2 * (scores[0] - scores[1]), k).astype(np.float64)
     halves, gains = split(points, centers, nearest[0], squares, workers)
-    removed = least_needed(losses, *nearest, k // MOVED)
+    removed = least_needed(losses, nearest[0], nearest[1], k // MOVED)
     gains[removed] = -np.inf
     divided = np.argsort(-gains, kind="stable")[: removed.size]
     worth = np.count_nonzero(gains[divided] > losses[removed])  # gains fall, and losses rise

@@ -6,22 +6,24 @@ gain is known, and stays known: a choice changes the gains of those candidates o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
 
+from coresift.clustering.nearest import Labels, order_by
 from coresift.engine import Workers
 from coresift.facility.greedy import ROUNDING, Greedy
 from coresift.facility.kernel import Computed
 from coresift.progress import Progress
 from coresift.types import Bools, Floats, Ints, Singles
 
-# The most pairs that are listed, with 16 bytes each.
+# The most pairs that are listed, with 8 bytes each.
 MOST_PAIRS = 1 << 24
-# How many rows their number is estimated from.
-SAMPLED = 256
-# κ is the same both ways, so one tile of so many rows and columns is used for both.
-SIDE = 256
+# How many rows their number is estimated from, and the first choice is guessed from, and how many candidates are tried.
+SAMPLED, GUESSED = 256, 64
+# Tiles of so many rows and columns fit into a core's cache. Where κ is needed both ways, they are square.
+SIDE, WIDTH = 256, 1024
 # Gains are updated by subtraction, which loses digits; they are measured again once the largest falls to this fraction.
 RECOMPUTE_BELOW = 1e-6
 
@@ -42,14 +44,22 @@ def choose_exactly(
     As long as there are too many pairs to list, all gains are measured, and those of the best candidates are kept up to
     date until another one's earlier gain, which is an upper bound, is larger.
     """
-    chosen, added = np.zeros(0, np.int64), np.zeros(0)
+    chosen, added, ahead = np.zeros(0, np.int64), np.zeros(0), None
+    guess = guess_first(kernel, importance, free) if not covered.any() else -1
     while chosen.size < count:
         left, room = free.copy(), count - chosen.size
         left[chosen] = False
         if count_pairs(kernel, covered) <= MOST_PAIRS:
             ids, gains = Pairs(kernel, importance, left, covered, workers).choose(room, progress)
             return np.concatenate([chosen, ids]), np.concatenate([added, gains])
-        gains = np.where(left, measure_gains(kernel, importance, covered, workers), -np.inf)
+        if not chosen.size and guess >= 0:
+            both = [covered, kernel.columns(None)(np.array([guess]))[0]]
+            gains, ahead = measure_gains(kernel, importance, both, workers)
+        elif ahead is None or chosen.tolist() != [guess]:
+            (gains,) = measure_gains(kernel, importance, [covered], workers)
+        else:
+            gains = ahead
+        gains = np.where(left, gains, -np.inf)
         ids, gains = Greedy(kernel, importance, covered, workers).choose_among_largest(gains, room, progress)
         if not ids.size:
             break
@@ -57,26 +67,43 @@ def choose_exactly(
     return chosen, added
 
 
-def measure_gains(kernel: Computed, importance: Singles, covered: Singles, workers: Workers) -> Floats:
-    """Return what each candidate adds to the sum now."""
-    floor, nothing = covered + ROUNDING, not covered.any()
+def guess_first(kernel: Computed, importance: Singles, free: Bools) -> int:
+    """Return the candidate that probably adds the most if nothing is covered: the best of those that add the most to a
+    few rows."""
+    some = np.unique(np.linspace(0, kernel.n - 1, SAMPLED).astype(np.int64))
+    sums = np.where(free, importance[some] @ np.exp(kernel.exponents(some, slice(None))), -np.inf)
+    best = np.argsort(-sums, kind="stable")[:GUESSED]
+    best = best[free[best]]
+    return int(best[(importance @ kernel.columns(best)(slice(None))).argmax()])
 
-    def sums(tile: Tile) -> tuple[Singles, Singles]:
+
+def measure_gains(
+    kernel: Computed, importance: Singles, coverages: Sequence[Singles], workers: Workers
+) -> list[Floats]:
+    """Return what each candidate adds to the sum, given how well each row is covered: for each of several coverages."""
+    floors = [(coverage + ROUNDING, coverage.any()) for coverage in coverages]
+
+    def sums(tile: Tile) -> list[tuple[Singles, Singles]]:
         rows, columns = tile
         values = kernel.exponents(rows, columns)
         np.exp(values, out=values)
-        more = values - floor[rows, None]
-        np.maximum(more, 0, out=more)
-        if not nothing:
-            values -= floor[columns]
-            np.maximum(values, 0, out=values)
-        return importance[rows] @ more, (more if nothing else values) @ importance[columns]
+        found = []
+        for floor, varies in floors:
+            across = values - floor[rows, None]
+            np.maximum(across, 0, out=across)
+            down = across
+            if varies:
+                down = values - floor[columns]
+                np.maximum(down, 0, out=down)
+            found.append((importance[rows] @ across, down @ importance[columns]))
+        return found
 
-    gains, tiles = np.zeros(kernel.n), _tiles(kernel.n)
-    for (rows, columns), (across, down) in zip(tiles, workers.each(tiles, sums), strict=True):
-        gains[columns] += across
-        if rows != columns:
-            gains[rows] += down
+    tiles, gains = _tiles(kernel.n), [np.zeros(kernel.n) for _ in coverages]
+    for (rows, columns), found in zip(tiles, workers.each(tiles, sums), strict=True):
+        for own, (across, down) in zip(gains, found, strict=True):
+            own[columns] += across
+            if rows != columns:
+                own[rows] += down
     return gains
 
 
@@ -88,32 +115,26 @@ def count_pairs(kernel: Computed, covered: Singles) -> float:
 
 
 class Pairs:
-    """Pairs of a row and a candidate with κ above the row's coverage, and each candidate's gain.
+    """For each row, the candidates with κ above its coverage; and each candidate's gain.
 
     `importance` (u) and `covered` have an entry per row; `covered` is modified by each choice.
     """
 
     def __init__(self, kernel: Computed, importance: Singles, free: Bools, covered: Singles, workers: Workers) -> None:
-        from scipy.sparse import coo_array
-
         self._importance, self._covered, self._free = importance, covered, free.copy()
         floor = np.where(importance > 0, np.log(covered + ROUNDING), np.float32(np.inf))
 
-        def find(tile: Tile) -> list[tuple[Singles, Ints, Ints]]:
-            rows, columns = tile
-            exponents = kernel.exponents(rows, columns)
-            found = [_find(exponents, exponents > floor[rows, None], rows, columns)]
-            if rows != columns:
-                values, candidate, row = _find(exponents, exponents > floor[columns], rows, columns)
-                found.append((values, row, candidate))
-            return found
+        def find(rows: slice) -> tuple[Singles, Labels, Ints]:
+            tiles = [_above(kernel, rows, columns, floor) for columns in _ranges(kernel.n, WIDTH)]
+            values, row, candidates = (np.concatenate(arrays) for arrays in zip(*tiles, strict=True))
+            order = order_by(row)
+            return values[order], candidates[order], np.bincount(row, minlength=len(floor[rows]))
 
-        found = [some for both in workers.each(_tiles(kernel.n), find) for some in both]
-        values, rows, candidates = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-        listed = coo_array((values, (rows, candidates)), shape=(kernel.n, kernel.n))
-        listed.has_canonical_format = True  # no pair is listed twice
-        self._by_row = listed.tocsr()
-        self._by_candidate = self._by_row.tocsc()
+        found = workers.each(_ranges(kernel.n, SIDE), find)
+        self._values, self._candidates, lengths = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        self._starts = np.concatenate([[0], np.cumsum(lengths)])
+        self._by_candidate = order_by(self._candidates)
+        self._ends = np.cumsum(np.bincount(self._candidates, minlength=kernel.n))
         self._gains = self._measure()
 
     def choose(self, count: int, progress: Progress) -> tuple[Ints, Floats]:
@@ -135,40 +156,46 @@ class Pairs:
 
     def _measure(self) -> Floats:
         """Return the current gain of each candidate, −∞ if it must not be chosen."""
-        rows = np.repeat(np.arange(self._free.size, dtype=np.int32), np.diff(self._by_row.indptr))
-        more = np.maximum(self._by_row.data - (self._covered + ROUNDING)[rows], 0) * self._importance[rows]
-        return np.where(self._free, np.bincount(self._by_row.indices, more, self._free.size), -np.inf)
+        lengths = np.diff(self._starts)
+        more = np.maximum(self._values - np.repeat(self._covered + ROUNDING, lengths), 0)
+        more *= np.repeat(self._importance, lengths)
+        return np.where(self._free, np.bincount(self._candidates, more, self._free.size), -np.inf)
 
     def _cover(self, choice: int) -> None:
         """Update the rows' coverage with one more choice, and subtract what the candidates can no longer gain."""
-        here = slice(*self._by_candidate.indptr[choice : choice + 2])
-        rows, values = self._by_candidate.indices[here], self._by_candidate.data[here]
+        places = self._by_candidate[self._ends[choice - 1] if choice else 0 : self._ends[choice]]
+        rows, values = np.searchsorted(self._starts, places, side="right") - 1, self._values[places]
         improved = values > self._covered[rows] + ROUNDING
         rows, values = rows[improved], values[improved]
-        before = self._covered[rows]
+        self._gains -= self._between(rows, self._covered[rows], values)
         self._covered[rows] = values
-        starts = self._by_row.indptr[rows]
-        lengths = self._by_row.indptr[rows + 1] - starts
-        ends = np.cumsum(lengths, dtype=np.int32)
-        places = np.repeat(starts - ends + lengths, lengths)
-        places += np.arange(places.size, dtype=np.int32)
-        # What lies between the old coverage and the new one, up to κ.
-        less = np.minimum(self._by_row.data[places], np.repeat(values + ROUNDING, lengths))
-        less -= np.repeat(before + ROUNDING, lengths)
-        np.maximum(less, 0, out=less)
-        less *= np.repeat(self._importance[rows], lengths)
-        self._gains -= np.bincount(self._by_row.indices[places], less, self._gains.size)
+
+    def _between(self, rows: Ints, low: Singles, high: Singles) -> Floats:
+        """Return for each candidate Σ over rows of u·κ between these bounds."""
+        lengths = self._starts[rows + 1] - self._starts[rows]
+        places = np.repeat(self._starts[rows] - np.cumsum(lengths) + lengths, lengths)
+        places += np.arange(places.size)
+        values = np.minimum(self._values[places], np.repeat(high + ROUNDING, lengths))
+        values -= np.repeat(low + ROUNDING, lengths)
+        np.maximum(values, 0, out=values)
+        values *= np.repeat(self._importance[rows], lengths)
+        return np.asarray(np.bincount(self._candidates[places], values, self._free.size), np.float64)
 
 
-def _find(exponents: Singles, wanted: Bools, rows: slice, columns: slice) -> tuple[Singles, Ints, Ints]:
-    """Return κ, the row and the column of the wanted pairs of a tile."""
-    places = np.flatnonzero(wanted)
-    row, column = np.divmod(places.astype(np.int32), np.int32(exponents.shape[1]))
-    values = np.exp(np.minimum(exponents.ravel()[places], 0))
-    return values, row + np.int32(rows.start), column + np.int32(columns.start)
+def _above(kernel: Computed, rows: slice, columns: slice, floor: Singles) -> tuple[Singles, Labels, Labels]:
+    """Return the pairs of a tile whose exponent is above the row's floor: κ, the row in the tile, and the candidate."""
+    exponents = kernel.exponents(rows, columns)
+    places = np.flatnonzero(exponents > floor[rows, None])
+    row: Labels = places.astype(np.int32) // np.int32(exponents.shape[1])
+    column = places.astype(np.int32) - row * np.int32(exponents.shape[1])
+    return np.exp(np.minimum(exponents.ravel()[places], 0)), row, column + np.int32(columns.start)
 
 
 def _tiles(n: int) -> list[Tile]:
     """Return pairs of ranges of rows, so that every pair of rows is in one of them, either way round."""
-    ranges = [slice(start, min(start + SIDE, n)) for start in range(0, n, SIDE)]
+    ranges = _ranges(n, SIDE)
     return [(rows, columns) for place, rows in enumerate(ranges) for columns in ranges[place:]]
+
+
+def _ranges(n: int, size: int) -> list[slice]:
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
