@@ -28,9 +28,11 @@ from coresift.types import Floats, Ints, Singles
 # Rows per center that seeding uses; the steps that follow use the whole sample.
 SEEDED_FROM = 24
 # In a step, each row is compared with this many centers around its current one: with many every few steps, right after
-# the cells were formed from the centers, and with fewer in between. Up to ALL centers, it is compared with all of them:
-# products of larger matrices take hardly longer.
-FEW, MANY, ALL, REGROUPED = 256, 512, 1024, 4
+# the cells were formed from the centers, and with fewer in between.
+FEW, MANY, REGROUPED = 256, 512, 4
+# If all centers together have at most this many numbers, it is compared with all of them: a product with a matrix that
+# fits into a core's cache takes hardly longer.
+ALL = 2**16
 MOST_STEPS = 24
 # Steps end when one lowers the cost by less than this share: first for a part of the rows, then for all.
 ROUGH_GAIN, LEAST_GAIN = 2e-3, 4e-4
@@ -90,7 +92,7 @@ def learn_centers(
     elif z == 2:
         centers, labels = _settle(sample, centers, labels, z, workers, ROUGH_GAIN)
     if z == 2:
-        centers, labels = exchange(sample.points, centers, labels, _compared(k), workers)
+        centers, labels = exchange(sample.points, centers, labels, _compared(centers), workers)
     return _settle(sample, centers, labels, z, workers, LEAST_GAIN)
 
 
@@ -145,7 +147,7 @@ def _settle(
     sums, drift, due = np.zeros(table.shape), np.zeros(len(table), np.float32), np.zeros(len(labels), np.float32)
     for step in range(MOST_STEPS):
         if step % REGROUPED == 0:
-            many = Cells.of(np.ascontiguousarray(table[:, :-1]), _compared(len(table)), workers)
+            many = Cells.of(np.ascontiguousarray(table[:, :-1]), _compared(table), workers)
         cells = many.first(FEW) if step % REGROUPED else many
         # For z = 2, sums need only the rows that changed, few after the first steps; otherwise all weights change.
         active = np.flatnonzero(due <= drift[labels]) if plain else np.arange(len(labels))
@@ -169,9 +171,9 @@ def _settle(
     return means, labels
 
 
-def _compared(k: int) -> int:
-    """Return with how many centers a row is compared where it is compared with many."""
-    return k if k <= ALL else MANY
+def _compared(centers: Singles) -> int:
+    """Return how many centers a row is compared with in a step that looks at many."""
+    return len(centers) if centers.size <= ALL else MANY
 
 
 def _patience(sample: Sample) -> np.float32:
