@@ -14,6 +14,7 @@ import numpy as np
 import coresift as cs
 from benchmarks.problems import CACHE, Problem
 from coresift.assembly import PhaseDraw, PhasePredictions, weigh
+from coresift.columns import Column
 from coresift.components import leading_components
 from coresift.inclusion import parts
 from coresift.portfolio import MixedSizes, PilotFacts, fixed_densities, mix
@@ -49,10 +50,12 @@ class Stage:
         self.frame = Frame(clustering.n, signals=self.signals if self.signals.names else None)
         self.pilot = cs.pilots.Informed() if self.signals.names else cs.pilots.Representatives()
         self.plan = self.pilot.plan(clustering, self.frame, problem.budget)
-        self.features = feature_columns(clustering, components, self.signals.columns if self.signals.names else None)
+        features = feature_columns(clustering, components, self.signals.columns if self.signals.names else None)
+        self.features = _computed(features)
         self.open_rows = self.frame.open()
         self._reachable = self.plan.order[self.plan.inclusion[self.plan.order] > 0]
-        self._fixed = fixed_densities(clustering, self.open_rows, self.signals)
+        fixed = fixed_densities(clustering, self.open_rows, self.signals)
+        self._fixed = {name: _computed(density) for name, density in fixed.items()}
 
     def select(self, seed: int) -> WeightedSelection:
         """Return the selection that `coresift.select` makes with this seed."""
@@ -125,6 +128,11 @@ class Stage:
             least_inclusion=least,
             **({} if predicted is None else predicted.fields(ids)),
         )
+
+
+def _computed(column: Column[Any]) -> Column[Any]:
+    """Return a column that is computed once instead of in every draw."""
+    return Column(column.n, column[:].__getitem__)
 
 
 def components_of(problem: Problem) -> Singles:
