@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,8 @@ GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 VARIANTS = ("default", "confidence", "cheap", "useless", "rivals")
 # Problems that are drawn with useless signals: the first ones of each half, by name.
 USELESS = 6
-VERSION = 4  # increase this when the method changes, so that draws of different versions are not mixed
+# Increase a variant's version when its method changes, so that draws of different versions are not mixed.
+VERSIONS = {"default": 4, "confidence": 5, "cheap": 5, "useless": 5, "rivals": 4}
 Arrays = dict[str, np.ndarray]
 
 
@@ -57,13 +59,19 @@ def main() -> None:
     tuning, held_out = halves()
     names = arguments.problems or {"tuning": tuning, "held-out": held_out, None: list(PROBLEMS)}[arguments.half]
     for number, name in product(() if arguments.report else range(arguments.clusterings), names):
-        problem = load_problem(name)
+        problem = load(name)
         reference(problem)
         for variant in variants_of(problem):
             if not arguments.variant or variant in arguments.variant:
                 draw(problem, variant, number)
         print(name, number, flush=True)
     write(names)
+
+
+@cache
+def load(name: str) -> Problem:
+    """Return a problem; all of them fit into memory, and every clustering uses them again."""
+    return load_problem(name)
 
 
 def variants_of(problem: Problem) -> list[str]:
@@ -86,7 +94,7 @@ def draw(problem: Problem, variant: str, number: int) -> None:
     joined = {name: np.concatenate([*([stored[name]] if stored else []), values[None]]) for name, values in new.items()}
     DRAWS_FOLDER.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".part.npz")
-    np.savez_compressed(partial, allow_pickle=False, version=np.array(VERSION), **joined)
+    np.savez_compressed(partial, allow_pickle=False, version=np.array(VERSIONS[variant]), **joined)
     partial.replace(path)
 
 
@@ -96,7 +104,9 @@ def read(name: str, variant: str) -> Arrays:
     if not path.exists():
         return {}
     with np.load(path, allow_pickle=False) as file:
-        return {part: file[part] for part in file.files if part != "version"} if file["version"] == VERSION else {}
+        if file["version"] != VERSIONS[variant]:
+            return {}
+        return {part: file[part] for part in file.files if part != "version"}
 
 
 def ours(problem: Problem, clustering: cs.Clustering, variant: str, seeds: range) -> Arrays:

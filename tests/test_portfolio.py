@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 import coresift as cs
 from coresift.checks import InputError
 from coresift.mixtures import least_variance
-from coresift.portfolio import candidates, mix, pilot_facts
+from coresift.portfolio import candidates, explained_part, mix, pilot_facts
 from coresift.testing import TINY
 from coresift.types import Evidence, Frame, PilotSample
 
@@ -102,6 +102,51 @@ def test_a_true_signal_takes_the_mixture_over(table):
         return (values**2 / sizes).mean() * sizes.mean()
 
     assert variance(told.sizes) < 0.3 * variance(silent.sizes)
+
+
+@given(st.integers(0, 10_000), st.integers(3, 40), st.floats(0.01, 100.0))
+def test_the_explained_part_is_the_adjusted_share_of_a_regression(seed, count, unit):
+    """With equal weights it is the textbook's adjusted R² of a line, or 0 if that line falls or explains nothing."""
+    rng = np.random.default_rng(seed)
+    signal = rng.exponential(size=count)
+    values = rng.normal(size=count) + rng.choice([-1, 0, 1]) * signal
+    slope, level = np.polyfit(signal, values, 1)
+    left = ((values - level - slope * signal) ** 2).sum() / ((values - values.mean()) ** 2).sum()
+    adjusted = 1 - left * (count - 1) / (count - 2)
+    expected = max(adjusted, 0.0) if slope > 0 else 0.0
+    assert explained_part(unit * signal, values, np.full(count, unit)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_row_that_stands_for_three_counts_like_three_rows():
+    signal, values, times = np.arange(30.0), np.sin(np.arange(30.0)) + np.arange(30.0) / 9, np.full(30, 3)
+    times[7] = 1
+    once, often = (
+        explained_part(signal, values, times),
+        explained_part(*(np.repeat(x, times) for x in (signal, values)), np.ones(88)),
+    )
+    raw = 1 - (1 - once) * (1 - 1 / (times.sum() ** 2 / (times**2).sum() - 1))
+    assert raw == pytest.approx(1 - (1 - often) * (1 - 1 / 87))
+
+
+def test_a_constant_or_opposite_signal_explains_nothing():
+    values = np.arange(5.0)
+    assert explained_part(np.ones(5), values, np.ones(5)) == 0
+    assert explained_part(values, np.ones(5), np.ones(5)) == 0
+    assert explained_part(9 - values, values, np.ones(5)) == 0
+    assert explained_part(np.arange(2.0), np.arange(2.0), np.ones(2)) == 0  # two answers fit every line
+
+
+@pytest.mark.slow
+def test_few_answers_are_enough_for_a_signal_that_explains_them(table, monkeypatch):
+    """From 40 answers alone, a mixture puts less weight on a noisy copy of the values than one whose prior saw them."""
+    rows, noise, rng = table
+    cheap = noise * rng.lognormal(sigma=0.3, size=noise.size)
+    variances = []
+    for confirmed in (0.0, 10.0):
+        monkeypatch.setattr("coresift.portfolio.CONFIRMED", confirmed)
+        found = [mix(pilot_facts(evidence(noise, rows, budget=200, seed=seed), {"cheap": cheap})) for seed in range(20)]
+        variances.append(np.mean([(noise**2 / one.sizes).mean() * one.sizes.mean() for one in found]))
+    assert variances[1] < 0.97 * variances[0]
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ pilot's estimate of the variance of the second draw,
     Σ_{S₁} (1 − α)·r²/(π₁·q),
 
 where r is the residual of an out-of-fold prediction. This is convex in θ (He and Owen 2014). A weak prior keeps θ near
-a mixture that does well without any evidence, and a uniform floor keeps every row's probability above 0.
+a mixture that does well without any evidence, and a uniform floor keeps every row's probability above 0. A hundred
+answers are too few to find θ by themselves, so the prior favors a signal if it is correlated with the answers.
 
 What is fixed when: clustering, signals, components, π₁ and α are fixed before the pilot; predictions, θ, sizes and the
 order come from the pilot's answers, and are fixed before the second draw.
@@ -45,8 +46,9 @@ PRIOR = {
     "fit": 0.6,
     "spread": 0.3,
 }
-# The prior share of all signals together: small, so that many useless ones cost little; a good one still gains weight.
-SIGNALS = 0.1
+# The prior share of all signals together: small, so that many useless ones cost little. A signal that explains the
+# part r² of the pilot's answers gets `CONFIRMED` · r² more, divided by the number of signals.
+SIGNALS, CONFIRMED = 0.1, 10.0
 # A cluster's level is shrunk toward the overall mean, with a prior worth this many pilot rows.
 LEVEL_ROWS = 0.5
 # A pilot row counts at most as much as this many average ones in the choice of θ, so that one large answer cannot
@@ -151,7 +153,7 @@ def mix(facts: PilotFacts, *, floor: float = 0.1, prior: float = 4.0) -> MixedSi
     stakes = (1 - facts.share[facts.ids]) * expansion * residuals**2
     stakes = np.minimum(stakes, MOST_ROWS * stakes.mean())
     at_pilot = np.stack([(1 - floor) * density.at_pilot + floor for density in densities.values()], axis=1)
-    theta = least_variance(at_pilot, stakes, _prior_mixture(tuple(densities)), prior)
+    theta = least_variance(at_pilot, stakes, _prior_mixture(facts, tuple(densities)), prior)
 
     def size(rows: slice) -> Floats:
         sizes = np.full(rows.stop - rows.start, floor)
@@ -277,7 +279,33 @@ def _mean(values: Column[np.float64], open_rows: Bools) -> float:
     return float(product(values, open_rows)) / max(int(np.count_nonzero(open_rows)), 1)
 
 
-def _prior_mixture(names: tuple[str, ...]) -> Floats:
+def _prior_mixture(facts: PilotFacts, names: tuple[str, ...]) -> Floats:
+    """Return the prior's share of each density."""
     signals = sum(name not in PRIOR for name in names)
-    shares: Floats = np.array([PRIOR.get(name, SIGNALS / max(signals, 1)) for name in names])
+
+    def prior_share(name: str) -> float:
+        if name in PRIOR:
+            return PRIOR[name]
+        explained = explained_part(facts.fixed[name][facts.ids], facts.losses, 1 / facts.inclusion)
+        return (SIGNALS + CONFIRMED * explained) / signals
+
+    shares: Floats = np.array([prior_share(name) for name in names])
     return np.asarray(shares / shares.sum())
+
+
+def explained_part(signal: Floats, values: Floats, expansion: Floats) -> float:
+    """Return how much of the values' variance a signal explains: r², adjusted for chance; 0 if it falls as they rise.
+
+    Examples:
+        >>> explained_part(np.array([1.0, 2.0, 4.0]), np.array([3.0, 6.0, 12.0]), np.ones(3))
+        1.0
+    """
+    weights = expansion / expansion.sum()
+    x, y = signal - weights @ signal, values - weights @ values
+    together, size = float(weights @ (x * y)), float(weights @ x**2) * float(weights @ y**2)
+    if together <= 0 or size <= 0:
+        return 0.0
+    # With unequal weights, the answers are worth as much as this many with equal weights.
+    count = 1 / float(weights @ weights)
+    chance = 1 / max(count - 1, 1.0)
+    return max(min(together**2 / size, 1.0) - chance, 0.0) / max(1 - chance, 1e-9)
