@@ -42,7 +42,7 @@ def test_given_any_selection_the_expected_weights_are_known(kind, frame, score):
             mass += chance
         assert mass == pytest.approx(1)
         fixed = len(frame.get("given", []))
-        kept = (3 - fixed) / (5 - fixed)
+        kept = 0.7 * (3 - fixed) / (0.7 * (3 - fixed) + 2)
         expected = np.full(len(TINY), 1 - kept)
         expected[first.ids] += kept * first.weights
         expected[frame.get("exclude", [])] = 0

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from coresift.checks import InputError
 from coresift.designs import Pivotal, Poisson, Systematic
 from coresift.phases import (
+    EARLIER,
     grow_shares,
     phase_values,
     phase_weights,
@@ -113,23 +114,29 @@ def test_two_phases_are_the_law_of_a_pilot_and_a_draw():
 
 
 @given(st.integers(1, 10_000), st.integers(1, 10_000), st.integers(1, 10_000))
-def test_growing_twice_is_growing_once_as_far_as_the_first_phases_go(planned, first, second):
+def test_growing_keeps_the_proportions_of_the_first_phases(planned, first, second):
     twice = grow_shares(grow_shares([[0.2, 0.8]], planned, first), planned + first, second)
-    once = grow_shares([[0.2, 0.8]], planned, first + second)
-    np.testing.assert_allclose(twice[:, :2], once[:, :2])
+    np.testing.assert_allclose(twice[:, 1], 4 * twice[:, 0])
     np.testing.assert_allclose(twice.sum(axis=1), 1)
+    # A row of an earlier phase never counts more than a row of a later one.
+    per_row = np.array([twice[0, :2].sum(), *twice[0, 2:]]) / (planned, first, second)
+    assert np.all(np.diff(per_row) > -1e-12)
 
 
 def test_sizes_decide_how_much_a_phase_counts():
-    """With equal probabilities the best share is that of the rows: 100, 400 and 1,500 of 2,000."""
-    np.testing.assert_allclose(grow_shares([[0.2, 0.8]], 500, 1_500), [[0.05, 0.2, 0.75]])
+    """With equal probabilities the best shares are those of the rows: 100, 400 and 1,500 of 2,000."""
+    kept = EARLIER * 500 / (EARLIER * 500 + 1_500)
+    np.testing.assert_allclose(grow_shares([[0.2, 0.8]], 500, 1_500), [[0.2 * kept, 0.8 * kept, 1 - kept]])
 
-    def variance(shares):
-        return sum(a**2 / n for a, n in zip(shares[0], (100, 400, 1_500), strict=True))
+    def variance(shares, before=1.0):
+        """The variance if rows of the first two phases have `before` times the variance of the others."""
+        return sum(a**2 / n * v for a, n, v in zip(shares[0], (100, 400, 1_500), (before, before, 1), strict=True))
 
-    grown = variance(grow_shares([[0.2, 0.8]], 500, 1_500))
-    assert grown == pytest.approx(1 / 2_000)
-    assert variance(split_last_share([[0.2, 0.8]], 400, 1_500)) > 1.4 * grown
+    by_size, grown = [[0.05, 0.2, 0.75]], grow_shares([[0.2, 0.8]], 500, 1_500)
+    assert variance(by_size) == pytest.approx(1 / 2_000)
+    assert variance(grown) < 1.03 * variance(by_size)
+    assert variance(grown, before=4.0) < 0.85 * variance(by_size, before=4.0)
+    assert variance(split_last_share([[0.2, 0.8]], 400, 1_500)) > 1.4 * variance(grown)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Grow a selection: draw more of the remaining rows, with weights that stay unbiased.
 
-Weights follow `coresift.phases`. The new phase takes a share of 1 − kept of every total, with kept = planned size
-before / planned size after, and every earlier share is multiplied by kept. An earlier row represents only itself in the
+Weights follow `coresift.phases`. The new phase takes a share of 1 − kept of every total, where kept depends on the
+numbers of rows before and after, and every earlier share is multiplied by kept. An earlier row represents only itself in the
 new phase, so its weight becomes kept·w + 1 − kept; a new row has weight (1 − kept)/π.
 
 What is fixed when: kept depends only on planned sizes. The sizes of the new draw come from the answers of all rows
@@ -25,6 +25,7 @@ from coresift.inclusion import parts
 from coresift.oracle import LossesLike, as_oracle
 from coresift.oracle.driving import Prepared
 from coresift.order import snake
+from coresift.phases import kept_part
 from coresift.progress import Progress, choose
 from coresift.recipes.arguments import Job, settle
 from coresift.rows import ClassesLike, NumbersLike, RowsLike, SignalsLike, open_rows
@@ -212,7 +213,7 @@ def _combine(
     selection: WeightedSelection, job: Job, clustering: Clustering, drawn: PhaseDraw, least: float
 ) -> WeightedSelection:
     before = selection.provenance.budget
-    kept = (before - job.frame.given.size) / job.room
+    kept = kept_part(before - job.frame.given.size, job.budget - before)
     growth = selection.growth if selection.growth.size else np.ones(1)
     ids = np.concatenate([selection.ids, drawn.ids])
     sort, count = np.argsort(ids, kind="stable"), drawn.ids.size
