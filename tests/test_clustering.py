@@ -17,6 +17,7 @@ from coresift.clustering import SMALLEST_SAMPLE, attempts, cluster, passes, samp
 from coresift.clustering.nearest import Codebook, distances_to, nearest, squared_distances
 from coresift.clustering.refine import refine, snap
 from coresift.clustering.seeding import seed_centers, seed_several
+from coresift.clustering.snapping import Assignment, fill_up
 from coresift.clustering.starts import refine_best
 from coresift.engine import Local
 from coresift.progress import Progress
@@ -222,6 +223,28 @@ def test_a_median_beats_the_mean_where_there_are_outliers():
     mean = away(rows, rows.mean(axis=0, dtype=np.float64)[None]).sum()
     assert found.free_cost < 0.8 * mean
     assert found.snapped_cost < 0.8 * mean
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("missing", [1, 3, 12])
+def test_added_centers_take_all_rows_that_are_closer_to_them(seed, missing):
+    """Empty clusters are filled: every row is compared with every center, one by one, and belongs to the nearest."""
+    rng = np.random.default_rng([seed, missing])
+    points = blobs(400, 3, 4, seed=[seed, missing])
+    chosen = rng.choice(400, 5, replace=False)
+    gaps = away(points, points[chosen])
+    labels, distances = gaps.argmin(axis=1).astype(np.int32), gaps.min(axis=1).astype(np.float32)
+    free = distances + rng.random(400).astype(np.float32)  # any numbers: they change only where a row moves
+    before = Assignment(points[chosen], chosen, labels.copy(), free.copy(), distances.copy(), "")
+    with Local(threads=2).open(Progress()) as workers:
+        found = fill_up(open_rows(points), 5 + missing, before, workers)
+    assert found.chosen.tolist() == [*chosen, *np.argsort(-distances, kind="stable")[:missing]]
+    gaps = away(points, points[found.chosen])
+    np.testing.assert_array_equal(found.labels, gaps.argmin(axis=1))
+    np.testing.assert_allclose(found.distances, gaps.min(axis=1), rtol=1e-5)
+    moved = found.labels >= 5
+    np.testing.assert_array_equal(found.free_distances[~moved], free[~moved])
+    np.testing.assert_array_equal(found.free_distances[moved], found.distances[moved])
 
 
 def test_snapping_takes_the_first_nearest_row_of_each_cluster():

@@ -1,8 +1,8 @@
 """Grow a selection: draw more of the remaining rows, with weights that stay unbiased.
 
 Weights follow `coresift.phases`. The new phase takes a share of 1 − kept of every total, where kept depends on the
-numbers of rows before and after, and every earlier share is multiplied by kept. An earlier row represents only itself in the
-new phase, so its weight becomes kept·w + 1 − kept; a new row has weight (1 − kept)/π.
+numbers of rows before and after, and every earlier share is multiplied by kept. An earlier row represents only itself
+in the new phase, so its weight becomes kept·w + 1 − kept; a new row has weight (1 − kept)/π.
 
 What is fixed when: kept depends only on planned sizes. The sizes of the new draw come from the answers of all rows
 drawn before it. If answers decide how far a selection grows, then kept depends on the draws, and totals are biased.

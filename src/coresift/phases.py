@@ -120,8 +120,9 @@ def grow_shares(shares: Any, planned: int, added: int) -> Floats:
     """Return the shares after one more phase of `added` rows, for a selection that was planned with `planned` rows.
 
     Every earlier share is multiplied by `kept_part`, and the new phase takes the rest, so each phase counts in
-    proportion to its number of rows, earlier ones a little less. The split depends only on planned sizes. If answers decide whether or how far a selection grows, the shares depend on the draws, and
-    the total is biased; the bias is small if no single answer affects the size much.
+    proportion to its number of rows, earlier ones a little less. The split depends only on planned sizes. If answers
+    decide whether or how far a selection grows, the shares depend on the draws, and the total is biased; the bias is
+    small if no single answer affects the size much.
 
     Args:
         shares: The shares of any rows in the phases so far, one column per phase.

@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coresift.clustering.nearest import Labels, distances_to
+from coresift.clustering.nearest import Codebook, Labels, distances_to, nearest
 from coresift.clustering.refine import snap
-from coresift.clustering.search import Exact, Search
+from coresift.clustering.search import Search
 from coresift.clustering.space import take
 from coresift.columns import fill, spans
 from coresift.engine import Workers
 from coresift.rows import Rows, refuse_bad_row
 from coresift.scratch import copied, empty
 from coresift.types import Ints, Singles
+
+# A little less than a half, so that rounding cannot hide a row that is closer to an added center.
+ALMOST_HALF = 0.499
 
 
 @dataclass(frozen=True)
@@ -101,26 +104,44 @@ def fill_up(rows: Rows, k: int, assignment: Assignment, workers: Workers) -> Ass
         known, missing = len(assignment.chosen), k - len(assignment.chosen)
         far = farthest(assignment.distances, 2 * missing)
         far = far[assignment.distances[far] > 0]
-        points = rows.take(far)
-        twins = _first_equal(np.concatenate([rows.take(assignment.chosen), points]))[known:]
+        points, centers = rows.take(far), rows.take(assignment.chosen)
+        twins = _first_equal(np.concatenate([centers, points]))[known:]
         added = np.flatnonzero(twins == known + np.arange(len(far)))[:missing]
         if not added.size:
             assignment = _join(assignment, far, points, twins.astype(np.int32))
             continue
-        labels, distances = assign_rows(rows, Exact.of(points[added]), workers)
+        _move_closer(rows, centers, points[added], assignment, workers)
         # Rounding may assign a new center to one very close to it, but it belongs to itself.
-        labels[far[added]], distances[far[added]] = np.arange(len(added)), 0
-        for some in spans(rows.n):
-            closer = distances[some] < assignment.distances[some]
-            np.copyto(assignment.labels[some], labels[some] + np.int32(known), where=closer)
-            for away in (assignment.free_distances, assignment.distances):
-                np.copyto(away[some], distances[some], where=closer)
+        assignment.labels[far[added]] = known + np.arange(len(added))
+        for away in (assignment.free_distances, assignment.distances):
+            away[far[added]] = 0
         assignment = replace(
             assignment,
             free=np.concatenate([assignment.free, points[added]]),
             chosen=np.concatenate([assignment.chosen, far[added]]),
         )
     return assignment
+
+
+def _move_closer(rows: Rows, centers: Singles, added: Singles, assignment: Assignment, workers: Workers) -> None:
+    """Assign rows that are closer to an added center to it, in place.
+
+    By the triangle inequality, these are at least half as far from their center as the nearest added center is.
+    """
+    codebook = Codebook.of(added)
+    least = nearest(centers, codebook)[1] * np.float32(ALMOST_HALF)
+
+    def near(start: int, block: Singles, labels: Labels, distances: Singles) -> tuple[Ints, Labels, Singles]:
+        far_enough = np.flatnonzero(distances >= least[labels])
+        return start + far_enough, *nearest(block[far_enough], codebook)
+
+    beside = [assignment.labels, assignment.distances]
+    for ids, labels, distances in workers.map(rows, near, beside=beside, name="assigning rows"):
+        closer = distances < assignment.distances[ids]
+        moved, from_added = ids[closer], distances[closer]
+        assignment.labels[moved] = labels[closer] + np.int32(len(centers))
+        assignment.distances[moved] = from_added
+        assignment.free_distances[moved] = from_added
 
 
 def farthest(distances: Singles, count: int) -> Ints:
