@@ -121,11 +121,12 @@ The tables show ratios of root mean squared errors with 95 % bootstrap intervals
 `estimate`. *Best* is the better of uniform sampling and the paper's method at its best Λ, both exact. *Weighted* is the
 plain weighted total of the same draw. *Proxy* is the score `Proxy` with the signal, and *earlier with regression* is
 the score `Learned` with `GeneralizedRegression` on the signal. Confidence is `cs.signals.from_probabilities`, with
-`log_loss=True` if the losses are log losses. All choices were made on the tuning half. One of them, to include the
-earlier default's fit among the densities, was tried because of an earlier figure of `rare-cluster`, which is in the
-held-out half; the decision was then made on the tuning half. The draws of the held-out half were made after all
-choices, but earlier versions of the method were reported on the same half. Single draws are in `results/estimation/`,
-and a longer run continues from there.
+`log_loss=True` if the losses are log losses. All choices were made on the tuning half; the prior of signals was chosen
+on it and on image classifiers that are in neither half, after the earlier figures of both halves had been read. One of
+them, to include the earlier default's fit among the densities, was tried because of an earlier figure of
+`rare-cluster`, which is in the held-out half; the decision was then made on the tuning half. The draws of the held-out
+half were made after all choices, but earlier versions of the method were reported on the same half. Single draws are in
+`results/estimation/`, and a longer run continues from there.
 """
 
 
