@@ -79,14 +79,30 @@ def test_runs_are_kept_and_continued(tmp_path, monkeypatch):
 def test_runs_of_another_version_or_population_are_not_mixed(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "RESULTS", tmp_path)
     study.extend(GIVEN, 50, study.OURS, uniform, 5)
-    version = study.VERSIONS[study.OURS]
-    monkeypatch.setitem(study.VERSIONS, study.OURS, version + 1)
+    version = study.BINARY_VERSIONS[study.OURS]
+    monkeypatch.setitem(study.BINARY_VERSIONS, study.OURS, version + 1)
     study.extend(GIVEN, 50, study.OURS, active_inference, 3)
     kept = study.Runs.of(GIVEN)
     assert {key[2]: len(lines) for key, lines in kept.lines.items()} == {version: 5, version + 1: 3}
     assert kept.most(50, study.OURS)[1] == version
     other = Population("made up", "tuning", 1 - WRONG, {}, CHANCE, CHANCE, True)
     assert study.Runs.of(other).lines == {}
+
+
+def test_runs_are_kept_if_the_processor_changes_one_of_many_answers(tmp_path, monkeypatch):
+    """One answer of 10,000 moves the truth by .0001; the runs keep their deviations from the truth."""
+    monkeypatch.setattr(study, "RESULTS", tmp_path)
+    wrong = np.tile([1.0, *np.zeros(9)], 1_000)
+    chance = np.full(10_000, 0.1)
+    given = Population("made up", "tuning", wrong, {}, chance, chance, True)
+    study.extend(given, 50, "uniform", uniform, 5)
+    changed = wrong.copy()
+    changed[0] = 0.0
+    before = study.read(study.path_of("made up")).lines[50, "uniform", 0] - given.truth
+    now = Population("made up", "tuning", changed, {}, chance, chance, True)
+    np.testing.assert_allclose(study.Runs.of(now).lines[50, "uniform", 0] - now.truth, before, atol=1e-12)
+    changed[:500] = 0.0
+    assert study.Runs.of(Population("made up", "tuning", changed, {}, chance, chance, True)).lines == {}
 
 
 def test_the_best_covers():

@@ -4,9 +4,19 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import coresift as cs
-from coresift.evaluation.densities import COUNTS, NUMBERS, RIGHT_OR_WRONG, Expectation, first_density, next_density
+from coresift.evaluation.chances import fit_logistic, predict_chances
+from coresift.evaluation.densities import (
+    COUNTS,
+    NUMBERS,
+    RIGHT_OR_WRONG,
+    Expectation,
+    first_density,
+    next_binary_density,
+    next_density,
+)
 from coresift.evaluation.intervals import interval_of
 from coresift.evaluation.metrics import Target
 from coresift.evaluation.sampling import Sample, draw_phase
@@ -49,12 +59,11 @@ def later(signals, answers, belief, seed, *, binary):
     sizes = first_density(np.maximum(columns, 0), belief)
     ids, own, inclusion = draw_phase(sizes, np.ones(N), np.ones(N, np.bool_), strata, np.array([90]), rng)
     sample = Sample.empty(np.array([N])).grown(ids, own, inclusion[None])
+    if binary:
+        return known, sizes, next_binary_density(sample, answers[sample.ids], known)
     expected = Expectation.of(sample, answers[sample.ids], known)
-    chances = (expected.everywhere, expected.unseen) if binary else None
-    density = next_density(
-        sample, np.abs(expected.residuals), expected.everywhere, known, np.maximum(columns, 0), belief, chances
-    )
-    return known, sizes, density
+    residuals, signs = np.abs(expected.residuals), np.maximum(columns, 0)
+    return known, sizes, next_density(sample, residuals, expected.everywhere, known, signs, belief)
 
 
 def test_a_probability_is_worth_its_deviation():
@@ -88,6 +97,62 @@ def test_drawing_by_doubt_helps_with_right_or_wrong_answers(sureness):
         assert variance(wrong, known, first, 300) < 1.05 * flat
         parts.append(variance(wrong, known, second.sizes, 300) / flat)
     assert np.mean(parts) < 0.98
+
+
+def test_useless_signals_cost_little_with_right_or_wrong_answers():
+    """Ten signals of pure noise: rows stay nearly equally likely, on average over 20 first draws."""
+    rng, (_, wrong, _) = np.random.default_rng(9), head(1.0)
+    noise = {f"noise {number}": rng.random(N) for number in range(10)}
+    parts = []
+    for seed in range(20):
+        known, _, second = later(noise, wrong, RIGHT_OR_WRONG, seed, binary=True)
+        parts.append(variance(wrong, known, second.sizes, 300) / variance(wrong, known, np.ones(N), 300))
+    assert np.mean(parts) < 1.03
+
+
+def logistic_data(columns):
+    rng = np.random.default_rng(columns)
+    features = rng.normal(size=(40, columns))
+    answers = (rng.random(40) < 1 / (1 + np.exp(-features[:, 0] + 1))).astype(float)
+    weights = rng.uniform(0.5, 1.5, 40)
+    return features, answers, weights / weights.mean()
+
+
+def penalized_deviance(coefficients, features, answers, weights, penalty):
+    """What a logistic regression minimizes, written out."""
+    odds = coefficients[0] + features @ coefficients[1:]
+    deviance = weights @ (np.log(1 + np.exp(odds)) - answers * odds)
+    return deviance + penalty / 2 * coefficients[1:] @ coefficients[1:] + 1e-3 / 2 * coefficients[0] ** 2
+
+
+def test_a_logistic_regression_is_that_of_a_general_minimizer(monkeypatch):
+    """And its leave-one-out odds are near those of fits that do without the row."""
+    features, answers, weights = logistic_data(3)
+    monkeypatch.setattr("coresift.evaluation.chances.PENALTIES", (2.0,))
+    coefficients, unseen = fit_logistic(features, answers, weights)
+    slow = minimize(penalized_deviance, np.zeros(4), (features, answers, weights, 2.0), tol=1e-12).x
+    assert coefficients == pytest.approx(slow, abs=1e-4)
+    for row in range(0, 40, 5):
+        kept = np.arange(40) != row
+        data = features[kept], answers[kept], weights[kept], 2.0
+        without = minimize(penalized_deviance, slow, data, tol=1e-12).x
+        assert unseen[row] == pytest.approx(without[0] + features[row] @ without[1:], abs=0.05)
+
+
+def test_wide_features_give_the_same_chances_as_their_axes():
+    """600 columns for 40 rows: the fit in the axes of the rows is that with all columns."""
+    features, answers, weights = logistic_data(600)
+    everywhere, unseen = predict_chances(features, features, answers, weights)
+    coefficients, odds = fit_logistic(features, answers, weights)
+    expected = 1 / (1 + np.exp(-coefficients[0] - features @ coefficients[1:]))
+    assert everywhere == pytest.approx(expected, abs=1e-6)
+    assert unseen == pytest.approx(1 / (1 + np.exp(-odds)), abs=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_equal_answers_leave_rows_equally_likely(value):
+    _, _, density = later(head(1.0)[0], np.full(N, value), RIGHT_OR_WRONG, 0, binary=True)
+    assert density.sizes.tolist() == [1.0] * N
 
 
 def test_losses_of_a_model_that_is_too_sure_are_not_drawn_by_its_doubt():

@@ -18,6 +18,8 @@ FILLS = 8
 PRIOR_MODELS = 2.0
 # The scale of an item's ease. It is large, so ease is hardly penalized: the next model's results will follow it too.
 EASE = 4.0
+# The scale of its doubt, which says how uncertain a result is rather than what it is.
+DOUBT = 0.3
 # The least share of a factor's variance that differences between models have.
 LEAST_SPREAD = 0.02
 
@@ -31,8 +33,8 @@ def history(results: Any) -> SignalTable:
 
     Returns:
         `ease`, an item's mean result p; `doubt`, √(p(1 − p)), if results are from 0 to 1; and factors, the principal
-        components of the results, with missing results imputed. A factor is scaled by how much models differ along it,
-        so that a ridge regression on all factors is a ridge regression on all models' results.
+        components of the results, with missing results imputed. A factor is scaled by the variance of the models along
+        it, so a ridge regression shrinks its slope along weak factors, which are mostly noise.
 
     Examples:
         >>> table = history([[1, 1, 0], [0, float("nan"), 0], [1, 0, 1], [1, 1, 1]])
@@ -50,7 +52,7 @@ def history(results: Any) -> SignalTable:
         columns.append(np.sqrt(ease * (1 - ease)))
         names.append("doubt")
         sizes.append(bool(np.ptp(columns[-1]) > 0))
-        scales.append(1.0)
+        scales.append(DOUBT)
     for number, (factor, strength) in enumerate(zip(factors.T, strengths, strict=True), start=1):
         columns.append(factor)
         names.append(f"factor {number}")
@@ -84,9 +86,10 @@ def _factors(matrix: Floats, observed: Any, ease: Floats) -> tuple[Floats, Float
     factors = (filled - centers) @ (directions * np.where(largest < 0, -1.0, 1.0))
     deviations = factors.std(axis=0)
     varies = deviations > 1e-9 * max(float(deviations.max(initial=0.0)), 1e-300)
-    # The ease already holds what all models have in common, so a factor is scaled by how much models differ along it.
+    # The ease already holds what all models have in common, so a factor is scaled by how much models differ along it:
+    # by their variance, not their deviation, because most of a weak factor is noise.
     common = len(directions) * directions.mean(axis=0) ** 2
-    counts = deviations * np.sqrt(np.maximum(1 - common, LEAST_SPREAD))
+    counts = deviations**2 * np.maximum(1 - common, LEAST_SPREAD)
     return factors[:, varies], counts[varies] / max(float(counts.max(initial=0.0)), 1e-300)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.evaluation.densities import RIGHT_OR_WRONG, Density, Expectation, first_density, next_density
+from coresift.evaluation.densities import Density, Expectation, first_density, next_binary_density, next_density
 from coresift.evaluation.estimating import Reading, Setup, critical_value, evaluation_of, figure, read, read_group
 from coresift.evaluation.intervals import forecast_half_width
 from coresift.evaluation.metrics import Target
@@ -57,8 +57,8 @@ class Course:
                 yield from self._spend(each)
             elif not self.stopped:
                 yield from self._reach(each)
-        result = self.evaluation(self._remarks(wish))
-        return result
+        result = self.evaluation()
+        return replace(result, remarks=(*self._remarks(wish, result), *result.remarks))
 
     def ask(self, counts: Ints, sizes: Floats, order: Floats, reason: str) -> Generator[Request, Any, None]:
         """Draw one more stage, with these numbers of rows from each group, and ask for its answers.
@@ -115,14 +115,13 @@ class Course:
     def density(self, reading: Reading) -> Density:
         """Return how to draw next."""
         population = self.setup.population
+        if len(reading.targets) == 1 and reading.targets[0].event:
+            answers = (reading.targets[0].linear != 0).astype(np.float64)
+            return next_binary_density(reading.sample, answers, population.known)
         expected = [self._expect(reading, target) for target in reading.targets]
         squares = np.mean([expectation.residuals**2 for expectation in expected], axis=0)
-        event = reading.targets[0].event
-        single = bool(event) and len(expected) == 1
-        chances = (expected[0].everywhere / event, expected[0].unseen / event) if single else None
-        belief = RIGHT_OR_WRONG if single else self.setup.metric.belief
-        roots, order = np.sqrt(squares), expected[0].everywhere
-        return next_density(reading.sample, roots, order, population.known, population.sizes, belief, chances)
+        roots, order, belief = np.sqrt(squares), expected[0].everywhere, self.setup.metric.belief
+        return next_density(reading.sample, roots, order, population.known, population.sizes, belief)
 
     def _expect(self, reading: Reading, target: Target) -> Expectation:
         return Expectation.of(reading.sample, target.linear, self.setup.population.known)
@@ -157,11 +156,10 @@ class Course:
             forecasts.append((own, partial(forecast_half_width, target, sample, confidence=setup.confidence)))
         return forecasts
 
-    def evaluation(self, remarks: tuple[str, ...] = ()) -> Evaluation:
+    def evaluation(self) -> Evaluation:
         """Return the evaluation from the answers so far."""
-        if self.stopped:
-            remarks = (*remarks, "The oracle's max_cost was reached, so this is the estimate from the answers so far.")
-        return evaluation_of(self.setup, self.sample, self.answers, remarks)
+        reached = "The oracle's max_cost was reached, so this is the estimate from the answers so far."
+        return evaluation_of(self.setup, self.sample, self.answers, (reached,) if self.stopped else ())
 
     def _spend(self, wish: Wish) -> Generator[Request, Any, None]:
         """Ask the rest of the budget."""
@@ -206,14 +204,13 @@ class Course:
         assert wish.within is not None
         return np.array([self.need(reading, density, aim * wish.within)])
 
-    def _remarks(self, wish: Wish) -> tuple[str, ...]:
+    def _remarks(self, wish: Wish, result: Evaluation) -> tuple[str, ...]:
         population, continued = len(self.setup.population), CONTINUED if wish.earlier else ""
         if wish.within is None and not wish.group_within.size:
             return (continued,) if continued else ()
         if len(self.sample) == population and population > 0:
             wanted = "The half-width" if wish.within is None else f"± {wish.within:g}"
             return (f"{wanted} takes nearly all of the {population:,} rows, so all of them were asked.",)
-        result = self.evaluation()
         missed = "" if wish.within is None else missed_width(result, wish.within, wish.budget)
         return tuple(filter(None, [missed, missed_groups(result.groups, wish.group_within), continued]))
 

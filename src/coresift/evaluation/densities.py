@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coresift.evaluation.chances import predict_chances
 from coresift.evaluation.sampling import Sample
 from coresift.mixtures import least_variance
 from coresift.prediction import ridge
@@ -33,7 +34,7 @@ LEAST_SQUARE = 0.05
 # No squared residual counts more than this many average ones.
 MOST_SQUARE = 25.0
 # A predicted probability is kept at least this far from 0 and 1.
-LEAST_CHANCE = 0.02
+LEAST_CHANCE = 0.005
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,6 @@ def next_density(
     known: Floats,
     signals: Floats,
     belief: Belief,
-    chances: tuple[Floats, Floats] | None = None,
 ) -> Density:
     """Return how to draw next, from the residuals of the answers so far.
 
@@ -146,8 +146,6 @@ def next_density(
         known: What is known about every relevant row, in standardized columns.
         signals: Columns of at least 0, which can be used as sizes.
         belief: What is assumed about signals before there are answers.
-        chances: If answers are 0 or 1, the predicted probability of 1: for every row, and for the asked rows without
-            their own answers.
     """
     ids, weights = sample.ids, sample.weights
     squares = residuals**2
@@ -157,13 +155,10 @@ def next_density(
         return Density(uniform, np.ones(len(sample)), expected)
     intercept, slopes, unseen = ridge(known[ids], np.minimum(squares, MOST_SQUARE * middle), weights / weights.mean())
     least = LEAST_SQUARE * middle
-    learned = [(_root(intercept + known @ slopes, least), _root(unseen, least))]
-    if chances is not None:
-        learned.append((_binary(chances[0]), _binary(chances[1])))
+    learned, learned_here = _root(intercept + known @ slopes, least), _root(unseen, least)
     by_signal = [(density, density[ids]) for density in _signal_densities(signals, belief)]
-    pull = np.array([belief.pull[0], *_even(belief.pull[1], len(learned)), *_even(belief.pull[2], len(by_signal))])
-    pairs = [(everywhere / everywhere.mean(), here / everywhere.mean()) for everywhere, here in learned]
-    pairs = [(uniform, uniform[ids]), *pairs, *by_signal]
+    pull = np.array([*belief.pull[:2], *_even(belief.pull[2], len(by_signal))])
+    pairs = [(uniform, uniform[ids]), (learned / learned.mean(), learned_here / learned.mean()), *by_signal]
     here = (1 - belief.floor) * np.stack([asked for _, asked in pairs], axis=1) + belief.floor
     stakes = weights * np.minimum(squares, MOST_SQUARE * middle)
     theta = _mixture(here, np.minimum(stakes, MOST_ROWS * stakes.mean()), pull / pull.sum())
@@ -171,6 +166,26 @@ def next_density(
     for part, (everywhere, _) in zip(theta, pairs, strict=True):
         sizes += (1 - belief.floor) * part * everywhere
     return Density(sizes, here @ theta, expected)
+
+
+def next_binary_density(sample: Sample, answers: Floats, known: Floats) -> Density:
+    """Return how to draw next if answers are 0 or 1: in proportion to √(p(1 − p)), with a uniform floor.
+
+    The probabilities p of the answer 1 come from a logistic regression, so signals need not be calibrated. If nothing
+    that is known predicts the answers, p is nearly constant.
+
+    Args:
+        sample: The rows asked so far.
+        answers: Their answers, 0 or 1.
+        known: What is known about every relevant row, in standardized columns.
+    """
+    if np.all(answers == answers[0]):
+        return Density(np.ones(len(known)), np.ones(len(sample)), np.full(len(known), answers[0]))
+    weights, floor = sample.weights / sample.weights.mean(), RIGHT_OR_WRONG.floor
+    chances, unseen = predict_chances(known, known[sample.ids], answers, weights)
+    sizes = _binary(chances)
+    scale = (1 - floor) / sizes.mean()
+    return Density(floor + scale * sizes, floor + scale * _binary(unseen), chances)
 
 
 def _mixture(densities: Floats, stakes: Floats, pull: Floats) -> Floats:

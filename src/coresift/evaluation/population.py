@@ -115,7 +115,7 @@ def population_of(
         columns = signals.columns[relevant]
         roots = np.sign(columns) * np.sqrt(np.abs(columns))
         curved = [place for place, size in enumerate(signals.sizes) if size]
-        parts += [signals.scales * standardized(columns), standardized(roots[:, curved])]
+        parts += [signals.scales * standardized(columns), signals.scales[curved] * standardized(roots[:, curved])]
         sizes = np.maximum(columns[:, signals.sizes], 0.0)
     if len(names) > 1:
         own = strata[relevant]

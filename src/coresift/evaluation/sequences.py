@@ -90,9 +90,9 @@ class AnytimeCourse(Course):
         high = confidence_sequence(np.where(np.isnan(columns), 1.0, columns), n, setup.confidence)[1][-1]
         return float(low), float(high)
 
-    def evaluation(self, remarks: tuple[str, ...] = ()) -> Evaluation:
+    def evaluation(self) -> Evaluation:
         """Return the evaluation from the answers so far, with the interval of the sequence."""
-        result = super().evaluation(remarks)
+        result = super().evaluation()
         low, high = self.ends()
         value = min(max(result.value, low), high)
         parts = {**vars(result), "value": value, "low": low, "high": high}
