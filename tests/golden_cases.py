@@ -722,6 +722,9 @@ EVALUATIONS = {
     "evaluate-within": lambda: evaluated(values=inputs().losses, signals=inputs().proxy, within=0.1),
     "evaluate-quantile": lambda: evaluated(values=inputs().losses, n=480, metric="p95", budget=150),
     "evaluate-rate": lambda: evaluated(values=inputs().losses > 1, n=480, metric="rate", budget=100),
+    "evaluate-chances": lambda: evaluated(
+        values=inputs().losses > 1, signals={"proxy": inputs().proxy}, metric="rate", budget=100
+    ),
     "evaluate-f1": lambda: evaluated(
         labels=inputs().classes, predictions=guesses(), metric=cs.evaluation.F1(positive=1), budget=150
     ),

@@ -69,7 +69,7 @@ class Runs:
         """Return whether the other runs are on the same answers, but for a few that depend on the processor."""
         if self.digest == other.digest:
             return True
-        moved = abs(self.truth - other.truth) / self.uniform_error(max(BUDGETS))
+        moved = abs(self.truth - other.truth) / np.sqrt(self.spread / max(BUDGETS))
         return self.rows == other.rows and moved < SAME and abs(self.spread / other.spread - 1) < SAME
 
     def moved(self, truth: float) -> dict[tuple[int, str, int], Floats]:
