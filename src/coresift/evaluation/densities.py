@@ -2,12 +2,14 @@
 
 The variance of a total is smallest if rows are drawn in proportion to √E[r²], where r is the residual of the
 regression. That is unknown before there are answers. The first draw mixes the signals' own densities with a uniform
-one. Later draws mix densities (uniform, the signals', and a regression of r² on what is known) such that the rows asked
-so far would have had the least variance, with a weak prior and a uniform floor. So useless signals cost little.
+one. If answers are right or wrong, later draws follow √(p(1 − p)), with p from a logistic regression of the answers so
+far. Otherwise they mix densities (uniform, the signals', and a regression of r² on what is known) such that the rows
+asked so far would have had the least variance, with a weak prior. Both have a uniform floor, and useless signals cost
+little.
 
-How a signal is read depends on the answers. If they are right or wrong, a signal from 0 to 1 is read as a probability
-p, and answers deviate by √(p(1 − p)). If they are numbers, a signal is a size, and it is trusted only a little: an
-overconfident model has its largest losses where the signal is smallest.
+How the first draw reads a signal depends on the answers. If they are right or wrong, a signal from 0 to 1 is read as a
+probability p, and answers deviate by √(p(1 − p)). If they are numbers, a signal is a size, and it is trusted only a
+little: an overconfident model has its largest losses where the signal is smallest.
 """
 
 from __future__ import annotations
