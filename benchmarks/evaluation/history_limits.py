@@ -31,7 +31,7 @@ NOISE = 0.8
 
 
 def library(results: Floats, ids: Ints, answers: Floats) -> Floats:
-    """Predict by the ridge regression on factors that `cs.evaluate` uses to choose rows."""
+    """Predict by the ridge regression on factors that `cs.evaluate` uses for its estimate."""
     table = cs.signals.history(results)
     known = table.scales * standardized(table.columns)
     intercept, slopes, _ = ridge(known[ids], answers, np.ones(ids.size))
@@ -71,7 +71,7 @@ def all_models(results: Floats, ids: Ints, answers: Floats) -> Floats:
 
 
 PREDICTORS = {
-    "ridge on factors, as drawn by": library,
+    "ridge on factors, as in `evaluate`": library,
     "Gaussian process": gaussian_process,
     "similar models": similar_models,
     "ridge on all models": all_models,
