@@ -133,6 +133,8 @@ def halves() -> str:
     """Return the medians on the models of AlpacaEval that our factors were tuned on, and on the others."""
     stored = _read("AlpacaEval")
     models = np.array([int(label.split()[1]) for label in stored if label.startswith("truth")])
+    if not models.size:
+        return ""
     tuned = set(np.random.default_rng(18).permutation(models.size)[:TUNING_MODELS].tolist())
     parts = []
     for method in (OURS, "FAQ"):
