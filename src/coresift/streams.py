@@ -23,6 +23,7 @@ class Stream(IntEnum):
     GROWTH = 11
     EVALUATION = 12
     COMPONENTS = 13
+    STRATA = 14
 
 
 def generator(seed: int, stream: Stream, *more: int) -> np.random.Generator:

@@ -107,6 +107,11 @@ class Plan:
         return f"after the batch of round {place}, with {rows:,} rows"
 
     @property
+    def budget(self) -> int:
+        """How many rows are asked in total, audits included."""
+        return sum(self.batches) + sum(self.audits)
+
+    @property
     def rounds(self) -> int:
         """How many rounds there are."""
         return len(self.batches)

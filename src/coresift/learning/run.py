@@ -62,7 +62,7 @@ class LearningRun(Run[LearningSelection]):
             oracle=labels,
             state=state,
             arguments=arguments,
-            limit=sum(task.plan.batches) + sum(task.plan.audits),
+            limit=task.plan.budget,
             never=task.never,
             progress=task.progress,
         )
@@ -177,7 +177,7 @@ class LearningRun(Run[LearningSelection]):
     @property
     def budget(self) -> int:
         """How many rows are asked in total, audits included."""
-        return sum(self._task.plan.batches) + sum(self._task.plan.audits)
+        return self._task.plan.budget
 
     def _job(self) -> Job[LearningSelection]:
         self._course = course = self._task.begin(self._labels_then)

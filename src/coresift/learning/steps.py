@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from coresift.learning.auditing import AuditRecord
 from coresift.learning.journal import Journal, Learned
 from coresift.learning.judging import Model, Probabilities
 from coresift.learning.plan import AUDIT, SCHEDULE, AuditSize, Plan, Schedule
+from coresift.learning.strata import Strata
 from coresift.progress import Progress, choose
 from coresift.rows import Rows, open_rows
 from coresift.rows.numbering import numbers_of, warn_of_budget
@@ -128,7 +130,7 @@ class Course:
         """Choose rows that cover all others, then random rows; return them, and why each of them is asked.
 
         Once there is a model, rows where it is unsure count more. The less rows say about their classes, the more of
-        the batch is random.
+        the batch is random, and the more do these rows make up for the choice of the others.
         """
         task, journal = self.task, self.journal
         if not task.model.ready(journal, number):
@@ -143,10 +145,20 @@ class Course:
                 uncertainty = task.model.judge(task.rows, journal, number, workers, model).uncertainty
             importance = journal.counted * task.schedule.importance(uncertainty)
             ids = self._cover(count - random_count, number, importance)
-        others = np.setdiff1d(journal.open(), ids, assume_unique=True)
-        drawn = generator(task.seed, Stream.COVER, number, 1).choice(others, random_count, replace=False)
         reasons = ["uncertainty"] * ids.size + ["random"] * random_count
-        return np.concatenate([ids, drawn]), reasons
+        if random_count:
+            free = np.setdiff1d(journal.open(), ids, assume_unique=True)
+            rng = generator(task.seed, Stream.COVER, number, 1)
+            ids = np.concatenate([ids, self._strata.draw(random_count, journal.counted, free, share, rng)])
+        return ids, reasons
+
+    @cached_property
+    def _strata(self) -> Strata:
+        """The strata of the rows; they depend on the rows and the seed alone."""
+        task = self.task
+        with task.engine.open(task.progress) as workers:
+            rng = generator(task.seed, Stream.STRATA)
+            return Strata.of(task.rows, task.plan.budget, rng, workers, task.progress)
 
     def _cover(self, count: int, number: int, importance: Floats) -> Ints:
         """Choose rows that, with the labeled ones, cover all others by their importance."""
