@@ -3,7 +3,8 @@
 `active_learning` chooses all rows with its defaults, including audits; there are no first uniform rows. Rows are the
 first 100 principal components of the pixels. Uncertainty is that of the default head, or that of the protocol's
 network, trained from scratch on all labels in every round. Networks have the same initialization and order of batches
-as in the other methods' run with the same number, so differences to uniform are paired.
+as in the other methods' run with the same number, so differences to uniform are paired. No network is trained for the
+audits: what they find is not reported here, and changes no batch.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from scipy.linalg import eigh
 import coresift as cs
 from repro.data import images
 from repro.images import AT_ONCE, DATASETS, QUICK_ROWS, Ints, Split, journal_of
-from repro.networks import accuracy, train
+from repro.networks import CLASSES, accuracy, train
 from repro.results import Entry, Floats, Journal, Key, Setting
 
 NAMES = {
@@ -43,6 +44,9 @@ def choose(split: Split, rows: Floats, budget: int, seed: int, *, by_network: bo
     classes = split.train.classes.numpy()
 
     def probabilities(round: int, ids: Ints, labels: Ints) -> Floats:
+        before = sum(run.plan.batches[: round - 1]) + sum(run.plan.audits[: round - 1])
+        if ids.size > before:  # the round's batch is labeled, so this is for its audit
+            return np.full((len(rows), CLASSES), 1 / CLASSES)
         return chances(split, ids, seed)
 
     options = {"probabilities": probabilities} if by_network else {}
@@ -54,7 +58,7 @@ def chances(split: Split, ids: Ints, seed: int) -> Floats:
     """Train a network on these rows, and return its class probabilities for every row."""
     network = train(split.train, [np.sort(ids)], seed)[0].eval()
     with torch.inference_mode():
-        batches = [network(pixels).softmax(1) for pixels in split.train.pixels.split(8 * AT_ONCE)]
+        batches = [network(pixels).softmax(1) for pixels in split.train.pixels.split(2 * AT_ONCE)]
     return torch.cat(batches).double().numpy()
 
 

@@ -52,7 +52,8 @@ def active_learning(
 
     The first batch covers all rows. After each batch a model is fit to the labels so far, and the next batch covers
     the rows where it is unsure: a row's importance is one minus the margin between its two likeliest classes. If the
-    rows say little about their classes, as pixels of photos do, some or all of a batch is random (`run.random_share`).
+    rows say little about their classes, as pixels of photos do, some or all of a batch is random (`run.random_share`),
+    from kinds of rows that have too few labels so far.
 
     Args:
         rows: Anything that `open_rows` takes.
