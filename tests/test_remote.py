@@ -241,6 +241,18 @@ def test_rounds_regression_and_diagnosis_are_the_same(engine, small_blocks):
         assert run(cs.engines.Local(2)) == run(engine)
 
 
+def test_random_rows_of_active_learning_are_the_same(engine, small_blocks):
+    rows, coins = small_rows(), np.random.default_rng(1).integers(2, size=3_000)
+    local, remote = (
+        cs.active_learning(rows, 600, rounds=3, labels=lambda ids: coins[ids], engine=one, progress=False)
+        for one in (cs.engines.Local(2), engine)
+    )
+    for run in (local, remote):
+        run.tell(ids := run.ask(), coins[ids])
+        assert run.random_share > 0
+    assert local.complete() == remote.complete()
+
+
 # ------------------------------------------------------------------ what is sent
 
 
