@@ -88,8 +88,8 @@ smooth images that coverage prefers; before they did, the differences to uniform
 head and −.0108 ± .0040 with the network's probabilities, in the same 30 runs. No row is random on MNIST and
 Fashion-MNIST. Their runs are from before the default head became cautious. The first three of each were repeated on
 another machine. With the default head four of six have the same accuracy, the others +.0037 (MNIST) and −.0047
-(Fashion-MNIST). With the network's probabilities one of six has, probably since networks differ in their last digits; the mean
-difference is −.0015 (MNIST) and +.0031 (Fashion-MNIST)."""
+(Fashion-MNIST). With the network's probabilities one of six has, probably since networks differ in their last digits;
+the mean difference is −.0015 (MNIST) and +.0031 (Fashion-MNIST)."""
 
 
 def at_table(setting: Setting) -> dict[str, dict[str, Floats]]:
