@@ -30,7 +30,17 @@ from benchmarks import kmeans_peers
 from benchmarks.clustering_report import write_report
 from benchmarks.embeddings import embeddings, read_sentences
 from benchmarks.features import load
-from benchmarks.measuring import assign, both_times, costs, limit, peak_memory, powers, side_by_side, write_rows
+from benchmarks.measuring import (
+    assign,
+    both_times,
+    costs,
+    limit,
+    peak_memory,
+    powers,
+    processor_name,
+    side_by_side,
+    write_rows,
+)
 from benchmarks.problems import data_folder
 from benchmarks.problems.base import Arrays, cached
 from benchmarks.problems.texts import latent
@@ -55,7 +65,7 @@ def main() -> None:
         return
     path = RESULTS / "clustering.json"
     for name in [] if arguments.report else arguments.sections or SECTIONS:
-        facts = SECTIONS[name]()
+        facts = [fact | {"machine": processor_name()} for fact in SECTIONS[name]()]
         print(json.dumps(facts, indent=1))
         stored = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(json.dumps(stored | {name: facts}, indent=1) + "\n")

@@ -21,9 +21,19 @@ def write_report(sections: dict[str, list[Facts]], folder: Path) -> None:
         growth: sections.get("growth", []),
     }
     text = "\n".join(write(facts) for write, facts in tables.items() if facts)
-    (folder / "clustering.md").write_text("# Clustering: speed, cost and memory on two cores\n\n" + text)
+    title = "# Clustering: speed, cost and memory on two cores"
+    (folder / "clustering.md").write_text(f"{title}\n\n{machines(sections)}\n\n{text}")
     if "growth" in sections:
         plot(sections["growth"], folder / "clustering_growth.svg")
+
+
+def machines(sections: dict[str, list[Facts]]) -> str:
+    """Say which sections were measured on which processor; ratios depend on it."""
+    names: dict[str, list[str]] = {}
+    for section, facts in sections.items():
+        for machine in sorted({fact.get("machine", "another machine, with an earlier version") for fact in facts}):
+            names.setdefault(machine, []).append(f"`{section}`")
+    return "Measured by section: " + "; ".join(f"{', '.join(names[name])} on {name}" for name in names) + "."
 
 
 def table(title: str, head: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,13 @@ from coresift.progress import Progress
 
 Matrix = NDArray[np.float32]
 CHUNK = 512
+
+
+def processor_name() -> str:
+    """Return the model of the processor, since ratios of times depend on it."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def limit(n: int, k: int, d: int) -> float:
