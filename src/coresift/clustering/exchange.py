@@ -25,8 +25,8 @@ def exchange(
 ) -> tuple[Singles, Labels]:
     """Return centers after moves that lower Σ ‖x − c‖², and the nearest center of each point before the moves.
 
-    `points` end with a column of ones, and each is compared with so many `candidates` around its label. Each move is
-    worth its while if no other center nearby moves, so Lloyd steps should follow.
+    `points` end with a column of ones, and each is compared with this many `candidates` around its label. Each move
+    lowers the cost if no other center nearby moves, so Lloyd steps should follow.
     """
     table, cells, k = with_bias(centers), Cells.of(centers, candidates, workers), len(centers)
     nearest, scores = np.empty((2, len(points)), np.int32), np.empty((2, len(points)), np.float32)

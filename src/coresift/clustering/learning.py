@@ -30,8 +30,8 @@ SEEDED_FROM = 24
 # In a step, each row is compared with this many centers around its current one: with many every few steps, right after
 # the cells were formed from the centers, and with fewer in between.
 FEW, MANY, REGROUPED = 256, 512, 4
-# If all centers together have at most this many numbers, it is compared with all of them: a product with a matrix that
-# fits into a core's cache takes hardly longer.
+# If all centers together have at most this many numbers, each row is compared with all of them: a product with a matrix
+# that fits into a core's cache takes hardly longer.
 ALL = 2**16
 MOST_STEPS = 24
 # Steps end when one lowers the cost by less than this share: first for a part of the rows, then for all.
@@ -172,7 +172,7 @@ def _settle(
 
 
 def _compared(centers: Singles) -> int:
-    """Return how many centers a row is compared with in a step that looks at many."""
+    """Return the number of centers that rows are compared with right after the cells were formed."""
     return len(centers) if centers.size <= ALL else MANY
 
 

@@ -1,4 +1,7 @@
-"""Predict the probability of the answer 1 from few answers: a logistic regression with a ridge penalty."""
+"""Predict the probability of the answer 1 from few answers: a logistic regression with a ridge penalty.
+
+Unlike `coresift.heads.LogisticHead`, it weights rows, and it gives each asked row a prediction without its own answer.
+"""
 
 from __future__ import annotations
 

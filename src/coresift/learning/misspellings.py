@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-# Words that labelers write if they cannot label a row.
+# What labelers write when they cannot tell.
 NO_LABEL = frozenset(
     {"?", "??", "cannot tell", "can't tell", "can not tell", "don't know", "not sure", "unsure", "n/a"}
 )

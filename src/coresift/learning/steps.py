@@ -130,7 +130,7 @@ class Course:
         """Choose rows that cover all others, then random rows; return them, and why each of them is asked.
 
         Once there is a model, rows where it is unsure count more. The less rows say about their classes, the more of
-        the batch is random, and the more do these rows make up for the choice of the others.
+        the batch is random, and the more these rows make up for the choice of the others.
         """
         task, journal = self.task, self.journal
         if not task.model.ready(journal, number):
@@ -154,7 +154,7 @@ class Course:
 
     @cached_property
     def _strata(self) -> Strata:
-        """The strata of the rows; they depend on the rows and the seed alone."""
+        """The strata of the rows; they depend only on rows, budget and seed, so a resumed run has the same ones."""
         task = self.task
         with task.engine.open(task.progress) as workers:
             rng = generator(task.seed, Stream.STRATA)
