@@ -19,6 +19,7 @@ from coresift.components import leading_components
 from coresift.inclusion import parts
 from coresift.portfolio import MixedSizes, PilotFacts, fixed_densities, mix
 from coresift.prediction import feature_columns
+from coresift.shares import learn
 from coresift.signal_table import SignalTable, signal_table
 from coresift.streams import Stream, generator
 from coresift.types import (
@@ -95,7 +96,11 @@ class Stage:
         inclusion = DESIGN.inclusion(sizes, self.problem.budget - pilot.size)
         drawn, multiplicity = DESIGN.draw(inclusion, generator(seed, Stream.DRAW))
         second = PhaseDraw(order[drawn], inclusion[drawn], multiplicity, DESIGN)
-        predicted = PhasePredictions.of(scores, pilot, np.where(left, 1 - share, 0.0))
+        predicted = PhasePredictions.of(scores, pilot, np.where(left, 1 - share, 0.0), share)
+        if predicted is not None and scores.left_out is not None:
+            sample = PilotSample(pilot, self.plan)
+            learned = learn(self.clustering, sample, scores, second.ids, second.inclusion)
+            predicted = predicted.with_learned(learned)
         return self._assembled(pilot, second, share, float(inclusion.min()), predicted, seed)
 
     def _assembled(

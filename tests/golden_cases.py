@@ -288,6 +288,15 @@ def estimate_far_from_zero():
     return found
 
 
+def estimate_learned():
+    """Return what a default selection learned for estimates, and the default estimate of two columns."""
+    picked = cs.select(rows(), inputs().losses, BUDGET, seed=SEED, clusters=clustering("plain"), given=[3])
+    found = columns(picked, "learned_share", "unseen", "predictions")
+    for name in ("losses", "values"):
+        found[name] = interval(cs.estimate(picked, getattr(inputs(), name)[picked.ids]).total)
+    return found
+
+
 def estimate_holder(word, clusters="plain"):
     """Return what each word for Λ gives by itself."""
     found = cs.theory.estimate_holder(clustering(clusters), inputs().losses, rows(), word, seed=SEED)
@@ -571,6 +580,7 @@ SELECTIONS: dict[str, Case] = {
 ESTIMATES: dict[str, Case] = {
     "groups": estimate_by_group,
     "far-from-zero": estimate_far_from_zero,
+    "learned-shares": estimate_learned,
     **{f"holder-{word}": partial(estimate_holder, word) for word in ("free", "robust", "estimate")},
     **{f"holder-{word}-z1": partial(estimate_holder, word, "median") for word in ("free", "robust", "estimate")},
     **{
@@ -741,7 +751,7 @@ EVALUATIONS = {
 CASES |= EVALUATIONS
 EVERY_CASE: dict[str, Case] = CASES | ROW_CASES
 # Cases whose score predicts losses from features.
-PREDICTING = {"default", "large-budget", "other-seed", "grown", "groups", "difference-weights"}
+PREDICTING = {"learned-shares", "default", "large-budget", "other-seed", "grown", "groups", "difference-weights"}
 PREDICTING |= set(EVALUATIONS)
 PREDICTING |= {"diagnose", "diagnose-proxy", "diagnose-z1", "diagnose-strata"}
 

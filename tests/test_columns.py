@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_portfolio import prediction_of
 from threadpoolctl import threadpool_limits
 
 import coresift as cs
@@ -183,7 +184,7 @@ def test_the_mixture_is_the_same_in_blocks(problem):
             facts = pilot_facts(evidence, {"signal": values}, rows)
             mixtures.append(mix(facts))
             shares.append((plan.inclusion, plan.share, plan.order))
-            densities = candidates(facts, mixtures[-1].predictions, mixtures[-1].unseen)
+            densities = candidates(facts, mixtures[-1].predictions, prediction_of(facts))
             assert set(mixtures[-1].names) == set(densities)
     for whole, cut in zip(*shares, strict=True):
         np.testing.assert_allclose(whole, cut, rtol=1e-12)

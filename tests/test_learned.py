@@ -136,7 +136,15 @@ def slow_total(picked, values, rows, losses, clustering):
     chance = picked.inclusion[picked.phase == 2]
     total = (1 - plan.share[ids] + plan.share[ids] / plan.inclusion[ids]) @ values[ids]
     total += b * (1 - plan.share[rest]) @ scores.predictions[rest]
-    return total + ((1 - plan.share[drawn]) * (values[drawn] - b * scores.predictions[drawn]) / chance).sum(), b
+    total += ((1 - plan.share[drawn]) * (values[drawn] - b * scores.predictions[drawn]) / chance).sum()
+    # What predictions leave is divided between the phases by the learned shares.
+    more = dict(zip(picked.ids, picked.learned_share - picked.share, strict=True))
+    unseen = dict(zip(picked.ids, picked.unseen, strict=True))
+    for row in ids:
+        total += more[row] * (1 / plan.inclusion[row] - 1) * (values[row] - b * unseen[row])
+    for row, inclusion in zip(drawn, chance, strict=True):
+        total -= more[row] * (values[row] - b * unseen[row]) / inclusion
+    return total, b
 
 
 def test_the_default_estimate_is_the_formula_over_all_rows(problem):
@@ -188,8 +196,11 @@ def test_a_selection_without_predictions_has_the_plain_total(problem):
     assert cs.estimate(picked, losses[picked.ids]).method.startswith("weighted total")
     with pytest.raises(InputError, match="has no predictions"):
         cs.estimate(picked, losses[picked.ids], method=LearnedDifference())
+    columns = {name: np.zeros(100) for name in ("predictions", "sizes", "learned_share", "unseen")}
     with pytest.raises(InputError, match="predicted total for each phase"):
-        replace(picked, predicted=np.zeros(3), predictions=np.zeros(100), sizes=np.ones(100))
+        replace(picked, predicted=np.zeros(3), **columns)
+    with pytest.raises(InputError, match="learned shares must be numbers from 0 to 1"):
+        replace(picked, predicted=np.zeros(1), **columns | {"learned_share": np.full(100, 2.0)})
 
 
 def spread(b, values, predicted, sizes, stand_for):

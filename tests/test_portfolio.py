@@ -11,6 +11,7 @@ import coresift as cs
 from coresift.checks import InputError
 from coresift.mixtures import least_variance
 from coresift.portfolio import candidates, explained_part, mix, pilot_facts
+from coresift.prediction import predict
 from coresift.testing import TINY
 from coresift.types import Evidence, Frame, PilotSample
 
@@ -59,12 +60,19 @@ def table():
     return rows, rng.exponential(size=2_000), rng
 
 
+def prediction_of(facts):
+    """The prediction that the portfolio learns from these answers."""
+    clustering = facts.clustering
+    labels = clustering.labels[facts.ids].astype(np.int64)
+    return predict(facts.features[facts.ids], labels, clustering.k, facts.losses, 1 / facts.inclusion)
+
+
 def test_every_density_has_mean_1_over_the_open_rows(table):
     rows, noise, _ = table
     excluded = np.arange(0, 2_000, 7)
     facts = pilot_facts(evidence(noise, rows, excluded=excluded), {"a": noise, "b": -noise, "c": rows[:, 0] > 0})
     mixed = mix(facts)
-    for name, density in candidates(facts, mixed.predictions, mixed.unseen).items():
+    for name, density in candidates(facts, mixed.predictions, prediction_of(facts)).items():
         assert density.everywhere[facts.open_rows].mean() == pytest.approx(1), name
         assert np.all(density.at_pilot >= 0), name
     assert {"signal a", "root of signal a", "signal c", "root of signal c"} <= set(mixed.names)
@@ -75,7 +83,7 @@ def test_every_density_has_mean_1_over_the_open_rows(table):
 
 def levels(facts):
     mixed = mix(facts)
-    return candidates(facts, mixed.predictions, mixed.unseen)["level"]
+    return candidates(facts, mixed.predictions, prediction_of(facts))["level"]
 
 
 @pytest.mark.slow
@@ -158,7 +166,7 @@ def test_a_signal_of_the_spread_is_used_where_the_mean_is_everywhere_the_same(ta
         values = 2 + doubt * rng.uniform(-2, 2, size=2_000)
         facts = pilot_facts(evidence(values, rows, budget=500, seed=seed), {"certainty": 1 - doubt})
         mixed = mix(facts)
-        density = candidates(facts, mixed.predictions, mixed.unseen)["spread"].everywhere[:]
+        density = candidates(facts, mixed.predictions, prediction_of(facts))["spread"].everywhere[:]
         # The variance of a draw in proportion to the density, of what a perfect prediction of the mean leaves.
         better.append(((values - 2) ** 2 / density).mean() * density.mean() / ((values - 2) ** 2).mean())
     # √E[r²|x] would have 1/1.8 of the uniform one's variance; learned from 100 rows it has most of that gain.

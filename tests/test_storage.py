@@ -196,7 +196,7 @@ def test_the_manifest_tells_how_the_selection_was_made(tmp_path):
     cs.save(PICKED, tmp_path / "picked.parquet")
     manifest = json.loads(pa.csv.read_csv(tmp_path / "picked.csv")["coresift"][0].as_py())
     assert manifest == json.loads(pa.parquet.read_schema(tmp_path / "picked.parquet").metadata[b"coresift"])
-    assert (manifest["format"], manifest["version"]) == (2, cs.__version__)
+    assert (manifest["format"], manifest["version"]) == (3, cs.__version__)
     assert (manifest["rows"], manifest["population"], manifest["seed"], manifest["z"]) == (300, 299, 0, 2.0)
     assert manifest["ledger"] == [[1, "pilot", PICKED.ledger.asked]]
     assert manifest["provenance"]["recipe"]["score"] == cs.scores.Portfolio().record()
@@ -414,17 +414,17 @@ def test_nothing_in_a_file_is_ever_run(tmp_path):
 def test_a_later_format_is_named(tmp_path):
     cs.save(PICKED, tmp_path / "picked.jsonl")
     path = tmp_path / "picked.jsonl"
-    path.write_text(path.read_text().replace('\\"format\\": 2', '\\"format\\": 3'))
+    path.write_text(path.read_text().replace('\\"format\\": 3', '\\"format\\": 4'))
     assert refusal(tmp_path / "picked.jsonl") == (
-        f"{tmp_path / 'picked.jsonl'} has format 3; this version of coresift reads format 2."
+        f"{tmp_path / 'picked.jsonl'} has format 4; this version of coresift reads format 3."
     )
     cs.save(CLUSTERING, tmp_path / "clusters.npz")
     with np.load(tmp_path / "clusters.npz") as file:
         content = dict(file)
-    facts = json.loads(content["manifest"].tobytes()) | {"format": 3}
+    facts = json.loads(content["manifest"].tobytes()) | {"format": 4}
     content["manifest"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     np.savez(tmp_path / "clusters.npz", **content)
-    assert "has format 3; this version of coresift reads format 2" in refusal(tmp_path / "clusters.npz")
+    assert "has format 4; this version of coresift reads format 3" in refusal(tmp_path / "clusters.npz")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])

@@ -12,6 +12,7 @@ from coresift.checks import CoresiftWarning
 from coresift.columns import Values, add_up, product, scattered
 from coresift.phases import phase_weights
 from coresift.rows import Rows
+from coresift.shares import Learned
 from coresift.types import (
     ORIGINS,
     Clustering,
@@ -45,34 +46,45 @@ class PhasePredictions:
     """A score's predictions before the draw, the rows' sizes, and the sum of aₖ·prediction.
 
     The sum is over the rows that the phase could draw. Predictions for rows that were asked before are out-of-fold:
-    they do not use the row's own answer.
+    they do not use the row's own answer. `shares` and `unseen` are what `coresift.shares` learned.
     """
 
     predictions: Values
     sizes: Floats
     total: float
+    shares: Values
+    unseen: Values
 
     @classmethod
-    def of(cls, scores: Scores, asked_ids: Ints, shares: Values) -> PhasePredictions | None:
+    def of(cls, scores: Scores, asked_ids: Ints, carried: Values, fixed: Values) -> PhasePredictions | None:
         """Return the predictions of the scores, or None if there are none or their sum overflows.
 
         Args:
             scores: The scores.
             asked_ids: The rows whose answers the score used, in its order.
-            shares: aₖ of every row that the phase can draw; 0 for all others.
+            carried: aₖ of every row that the phase can draw; 0 for all others.
+            fixed: α of every row.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            total = float(product(shares, scores.predictions)) if scores.predictions.size else np.inf
+            total = float(product(carried, scores.predictions)) if scores.predictions.size else np.inf
         if not np.isfinite(total):
             return None
         predictions = scattered(scores.sizes.size, asked_ids, scores.unseen, scores.predictions)
-        return cls(predictions, scores.sizes, total)
+        return cls(predictions, scores.sizes, total, fixed, predictions)
+
+    def with_learned(self, learned: Learned) -> PhasePredictions:
+        """Return these predictions with learned shares."""
+        n = self.sizes.size
+        shares = scattered(n, learned.ids, learned.shares, self.shares)
+        return replace(self, shares=shares, unseen=scattered(n, learned.ids, learned.unseen, self.unseen))
 
     def fields(self, ids: Ints) -> dict[str, Floats]:
         """Return the fields that a selection of these rows stores."""
         return {
             "predictions": self.predictions[ids],
             "sizes": self.sizes[ids],
+            "learned_share": self.shares[ids],
+            "unseen": self.unseen[ids],
             "predicted": np.array([self.total]),
         }
 

@@ -171,9 +171,10 @@ def _draw(
     inclusion = job.design.inclusion(sizes, job.budget - selection.provenance.budget)
     drawn, multiplicity = job.design.draw(inclusion, generator(job.seed, Stream.GROWTH, len(selection.phases)))
     # Predictions use only the answers of earlier phases, so they are fixed before this draw.
-    shares = Column(undrawn.size, lambda rows: undrawn[rows].astype(np.float64))
+    carried = Column(undrawn.size, lambda rows: undrawn[rows].astype(np.float64))
+    nothing = Column(undrawn.size, lambda rows: np.zeros(rows.size))  # the first phases carry nothing of new rows
     with SINGLE_THREADED:
-        predicted = PhasePredictions.of(scores, evidence.pilot.ids, shares)
+        predicted = PhasePredictions.of(scores, evidence.pilot.ids, carried, nothing)
     return PhaseDraw(order[drawn], inclusion[drawn], multiplicity, job.design), float(inclusion.min()), predicted
 
 
@@ -203,7 +204,7 @@ def _with_predictions(
         return grown
     new, fields = grown.phase == len(grown.phases), predicted.fields(grown.ids)
     columns: dict[str, Any] = {}
-    for name in ("predictions", "sizes"):
+    for name in ("predictions", "sizes", "learned_share", "unseen"):
         columns[name] = fields[name].copy()
         columns[name][~new] = getattr(before, name)
     return replace(grown, predicted=np.append(before.predicted, predicted.total), **columns)
@@ -239,6 +240,8 @@ def _combine(
         selection,
         predictions=np.zeros(0),
         sizes=np.zeros(0),
+        learned_share=np.zeros(0),
+        unseen=np.zeros(0),
         predicted=np.zeros(0),
         ids=ids[sort],
         names=None if names is None else tuple(names),

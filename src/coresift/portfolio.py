@@ -18,6 +18,7 @@ order come from the pilot's answers, and are fixed before the second draw.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -28,9 +29,9 @@ from coresift.columns import Column, product, stored
 from coresift.inclusion import FLAT, spread
 from coresift.mixtures import least_variance
 from coresift.order import serpentine
-from coresift.prediction import feature_columns, predict
+from coresift.prediction import Labels, Prediction, feature_columns, predict
 from coresift.signal_table import signal_table
-from coresift.types import Bools, Clustering, Evidence, Floats, Ints, SignalTable, Singles, Value
+from coresift.types import Bools, Clustering, Evidence, Floats, Ints, LeftOut, SignalTable, Singles, Value
 
 # The mixture that the prior favors, before it is scaled to sum to 1.
 PRIOR = {
@@ -58,23 +59,45 @@ MOST_ROWS = 10.0
 LOG_OFFSET, SIZE_OFFSET = 0.1, 0.05
 
 
-# A density's values for all rows, and out-of-fold values for the pilot's rows.
-Pair: TypeAlias = tuple[Column[np.float64], Floats]
+# A function of row numbers and positions of pilot rows; see `LeftOut`.
+Without: TypeAlias = Callable[[Ints, Ints], Floats]
 
 
 @dataclass(frozen=True, eq=False)
 class Density(Value):
-    """One candidate: its values for all rows, with mean 1 over open rows, and out-of-fold values for pilot rows."""
+    """One candidate: its values for all rows, out-of-fold values for pilot rows, and values without a pilot row.
+
+    `without` ignores what a row tells about other clusters than its own, which is little.
+    """
 
     everywhere: Column[np.float64]
     at_pilot: Floats
+    without: Without
+
+    @classmethod
+    def fixed(cls, everywhere: Column[np.float64], ids: Ints) -> Density:
+        """Return a density that does not depend on answers."""
+        return cls(everywhere, everywhere[ids], lambda rows, _: everywhere[rows])
+
+    def divided(self, mean: float) -> Density:
+        """Return the density divided by a number."""
+        at_pilot, without = self.at_pilot / mean, self.without
+        return Density(self.everywhere.divided(mean), at_pilot, lambda rows, left_out: without(rows, left_out) / mean)
+
+    def root(self) -> Density:
+        """Return the root of the density."""
+        without = self.without
+        return Density(
+            self.everywhere.then(np.sqrt), np.sqrt(self.at_pilot), lambda rows, out: np.sqrt(without(rows, out))
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class MixedSizes(Value):
     """The mixture: a size for every row, the densities' names and shares θ, the order of the draw, and predictions.
 
-    `predictions` has one number per row; `unseen` has the out-of-fold prediction of each pilot row.
+    `predictions` has one number per row; `unseen` has the out-of-fold prediction of each pilot row. `left_out` is
+    None if no answer was used.
     """
 
     sizes: Floats
@@ -83,6 +106,7 @@ class MixedSizes(Value):
     order: Ints
     predictions: Floats
     unseen: Floats
+    left_out: LeftOut | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +172,7 @@ def mix(facts: PilotFacts, *, floor: float = 0.1, prior: float = 4.0) -> MixedSi
     labels = clustering.labels[facts.ids].astype(np.int64)
     prediction = predict(facts.features[facts.ids], labels, clustering.k, facts.losses, expansion)
     predictions = stored(clustering.n, lambda rows: prediction.at(facts.features[rows], clustering.labels[rows]))
-    densities = candidates(facts, predictions, prediction.out_of_fold)
+    densities = candidates(facts, predictions, prediction)
     residuals = facts.losses - prediction.out_of_fold
     stakes = (1 - facts.share[facts.ids]) * expansion * residuals**2
     stakes = np.minimum(stakes, MOST_ROWS * stakes.mean())
@@ -164,7 +188,15 @@ def mix(facts: PilotFacts, *, floor: float = 0.1, prior: float = 4.0) -> MixedSi
     sizes = stored(clustering.n, size)
     order = serpentine(clustering, sizes)
     scaled = stored(clustering.n, lambda rows: predictions[rows] * unit)
-    return MixedSizes(sizes, tuple(densities), theta, order, scaled, prediction.out_of_fold * unit)
+
+    def others(rows: Ints, left_out: Ints) -> tuple[Floats, Floats]:
+        sizes = np.full(rows.size, floor)
+        for share, density in zip(theta, densities.values(), strict=True):
+            sizes += (1 - floor) * share * density.without(rows, left_out)
+        return sizes, scaled[rows] + unit * _change(prediction, clustering.labels[rows], left_out)
+
+    left_out = LeftOut(at_pilot @ theta, others)
+    return MixedSizes(sizes, tuple(densities), theta, order, scaled, prediction.out_of_fold * unit, left_out)
 
 
 def fixed_densities(clustering: Clustering, open_rows: Bools, table: SignalTable) -> dict[str, Column[np.float64]]:
@@ -184,44 +216,58 @@ def fixed_densities(clustering: Clustering, open_rows: Bools, table: SignalTable
     return {name: densities[name].divided(mean) for name, mean in means.items() if np.isfinite(mean) and mean > 0}
 
 
-def candidates(facts: PilotFacts, predictions: Floats, out_of_fold: Floats) -> dict[str, Density]:
+def candidates(facts: PilotFacts, predictions: Floats, prediction: Prediction) -> dict[str, Density]:
     """Return the densities by name: the fixed ones, and those learned from answers, clusters and features."""
-    clustering, ids = facts.clustering, facts.ids
-    powers = clustering.power_column
-    level, leave_one_out = _levels(facts)
-    value, unseen = Column(clustering.n, lambda rows: np.maximum(predictions[rows], 0.0)), np.maximum(out_of_fold, 0.0)
-    offset = SIZE_OFFSET * _mean(value, facts.open_rows)
-    raised, unseen = value.then(lambda some: some + offset), unseen + offset
-    pairs = {
-        "level": (level, leave_one_out),
-        "level × distance": (level.then(np.multiply, powers), leave_one_out * powers[ids]),
-        "prediction": (raised, unseen),
-        "root of prediction": (raised.then(np.sqrt), np.sqrt(unseen)),
+    powers = facts.clustering.power_column
+    level = _levels(facts)
+    raised = _raised(facts, predictions, prediction)
+    learned = {
+        "level": level,
+        "level × distance": Density(
+            level.everywhere.then(np.multiply, powers),
+            level.at_pilot * powers[facts.ids],
+            lambda rows, left_out: level.without(rows, left_out) * powers[rows],
+        ),
+        "prediction": raised,
+        "root of prediction": raised.root(),
         "exponential": _exponential(facts),
-        "fit": _fit(facts, level, leave_one_out),
+        "fit": _fit(facts, level),
     }
     if any(name not in PRIOR for name in facts.fixed):
-        pairs["spread"] = _spread(facts, out_of_fold)
-    densities = {name: Density(everywhere, everywhere[ids]) for name, everywhere in facts.fixed.items()}
-    for name, (everywhere, at_pilot) in pairs.items():
-        mean = _mean(everywhere, facts.open_rows)
+        learned["spread"] = _spread(facts, prediction.out_of_fold)
+    densities = {name: Density.fixed(everywhere, facts.ids) for name, everywhere in facts.fixed.items()}
+    for name, density in learned.items():
+        mean = _mean(density.everywhere, facts.open_rows)
         if np.isfinite(mean) and mean > 0:
-            densities[name] = Density(everywhere.divided(mean), at_pilot / mean)
+            densities[name] = density.divided(mean)
     return densities
 
 
-def _levels(facts: PilotFacts) -> Pair:
-    """Return the mean answer of every row's cluster, and its leave-one-out mean for the pilot's rows."""
+def _levels(facts: PilotFacts) -> Density:
+    """Return the mean answer of every row's cluster."""
     labels, expansion = facts.clustering.labels[facts.ids], 1 / facts.inclusion
     overall = float(expansion @ facts.losses / expansion.sum())
     sums = np.bincount(labels, facts.losses, facts.clustering.k) + LEVEL_ROWS * overall
     counts = np.bincount(labels, minlength=facts.clustering.k) + LEVEL_ROWS
     leave_one_out = (sums[labels] - facts.losses) / (counts[labels] - 1)
     levels, all_labels = sums / counts, facts.clustering.labels
-    return Column(facts.clustering.n, lambda rows: levels[all_labels[rows]]), leave_one_out
+    everywhere = Column(facts.clustering.n, lambda rows: levels[all_labels[rows]])
+    return Density(everywhere, leave_one_out, lambda _, left_out: leave_one_out[left_out])
 
 
-def _fit(facts: PilotFacts, level: Column[np.float64], leave_one_out: Floats) -> Pair:
+def _raised(facts: PilotFacts, predictions: Floats, prediction: Prediction) -> Density:
+    """Return the positive parts of predictions, raised by an offset."""
+    labels = facts.clustering.labels
+    value = Column(facts.clustering.n, lambda rows: np.maximum(predictions[rows], 0.0))
+    offset = SIZE_OFFSET * _mean(value, facts.open_rows)
+
+    def without(rows: Ints, left_out: Ints) -> Floats:
+        return np.maximum(predictions[rows] + _change(prediction, labels[rows], left_out), 0.0) + offset
+
+    return Density(value.then(lambda some: some + offset), np.maximum(prediction.out_of_fold, 0.0) + offset, without)
+
+
+def _fit(facts: PilotFacts, level: Density) -> Density:
     """Return a nonnegative least squares fit of the answers to a constant, the cluster's level and the distance."""
     from scipy.optimize import nnls
 
@@ -229,7 +275,7 @@ def _fit(facts: PilotFacts, level: Column[np.float64], leave_one_out: Floats) ->
     overall = float(expansion @ facts.losses / expansion.sum())
     unit = overall / max(_mean(powers, facts.open_rows), 1e-300)
     scaled_powers = powers.then(lambda some: some * unit)
-    columns = np.stack([np.full(facts.ids.size, overall), leave_one_out, scaled_powers[facts.ids]], axis=1)
+    columns = np.stack([np.full(facts.ids.size, overall), level.at_pilot, scaled_powers[facts.ids]], axis=1)
     root = np.sqrt(expansion)
     coefficients, _ = nnls(columns * root[:, None], facts.losses * root)
 
@@ -237,10 +283,13 @@ def _fit(facts: PilotFacts, level: Column[np.float64], leave_one_out: Floats) ->
         everywhere: Floats = coefficients[0] * overall + coefficients[1] * level + coefficients[2] * scaled_powers
         return everywhere
 
-    return level.then(fitted, scaled_powers), columns @ coefficients
+    def without(rows: Ints, left_out: Ints) -> Floats:
+        return fitted(level.without(rows, left_out), scaled_powers[rows])
+
+    return Density(level.everywhere.then(fitted, scaled_powers), columns @ coefficients, without)
 
 
-def _exponential(facts: PilotFacts) -> Pair:
+def _exponential(facts: PilotFacts) -> Density:
     """Return exp of a ridge regression of log answers, for answers that depend multiplicatively on features."""
     expansion = 1 / facts.inclusion
     weights = expansion / expansion.mean()
@@ -255,10 +304,10 @@ def _exponential(facts: PilotFacts) -> Pair:
         return np.exp(np.clip(log_values - log_mean, -4.0, 4.0))
 
     everywhere = facts.features.then(lambda features: growth(fit.at(features, np.zeros(len(features), np.int64))))
-    return everywhere, growth(fit.out_of_fold)
+    return Density(everywhere, growth(fit.out_of_fold), lambda rows, _: everywhere[rows])
 
 
-def _spread(facts: PilotFacts, out_of_fold: Floats) -> Pair:
+def _spread(facts: PilotFacts, out_of_fold: Floats) -> Density:
     """Return the root of predicted squared residuals, which is large where predictions are likely to be off.
 
     The best density is √E[r²|x]. Signals often say more about that than about the answers themselves: an overconfident
@@ -271,8 +320,19 @@ def _spread(facts: PilotFacts, out_of_fold: Floats) -> Pair:
     fit = predict(facts.features[facts.ids], labels[facts.ids], facts.clustering.k, squares, expansion)
     everywhere = facts.features.then(lambda features, own: np.maximum(fit.at(features, own), 0.0), labels)
     offset = SIZE_OFFSET * _mean(everywhere, facts.open_rows)
+
+    def without(rows: Ints, left_out: Ints) -> Floats:
+        own = labels[rows]
+        predicted = fit.at(facts.features[rows], own) + _change(fit, own, left_out)
+        return np.sqrt(np.maximum(predicted, 0.0) + offset)
+
     root = everywhere.then(lambda some: np.sqrt(some + offset))
-    return root, np.sqrt(np.maximum(fit.out_of_fold, 0.0) + offset)
+    return Density(root, np.sqrt(np.maximum(fit.out_of_fold, 0.0) + offset), without)
+
+
+def _change(prediction: Prediction, labels: Labels, left_out: Ints) -> Floats:
+    """Return how predictions of rows change if a pilot row of their cluster does not count for its cluster's effect."""
+    return prediction.effects_without[left_out] - prediction.effects[labels]
 
 
 def _mean(values: Column[np.float64], open_rows: Bools) -> float:

@@ -33,12 +33,17 @@ CENTER_DIRECTIONS = 8
 
 @dataclass(frozen=True, eq=False)
 class Prediction(Value):
-    """intercept + features·slopes + the cluster's effect; `out_of_fold` has the answered rows' own predictions."""
+    """intercept + features·slopes + the cluster's effect.
+
+    For the answered rows, `out_of_fold` has predictions without the row's own answer, and `effects_without` has the
+    effect of the row's cluster without it.
+    """
 
     intercept: float
     slopes: Floats
     effects: Floats
     out_of_fold: Floats
+    effects_without: Floats
 
     def at(self, features: Floats | Singles, labels: Labels) -> Floats:
         """Return the prediction for rows with these features and clusters."""
@@ -133,6 +138,7 @@ def predict(features: Floats | Singles, labels: Labels, clusters: int, values: F
         trust * slopes,
         trust * effects,
         value_mean + trust * (combined - prediction_mean),
+        trust * corrections,
     )
 
 

@@ -309,7 +309,13 @@ class Portfolio(Score):
             return Scores(sizes, snake(evidence.clustering))
         components = evidence.components if evidence.components.size else None
         mixture = mix(pilot_facts(evidence, evidence.frame.signals, components), floor=self.floor, prior=self.prior)
-        return Scores(mixture.sizes, mixture.order, predictions=mixture.predictions, unseen=mixture.unseen)
+        return Scores(
+            mixture.sizes,
+            mixture.order,
+            predictions=mixture.predictions,
+            unseen=mixture.unseen,
+            left_out=mixture.left_out,
+        )
 
 
 def _predict(evidence: Evidence) -> Column[np.float64]:

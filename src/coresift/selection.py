@@ -24,6 +24,7 @@ from coresift.progress import Progress, choose
 from coresift.recipes import EVEN_DRAW
 from coresift.recipes.arguments import Job, Options, check_options, settle
 from coresift.rows import ClassesLike, NumbersLike, RowsLike, SignalsLike
+from coresift.shares import learn
 from coresift.streams import Stream, generator
 from coresift.types import (
     Bools,
@@ -285,7 +286,10 @@ def finish(
     share = pilot.plan.share
     remaining_shares = Column(frame.n, lambda rows: np.where(undrawn[rows], 1 - share[rows], 0.0))
     with SINGLE_THREADED:
-        predicted = PhasePredictions.of(scores, pilot.ids, remaining_shares) if pilot.plan.keep else None
+        predicted = PhasePredictions.of(scores, pilot.ids, remaining_shares, share) if pilot.plan.keep else None
+        if predicted is not None and scores.left_out is not None:
+            learned = learn(draft.clustering, pilot, scores, second.ids, second.inclusion)
+            predicted = predicted.with_learned(learned)
     return assemble(
         job.rows,
         frame,

@@ -37,7 +37,7 @@ from coresift.types import (
 )
 from coresift.version import __version__
 
-FORMAT = 2
+FORMAT = 3
 SELECTION_SUFFIXES = TABLE_SUFFIXES
 CLUSTERING_SUFFIX = ".npz"
 SCALARS = ("z", "free_cost", "snapped_cost", "seed", "normalized", "fingerprint", "search")

@@ -2,7 +2,7 @@
 
 | method | bias | variance | use it |
 |---|---|---|---|
-| `LearnedDifference` | none | that of value − b·prediction | by default, if the selection has predictions |
+| `LearnedDifference` | small | that of value − b·prediction | by default, if the selection has predictions |
 | `HorvitzThompson` | none | that of the values | by default otherwise |
 | `Hajek` | of order 1/rows drawn | that of value − weighted mean | by default, if the values are far from 0 |
 | `Difference` | none, for any predictions | that of value − prediction | predictions are on the values' scale |

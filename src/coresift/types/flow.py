@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -305,12 +306,26 @@ class Evidence(Value):
 
 
 @dataclass(frozen=True, eq=False)
+class LeftOut(Value):
+    """What a score would say without one pilot row's answer.
+
+    `sizes` has the size of each pilot row without its own answer. `others` is a function of row numbers and, for each
+    of them, the position of a pilot row of the same cluster; it returns the rows' sizes and predictions without that
+    pilot row's answer.
+    """
+
+    sizes: Floats
+    others: Callable[[Ints, Ints], tuple[Floats, Floats]]
+
+
+@dataclass(frozen=True, eq=False)
 class Scores(Value):
     """How much each row is worth drawing, and the order of the draw.
 
     `sizes` are proportional to the target inclusion probabilities; `order` has all row numbers in the order of the
     draw. `holder` is the Λ that was used, if any. A score that predicts losses may pass on its predictions for use in
-    estimates: one per row in `predictions`, and one per pilot row in `unseen`, made without that row's answer.
+    estimates: one per row in `predictions`, and one per pilot row in `unseen`, made without that row's answer. If it
+    also passes on `left_out`, estimates divide totals between the pilot and the draw by what the pilot learned.
     """
 
     sizes: Floats
@@ -318,6 +333,7 @@ class Scores(Value):
     holder: Floats = field(default_factory=lambda: np.zeros(0))
     predictions: Floats = field(default_factory=lambda: np.zeros(0))
     unseen: Floats = field(default_factory=lambda: np.zeros(0))
+    left_out: LeftOut | None = None
 
     def __post_init__(self) -> None:
         freeze(self, sizes=np.float64, order=np.int64, holder=np.float64, predictions=np.float64, unseen=np.float64)

@@ -298,6 +298,9 @@ class WeightedSelection(Selection):
         predictions: The prediction for each row, made without its answer; 0 for given rows. Empty if the score
             predicts nothing.
         sizes: Each row's size when the last phase that could draw it was planned; empty without predictions.
+        learned_share: α as an estimate uses it, once the pilot's answers are known; empty without predictions.
+        unseen: The prediction for each row if one answer of its cluster is left out, the row's own in the pilot; empty
+            without predictions.
         predicted: For each phase from the second on, the sum of aₖ·prediction over the rows that it could draw, where
             aₖ is the phase's share before the selection grew; empty without predictions.
     """
@@ -317,6 +320,8 @@ class WeightedSelection(Selection):
     PREDICTED: ClassVar[dict[str, tuple[str, str]]] = {
         "predictions": ("prediction", "double"),
         "sizes": ("size", "double"),
+        "learned_share": ("learned_share", "double"),
+        "unseen": ("unseen", "double"),
     }
     weights: Floats
     inclusion: Floats
@@ -330,11 +335,14 @@ class WeightedSelection(Selection):
     growth: Floats = field(default_factory=lambda: np.zeros(0))
     predictions: Floats = field(default_factory=lambda: np.zeros(0))
     sizes: Floats = field(default_factory=lambda: np.zeros(0))
+    learned_share: Floats = field(default_factory=lambda: np.zeros(0))
+    unseen: Floats = field(default_factory=lambda: np.zeros(0))
     predicted: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         freeze(self, weights=np.float64, inclusion=np.float64, share=np.float64)
         freeze(self, predictions=np.float64, sizes=np.float64, predicted=np.float64)
+        freeze(self, learned_share=np.float64, unseen=np.float64)
         freeze(self, phase=np.uint8, multiplicity=np.int64, holder=np.float64, growth=np.float64)
         super().__post_init__()
         if self.weights.shape != self.ids.shape:
@@ -354,6 +362,8 @@ class WeightedSelection(Selection):
         fits = self.predicted.ndim == 1 and self.predicted.size in (0, len(self.phases) - 1)
         if not fits or not np.all(np.isfinite(self.predicted)):
             raise InputError("A selection needs a predicted total for each phase from the second on, or none at all.")
+        if not np.all((self.learned_share >= 0) & (self.learned_share <= 1)):
+            raise InputError("A selection's learned shares must be numbers from 0 to 1.")
 
     @property
     def columns(self) -> dict[str, tuple[str, str]]:
