@@ -45,7 +45,7 @@ def cover(
     With even more rows, or if so few are chosen that the list of similar pairs would be too long, groups of about 1,000
     neighbors choose separately in three stages, and their choices are merged by gain.
 
-    Cost: no model call. Memory: up to 0.8 GB for a list of pairs; with groups, 2 bytes per number (up to 800 MB; beyond
+    Cost: no model call. Memory: up to 0.7 GB for a list of pairs; with groups, 2 bytes per number (up to 800 MB; beyond
     that, rows are sampled), and 60 bytes per row.
 
     Args:

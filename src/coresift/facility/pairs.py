@@ -24,8 +24,8 @@ from coresift.facility.weakest import find_weakest
 from coresift.progress import Progress
 from coresift.types import Bools, Floats, Ints, Singles
 
-# The most pairs that are listed, with 16 bytes each, and up to 48 while the list is made.
-MOST_PAIRS = 1 << 24
+# The most pairs that are listed, with 16 bytes each, and up to 60 while the list is made.
+MOST_PAIRS = 12_000_000
 # How many rows their number is estimated from.
 ESTIMATED_FROM = 256
 # One of so many choices is made for a sample; the most of these choices; sampled rows per choice, and the fewest.
