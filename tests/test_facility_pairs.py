@@ -5,10 +5,12 @@ import pytest
 from coverings import blobs, kernel_of, run, slow_greedy, slow_weakest, sum_of
 
 from coresift.engine import SerialWorkers
+from coresift.facility import Groupings, choose_rows
 from coresift.facility.kernel import Computed
 from coresift.facility.pairs import choose_first, choose_from_pairs, count_pairs
 from coresift.facility.weakest import find_weakest
 from coresift.progress import Progress
+from coresift.rows import open_rows
 
 
 def pair_arguments(seed, n=150, bandwidth=2.0):
@@ -90,11 +92,21 @@ def test_groups_choose_where_all_pairs_would_take_too_long_or_too_much_memory(mo
     monkeypatch.setattr("coresift.facility.MOST_PAIRS", 10)
     assert "groups" in run(points, 20).method
     assert "starting from a sample" in run(points, 20, grouped=False).method
+    assert "groups" in run(points, 20, grouped=True).method
     monkeypatch.setattr("coresift.facility.MOST_PAIRS", 300**2)
     monkeypatch.setattr("coresift.facility.MOST_COMPARED", 300**2)
     assert "groups" in run(points, 20).method
     monkeypatch.setattr("coresift.facility.MOST_STORED", 300)
     assert "exact" in run(points, 20).method
+
+
+@pytest.mark.parametrize(("most_stored", "word"), [(299, "groups"), (300, "exact")])
+def test_groups_that_are_kept_for_later_choices_are_used(most_stored, word, monkeypatch):
+    monkeypatch.setattr("coresift.facility.MOST_STORED", most_stored)
+    rng, none = np.random.default_rng(0), np.zeros(0, np.int64)
+    rows = open_rows(blobs(300))
+    choice = choose_rows(rows, 20, SerialWorkers(), rng, given=none, distances=None, groupings=Groupings())
+    assert word in choice.method
 
 
 def test_where_all_is_covered_no_rounding_error_is_a_gain(monkeypatch):

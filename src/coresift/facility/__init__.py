@@ -140,10 +140,9 @@ def choose_rows(
         bandwidth: h; by default `factor` times the median nearest-neighbor distance among the given rows and `count`
             random ones, so that it shrinks as rows accumulate.
         factor: See `bandwidth`.
-        grouped: Whether rows are compared only within groups of neighbors, with new groups in each of several stages.
-            By default they are if there are more than 8,192 rows, and either comparing all pairs would take too long
-            or too much memory, or `groupings` are given.
-        groupings: Groups that are kept for later choices among the same rows.
+        grouped: Whether rows are compared only within groups of neighbors, new ones in each of several stages. By
+            default, for more than 8,192 rows, if all pairs would take too long or too much memory or groups are kept.
+        groupings: Groups to keep for later choices among the same rows.
         progress: Advanced with every choice.
 
     Returns:
@@ -156,10 +155,10 @@ def choose_rows(
         bandwidth = factor * _anchor_distance(rows, count, given, free, rng, workers)
     weights = np.ones(rows.n) if importance is None else importance
     start = np.zeros(rows.n, np.float32) if distances is None else gaussian(distances, bandwidth)
-    if grouped is None and rows.n > MOST_STORED:
-        grouped = groupings is not None or rows.n**2 * (rows.d + LOOKING) > MOST_COMPARED or None
+    too_long = rows.n**2 * (rows.d + LOOKING) > MOST_COMPARED
+    by_default = rows.n > MOST_STORED and (too_long or groupings is not None)
     compared = None
-    if not grouped:
+    if not (by_default if grouped is None else grouped):
         most_pairs = MOST_PAIRS if grouped is None else np.inf
         compared = _compare_all(rows, count, weights, free, start, bandwidth, most_pairs, rng, workers, progress)
     if compared is None:
