@@ -5,70 +5,35 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from coverings import blobs, kernel_of, run, slow_greedy, sum_of
 
 import coresift as cs
 from coresift.covering import cover
-from coresift.engine import Local, SerialWorkers
-from coresift.facility import Groupings, Nearest, cover_rows
+from coresift.engine import SerialWorkers
+from coresift.facility import Groupings, Nearest
 from coresift.facility.groups import _without_negligible, form_groups
 from coresift.facility.kernel import Computed, Stored, neighbor_distance
-from coresift.facility.pairs import count_pairs, measure_gains
 from coresift.facility.pool import Pool
 from coresift.progress import Progress
 from coresift.rows import open_rows
 
 
-def kernel_of(points, bandwidth):
-    """All n² values, from differences in double precision."""
-    gaps = points[:, None, :].astype(float) - points[None].astype(float)
-    return np.exp(-(gaps**2).sum(axis=2) / (2 * bandwidth**2))
-
-
-def sum_of(kernel, importance, chosen):
-    """Σ u·max over the chosen rows of κ."""
-    return float(importance @ kernel[:, list(chosen)].max(axis=1)) if len(chosen) else 0.0
-
-
-def slow_greedy(kernel, importance, count, given=(), free=None):
-    """Try every candidate at every choice."""
-    free = set(range(len(kernel))) - set(given) if free is None else set(np.flatnonzero(free)) - set(given)
-    chosen = list(given)
-    for _ in range(count):
-        sums = {one: sum_of(kernel, importance, [*chosen, one]) for one in sorted(free)}
-        best = max(sums, key=sums.get)
-        chosen.append(best)
-        free.remove(best)
-    return np.array(chosen[len(given) :])
-
-
-def run(points, count, *, seed=0, threads=2, **options):
-    with Local(threads=threads).open(Progress()) as workers:
-        rng = np.random.default_rng(seed)
-        return cover_rows(open_rows(points), count, workers, rng, **options)
-
-
-def blobs(n, d=6, k=20, seed=0):
-    rng = np.random.default_rng(seed)
-    middles = 4 * rng.normal(size=(k, d))
-    return (middles[rng.integers(k, size=n)] + rng.normal(size=(n, d))).astype(np.float32)
-
-
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("way", ["stored", "pairs", "bounds", "both"])
+@pytest.mark.parametrize("way", ["stored", "pairs"])
 def test_the_exact_choice_is_that_of_its_slow_twin(seed, way, monkeypatch):
     rng = np.random.default_rng(seed)
     points, importance = blobs(120, seed=seed), rng.exponential(size=120)
     importance[rng.integers(120, size=20)] = 0
     given, free = np.sort(rng.choice(120, 5, replace=False)), rng.random(120) < 0.8
-    if way != "stored":  # few candidates at hand, so that bounds of the others decide
+    if way == "pairs":  # with no first choices for a sample, every choice is greedy
         monkeypatch.setattr("coresift.facility.MOST_STORED", 0)
-        monkeypatch.setattr("coresift.facility.greedy.AT_HAND", 8)
+        monkeypatch.setattr("coresift.facility.pairs.SHARE", 1000)
         monkeypatch.setattr("coresift.facility.pairs.SIDE", 32)
-        monkeypatch.setattr("coresift.facility.pairs.MOST_PAIRS", {"pairs": 120**2, "bounds": 0, "both": 700}[way])
+        monkeypatch.setattr("coresift.facility.pairs.MEASURED_ROWS", 50)
     chosen = run(points, 25, importance=importance, given=given, free=free, bandwidth=1.5, seed=seed)
     kernel = kernel_of(points, 1.5)
     twin = slow_greedy(kernel, importance, 25, given, free)
-    assert chosen.method == "exact greedy"
+    assert ("exact greedy" in chosen.method) == (way == "stored")
     np.testing.assert_array_equal(chosen.ids, twin)
     sums = [sum_of(kernel, importance, [*given, *twin[:i]]) for i in range(26)]
     np.testing.assert_allclose(chosen.gains, np.diff(sums), rtol=1e-3, atol=1e-4)
@@ -89,8 +54,8 @@ def test_groups_lose_little_and_say_what_they_did(monkeypatch):
     monkeypatch.setattr("coresift.facility.groups.GROUP", 128)
     monkeypatch.setattr("coresift.facility.groups.LARGEST_GROUP", 256)
     points, importance = blobs(3000, k=40), np.random.default_rng(1).exponential(size=3000)
-    exact = run(points, 150, importance=importance, bandwidth=1.2, exact=True)
-    grouped = run(points, 150, importance=importance, bandwidth=1.2, exact=False)
+    exact = run(points, 150, importance=importance, bandwidth=1.2)
+    grouped = run(points, 150, importance=importance, bandwidth=1.2, grouped=True)
     kernel = kernel_of(points, 1.2)
     chance = np.random.default_rng(2).choice(3000, 150, replace=False)
     random, full, close = (sum_of(kernel, importance, ids) for ids in (chance, exact.ids, grouped.ids))
@@ -127,10 +92,10 @@ def test_a_sample_stands_for_rows_that_do_not_fit(monkeypatch):
     monkeypatch.setattr("coresift.facility.pool.MOST_HALF", 6 * 1500)
     monkeypatch.setattr("coresift.facility.pool.MOST_SINGLE", 100)
     points, importance = blobs(6000), np.random.default_rng(1).exponential(size=6000)
-    chosen = run(points, 60, importance=importance, bandwidth=1.5, exact=False)
+    chosen = run(points, 60, importance=importance, bandwidth=1.5, grouped=True)
     assert "of a sample of 1,500 rows" in chosen.method
     reached = importance @ chosen.kernel()
-    twin = run(points, 60, importance=importance, bandwidth=1.5, exact=True)
+    twin = run(points, 60, importance=importance, bandwidth=1.5)
     assert reached > 0.9 * (importance @ twin.kernel())
     # What the sample says was gained is, up to its own chance, what was gained on all rows.
     assert abs(chosen.gains.sum() / reached - 1) < 0.15
@@ -158,45 +123,25 @@ def test_many_members_are_searched_for_and_found(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("exact", "most_stored"), [(True, 8192), (True, 0), (False, 8192)])
-def test_same_seed_same_bytes_whatever_the_threads(exact, most_stored, monkeypatch):
+@pytest.mark.parametrize(("grouped", "most_stored"), [(False, 8192), (False, 0), (True, 8192)])
+def test_same_seed_same_bytes_whatever_the_threads(grouped, most_stored, monkeypatch):
     monkeypatch.setattr("coresift.facility.MOST_STORED", most_stored)
     points, importance = blobs(5000, seed=3), np.random.default_rng(0).random(5000)
-    one, other = (run(points, 80, importance=importance, threads=threads, exact=exact) for threads in (1, 3))
+    one, other = (run(points, 80, importance=importance, threads=threads, grouped=grouped) for threads in (1, 3))
     assert one == other
-    assert one != run(points, 80, importance=importance, exact=exact, seed=1)
-
-
-@pytest.mark.parametrize("covered", [False, True])
-def test_gains_and_the_number_of_pairs_are_those_of_the_formula(covered, monkeypatch):
-    monkeypatch.setattr("coresift.facility.pairs.SIDE", 16)
-    points, rng = blobs(100, seed=4), np.random.default_rng(4)
-    importance = rng.random(100).astype(np.float32)
-    values = kernel_of(points, 2.0)
-    coverage = values[:, :3].max(axis=1).astype(np.float32) if covered else np.zeros(100, np.float32)
-    above = np.maximum(values - coverage[:, None], 0)
-    kernel = Computed.of(points, 2.0)
-    now, later = measure_gains(kernel, importance, [coverage, values[:, 5].astype(np.float32)], SerialWorkers())
-    np.testing.assert_allclose(now, importance @ above, rtol=1e-4, atol=2e-4)
-    np.testing.assert_allclose(later, importance @ np.maximum(values - values[:, [5]], 0), rtol=1e-4, atol=2e-4)
-    assert count_pairs(kernel, coverage) == pytest.approx(np.count_nonzero(above > 2e-6), rel=0.02)
-
-
-def test_where_all_is_covered_no_rounding_error_is_a_gain(monkeypatch):
-    monkeypatch.setattr("coresift.facility.MOST_STORED", 0)
-    points = np.repeat(blobs(12, k=12), 10, axis=0)
-    chosen = run(points, 20, bandwidth=0.5)
-    assert chosen.method == "exact greedy; 8 random rows, as nothing more could be covered"
-    assert len(np.unique(points[chosen.ids[:12]], axis=0)) == 12
+    assert one != run(points, 80, importance=importance, grouped=grouped, seed=1)
 
 
 def test_stored_and_computed_values_are_those_of_the_formula():
     points = blobs(50)
     expected = kernel_of(points, 2.0)
-    some = np.array([4, 9, 9])
-    for kernel in (Stored.of(points, 2.0, SerialWorkers()), Computed.of(points, 2.0)):
-        np.testing.assert_allclose(kernel.columns(None)(slice(5, 9)), expected[5:9], atol=1e-5)
-        np.testing.assert_allclose(kernel.columns(some)(some), expected[np.ix_(some, some)], atol=1e-5)
+    np.testing.assert_allclose(Stored.of(points, 2.0, SerialWorkers()).values, expected, atol=1e-5)
+    kernel, some = Computed.of(points, 2.0), np.array([4, 9, 9])
+    np.testing.assert_allclose(kernel.values(slice(5, 9), slice(None)), expected[5:9], atol=1e-5)
+    np.testing.assert_allclose(kernel.values(some, some), expected[np.ix_(some, some)], atol=1e-5)
+    np.testing.assert_allclose(
+        kernel.take(some).values(slice(2), slice(None)), expected[np.ix_(some[:2], some)], atol=1e-5
+    )
 
 
 def test_the_bandwidth_is_half_the_median_distance_of_neighbors_and_shrinks():

@@ -19,7 +19,7 @@ from coresift.facility.greedy import Greedy
 from coresift.facility.groups import Groupings, choose_in_groups
 from coresift.facility.kernel import Computed, Stored, neighbor_distance
 from coresift.facility.members import Nearest, gaussian, nearest_members
-from coresift.facility.pairs import choose_exactly
+from coresift.facility.pairs import MOST_PAIRS, choose_from_pairs
 from coresift.facility.pool import Pool
 from coresift.progress import Progress
 from coresift.rows import Rows
@@ -29,16 +29,19 @@ __all__ = ["Choice", "Coverage", "Groupings", "Nearest", "choose_rows", "cover_r
 
 # The bandwidth, as a fraction of the median distance between neighboring chosen rows.
 FACTOR = 0.7
-# The most rows for which the greedy choice is exact, and for which all values of κ are stored.
-MOST_EXACT, MOST_STORED = 8192, 8192
+# The most rows for which all values of κ are stored, and every choice is greedy.
+MOST_STORED = 8192
+# The most work for which all pairs of rows are compared: n²·(d + 32), where looking for pairs costs as much as 32
+# multiplications. It takes about two seconds.
+MOST_COMPARED, LOOKING = 10**11, 32
 
 
 @dataclass(frozen=True, eq=False)
 class Coverage(Value):
-    """The chosen rows in order, what each added to the sum, and which member represents each row.
+    """The chosen rows in order, what each added to the sum when it was chosen, and which member represents each row.
 
     `labels[i]` is the index in `members` (given rows, then chosen rows) of the member nearest to row i, and
-    `distances[i]` is its distance. `method` says how the rows were chosen: exactly, in groups, or from a sample.
+    `distances[i]` is its distance. `method` says how the rows were chosen.
     """
 
     ids: Ints
@@ -66,7 +69,7 @@ class Coverage(Value):
 
 @dataclass(frozen=True, eq=False)
 class Choice(Value):
-    """The chosen rows in order, what each added to the sum, the bandwidth, and how they were chosen."""
+    """The chosen rows in order, what each added to the sum when it was chosen, the bandwidth, and the method."""
 
     ids: Ints
     gains: Floats
@@ -84,7 +87,7 @@ def cover_rows(
     given: Ints | None = None,
     free: Bools | None = None,
     bandwidth: float | None = None,
-    exact: bool | None = None,
+    grouped: bool | None = None,
     progress: Progress | None = None,
 ) -> Coverage:
     """Choose rows with `choose_rows`, and find the member that represents each row."""
@@ -100,7 +103,7 @@ def cover_rows(
         distances=distances,
         free=free,
         bandwidth=bandwidth,
-        exact=exact,
+        grouped=grouped,
         progress=progress,
     )
     labels, nearest = nearest_members(rows, np.concatenate([given, choice.ids]), rng, workers)
@@ -119,7 +122,7 @@ def choose_rows(
     free: Bools | None = None,
     bandwidth: float | None = None,
     factor: float = FACTOR,
-    exact: bool | None = None,
+    grouped: bool | None = None,
     groupings: Groupings | None = None,
     progress: Progress | None = None,
 ) -> Choice:
@@ -129,7 +132,7 @@ def choose_rows(
         rows: The rows to cover.
         count: How many rows to choose; there must be at least that many free rows.
         workers: What runs the row blocks.
-        rng: Draws anchors and groups.
+        rng: Draws anchors, samples and groups.
         given: Rows that are already chosen, ascending.
         distances: Each row's distance to the nearest given row; None if no rows are given.
         importance: u ≥ 0, one number per row, not all of them 0; by default all rows count the same.
@@ -137,9 +140,9 @@ def choose_rows(
         bandwidth: h; by default `factor` times the median nearest-neighbor distance among the given rows and `count`
             random ones, so that it shrinks as rows accumulate.
         factor: See `bandwidth`.
-        exact: Whether every row is compared with every candidate; by default for up to 8,192 rows. Otherwise rows are
-            compared within groups of neighbors, with new groups in each of several stages.
-        groupings: Groups that were formed for an earlier choice among the same rows.
+        grouped: Whether rows are compared only within groups of neighbors, new ones in each of several stages. By
+            default, for more than 8,192 rows, if all pairs would take too long or too much memory or groups are kept.
+        groupings: Groups to keep for later choices among the same rows.
         progress: Advanced with every choice.
 
     Returns:
@@ -150,15 +153,18 @@ def choose_rows(
     progress = progress or Progress()
     if bandwidth is None:
         bandwidth = factor * _anchor_distance(rows, count, given, free, rng, workers)
-    exact = rows.n <= MOST_EXACT if exact is None else exact
     weights = np.ones(rows.n) if importance is None else importance
     start = np.zeros(rows.n, np.float32) if distances is None else gaussian(distances, bandwidth)
-    if exact:
-        ids, gains = _choose_exactly(rows, count, weights, free, start, bandwidth, workers, progress)
-        method = "exact greedy"
-    else:
+    too_long = rows.n**2 * (rows.d + LOOKING) > MOST_COMPARED
+    by_default = rows.n > MOST_STORED and (too_long or groupings is not None)
+    compared = None
+    if not (by_default if grouped is None else grouped):
+        most_pairs = MOST_PAIRS if grouped is None else np.inf
+        compared = _compare_all(rows, count, weights, free, start, bandwidth, most_pairs, rng, workers, progress)
+    if compared is None:
         pool = Pool.of(rows, count, weights, free, start, given.size, bandwidth, rng, workers)
-        ids, gains, method = choose_in_groups(pool, count, groupings or Groupings(), rng, workers, progress)
+        compared = choose_in_groups(pool, count, groupings or Groupings(), rng, workers, progress)
+    ids, gains, method = compared
     if ids.size < count:
         free[ids] = False
         others = rng.permutation(np.flatnonzero(free))[: count - ids.size]
@@ -175,16 +181,19 @@ def _anchor_distance(
     return neighbor_distance(take(rows, np.sort(np.concatenate([given, drawn])), workers), rng, workers)
 
 
-def _choose_exactly(
+def _compare_all(
     rows: Rows,
     count: int,
     importance: Floats,
     free: Bools,
     covered: Singles,
     bandwidth: float,
+    most_pairs: float,
+    rng: np.random.Generator,
     workers: Workers,
     progress: Progress,
-) -> tuple[Ints, Floats]:
+) -> tuple[Ints, Floats, str] | None:
+    """Return the choices, their gains and the method, or None if too many pairs would have to be listed."""
     points = take(rows, np.arange(rows.n), workers)
     with np.errstate(over="ignore", invalid="ignore"):
         points -= points.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -192,7 +201,9 @@ def _choose_exactly(
     if rows.n <= MOST_STORED:
         kernel = Stored.of(points, bandwidth, workers)
         ids, gains = Greedy(kernel, scaled, covered, workers).choose(free, count, progress)
-    else:
-        computed = Computed.of(points, bandwidth)
-        ids, gains = choose_exactly(computed, scaled, free, covered, count, workers, progress)
-    return ids, gains * importance.max()
+        return ids, gains * importance.max(), "exact greedy"
+    computed = Computed.of(points, bandwidth)
+    choice = choose_from_pairs(computed, scaled, free, covered, count, rng, workers, progress, most_pairs=most_pairs)
+    if choice is None:
+        return None
+    return choice[0], choice[1] * importance.max(), "greedy among all rows, starting from a sample"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -13,35 +11,11 @@ from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
 from coresift.types import Ints, Singles
 
-# Returns κ between the given rows (numbers or a slice) and all columns, one line per row.
-Tiles: TypeAlias = Callable[[Ints | slice], Singles]
-
 # How many anchors to measure the nearest-neighbor distance of; this determines the median to within two percent.
 MEASURED = 2048
 AT_ONCE = 64
 # How many rows of a stored kernel are computed at a time.
 STORED_ROWS = 256
-
-
-class TileFunction(Protocol):
-    """Computes tiles, optionally into an existing array."""
-
-    def __call__(self, rows: Ints | slice, out: Singles | None = None) -> Singles:
-        """Return κ between these rows and all columns."""
-        ...
-
-
-class Kernel(Protocol):
-    """The values of κ between points."""
-
-    @property
-    def n(self) -> int:
-        """How many points there are."""
-        ...
-
-    def columns(self, ids: Ints | None) -> Tiles:
-        """Return a function that returns tiles with these points as columns (None: all points)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -67,21 +41,21 @@ class Computed:
         """How many points there are."""
         return len(self.left)
 
-    def exponents(self, rows: Ints | slice, columns: slice) -> Singles:
+    def take(self, ids: Ints) -> Computed:
+        """Return the kernel of these points."""
+        return Computed(self.left[ids], self.right[ids])
+
+    def exponents(self, rows: Ints | slice, columns: Ints | slice, out: Singles | None = None) -> Singles:
         """Return −‖x − y‖²/2h² between some points; rounding may raise it above 0."""
-        return np.asarray(self.left[rows] @ self.right[columns].T)
+        exponents: Singles = np.matmul(self.left[rows], self.right[columns].T, out=out)
+        return exponents
 
-    def columns(self, ids: Ints | None) -> TileFunction:
-        """Return a function that computes tiles with these points as columns (None: all points)."""
-        others = (self.right if ids is None else self.right[ids]).T
-
-        def tile(rows: Ints | slice, out: Singles | None = None) -> Singles:
-            values: Singles = np.matmul(self.left[rows], others, out=out)
-            np.minimum(values, 0, out=values)
-            np.exp(values, out=values)
-            return values
-
-        return tile
+    def values(self, rows: Ints | slice, columns: Ints | slice, out: Singles | None = None) -> Singles:
+        """Return κ between some points, one line per row."""
+        values = self.exponents(rows, columns, out)
+        np.minimum(values, 0, out=values)
+        np.exp(values, out=values)
+        return values
 
 
 @dataclass(frozen=True)
@@ -93,22 +67,12 @@ class Stored:
     @classmethod
     def of(cls, points: Singles, bandwidth: float, workers: Workers) -> Stored:
         """Compute all values."""
-        tile = Computed.of(points, bandwidth).columns(None)
+        kernel = Computed.of(points, bandwidth)
         values = np.empty((len(points), len(points)), np.float32)
         pieces = [slice(start, start + STORED_ROWS) for start in range(0, len(points), STORED_ROWS)]
-        for _ in workers.each(pieces, lambda piece: tile(piece, values[piece])):
+        for _ in workers.each(pieces, lambda piece: kernel.values(piece, slice(None), values[piece])):
             pass
         return cls(values)
-
-    @property
-    def n(self) -> int:
-        """How many points there are."""
-        return len(self.values)
-
-    def columns(self, ids: Ints | None) -> Tiles:
-        """Return a function that copies tiles with these points as columns (None: all points)."""
-        values = self.values if ids is None else self.values[:, ids]
-        return lambda rows: values[rows].copy() if isinstance(rows, slice) else values.take(rows, axis=0)
 
 
 def neighbor_distance(anchors: Singles, rng: np.random.Generator, workers: Workers) -> float:
