@@ -21,6 +21,7 @@ import numpy as np
 
 from repro.data import DataError, Home
 from repro.onnx_weights import Floats, Graph, read_graph
+from repro.sharing import alone
 
 PACKAGE, VERSION = "traceforge_title_model", "0.2.0"
 INSIDE = f"{PACKAGE}/data/span"
@@ -66,15 +67,16 @@ def convert(where: Home, folder: Path) -> Path:
     Returns:
         The folder.
     """
-    if folder.exists():
+    with alone(folder.with_name(folder.name + ".lock")):
+        if folder.exists():
+            return folder
+        files = {name: checked(name, content) for name, content in read_files(where).items()}
+        weights = state(read_graph(files["encoder.onnx"]), read_graph(files["decoder.onnx"]))
+        partial = folder.with_name(folder.name + ".part")
+        partial.mkdir(parents=True, exist_ok=True)
+        write(partial, weights, files["tokenizer.json"])
+        partial.replace(folder)
         return folder
-    files = {name: checked(name, content) for name, content in read_files(where).items()}
-    weights = state(read_graph(files["encoder.onnx"]), read_graph(files["decoder.onnx"]))
-    partial = folder.with_name(folder.name + ".part")
-    partial.mkdir(parents=True, exist_ok=True)
-    write(partial, weights, files["tokenizer.json"])
-    partial.replace(folder)
-    return folder
 
 
 def read_files(where: Home) -> dict[str, bytes]:
