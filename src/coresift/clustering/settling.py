@@ -29,6 +29,9 @@ ALL = 2**16
 STEPS_PER_LIST, MOST_LISTS = 8, 8
 # Margins count only this much when lists are made anew, since other centers may have come near.
 AGAIN = 0.7
+# One in this many rows shows whether new lists are worth it. The steps that follow lower the cost as well, so what new
+# lists promise counts this many times.
+PROBED, LATER = 16, 3
 ROWS_PER_TASK = 2048
 
 
@@ -78,25 +81,36 @@ class Settling:
 
     def round(self, stride: int, gain: float) -> None:
         """Make lists for every `stride`-th row, and follow them until a step lowers the cost by less than `gain`."""
-        self._compare(np.arange(0, len(self.labels), stride), listed=False)
+        self._compare(np.arange(0, len(self.labels), stride), self._cells())
         self._move()
         self._follow_lists(np.inf, gain)
 
     def finish(self, gain: float) -> None:
-        """Make lists anew and follow them, until new ones lower the cost by less than `gain`, a share of it."""
+        """Make lists anew and follow them, until new ones would lower the cost by less than `gain`, a share of it."""
         for _ in range(MOST_LISTS):
-            lowest = self._cost
-            self._compare(self._due(AGAIN), listed=False)
-            if self._cost >= lowest * (1 - gain):
+            due, cells = self._due(AGAIN), self._cells()
+            if LATER * self.promise(due[::PROBED], cells) * len(due) < gain * self._cost:
                 break
+            self._compare(due, cells)
             self._move()
             self._follow_lists(self._cost, gain)
+
+    def promise(self, ids: Ints, cells: Cells) -> float:
+        """Return by how much the mean cost of these rows would fall with new lists and the same centers."""
+        lower = 0.0
+        for run in runs_of(cells.cell[self.labels[ids]]):
+            own = ids[run.ids]
+            points = self._sample.points[own]
+            known = score_listed(points, self._table, self.lists[own]).max(axis=1)
+            best = np.maximum(best_few(points, self._table, cells, run, 1)[1][:, 0], known)
+            lower += float((self._powers(own, known) - self._powers(own, best)).sum())
+        return lower / max(len(ids), 1)
 
     def exchange(self) -> None:
         """Move centers that are hardly needed to clusters that are better split. A round should follow."""
         self._place(self.means)
         ids = np.flatnonzero(self._counted)
-        self._compare(ids, listed=True)
+        self._compare(ids, None)
         nearest, scores = np.stack([self.labels[ids], self._second[ids]]), self._scores[ids].T
         points, centers = self._sample.points[ids], np.ascontiguousarray(self._table[:, :-1])
         halves, removed, divided = exchange(points, centers, nearest, scores, self._workers)
@@ -105,7 +119,7 @@ class Settling:
 
     def _follow_lists(self, lowest: float, gain: float) -> None:
         for _ in range(STEPS_PER_LIST):
-            self._compare(self._due(), listed=True)
+            self._compare(self._due(), None)
             self._move()
             if self._cost >= lowest * (1 - gain):
                 break
@@ -118,12 +132,12 @@ class Settling:
         moved = self._drift[self.labels] - self._since
         return np.flatnonzero(self._counted & (np.float32(patience) * self._patience * self._margins <= moved))
 
-    def _compare(self, ids: Ints, *, listed: bool) -> None:
-        """Find the nearest centers of these rows, among those listed or among many, and the means of all centers."""
-        if listed:
-            cells, runs = None, [Stretch(piece, ()) for piece in pieces_of(np.arange(len(ids)), ROWS_PER_TASK)]
+    def _compare(self, ids: Ints, cells: Cells | None) -> None:
+        """Find the nearest centers of these rows, among the candidates of their cells or, without cells, among those on
+        their lists; then find the means of all centers."""
+        if cells is None:
+            runs = [Stretch(piece, ()) for piece in pieces_of(np.arange(len(ids)), ROWS_PER_TASK)]
         else:
-            cells = Cells.of(np.ascontiguousarray(self._table[:, :-1]), compared(self._table), self._workers)
             runs = runs_of(cells.cell[self.labels[ids]])
         if self._z != 2:
             self._sums[:] = 0
@@ -140,6 +154,9 @@ class Settling:
         self._counted[ids] = True
         self.means, explained = _means(self.means, self._sums)
         self._cost = self._squares() - explained if self._z == 2 else cost
+
+    def _cells(self) -> Cells:
+        return Cells.of(np.ascontiguousarray(self._table[:, :-1]), compared(self._table), self._workers)
 
     def _look(self, ids: Ints, cells: Cells | None, run: Stretch) -> _Found:
         """Compare the rows of a run, in a thread; nothing is stored yet."""
@@ -160,9 +177,14 @@ class Settling:
             signs[len(added) :] = -1
             both = np.concatenate([labels[added], self.labels[own[taken]]])
             return _Found(nearest, scores, lists, 0.0, *sum_by_label(points[which], both, signs))
-        squares = (np.maximum(self._norms[own] - 2 * scores[:, 0], 0) + self._sample.rest[own]).astype(np.float64)
-        cost, weights = float((squares ** (self._z / 2)).sum()), pull(np.sqrt(squares), self._z)
-        return _Found(nearest, scores, lists, cost, *sum_by_label(points, labels, weights.astype(np.float32)))
+        powers = self._powers(own, scores[:, 0])
+        weights = pull(powers ** (1 / self._z), self._z).astype(np.float32)
+        return _Found(nearest, scores, lists, float(powers.sum()), *sum_by_label(points, labels, weights))
+
+    def _powers(self, ids: Ints, scores: Singles) -> Floats:
+        """Return the z-th powers of the distances of rows to the centers that have these scores."""
+        squares = np.maximum(self._norms[ids] - 2 * scores, 0) + self._sample.rest[ids]
+        return np.asarray(squares.astype(np.float64) ** (self._z / 2))
 
     def _squares(self) -> float:
         """Return the sum of the squared lengths of all rows that count."""
