@@ -11,7 +11,7 @@ from coresift.checks import named_options, positive, whole
 from coresift.clustering.learning import draw_sample, learn_centers
 from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import LEAST_GAIN, cost_of, refine, refuse_infinite, step
-from coresift.clustering.search import CAPTURED, LEAST_CAPTURED, Exact, KnownLabels, Search, choose_search
+from coresift.clustering.search import CAPTURED, LEAST_CAPTURED, Exact, KnownLabels, Search, choose_search, trust_lists
 from coresift.clustering.seeding import powers, seed_several
 from coresift.clustering.snapping import Assignment, fill_up, snap_all
 from coresift.clustering.space import Axes, principal_axes, take
@@ -141,7 +141,16 @@ def _find(
     else:
         start = _many_centers(rows, min(k, rows.n), z, rng, workers, progress, tolerance)
         chooser = partial(_choose, rows, z, start.axes, workers, rng, tolerance)
-        assignment = snap_all(rows, start.centers, chooser, workers, start.labels)
+
+        def choose_last(centers: Singles, coarse: Labels | None) -> Search:
+            # Lists have the numbers of these centers, of which some are left out if rows equal each other.
+            if start.lists is not None and centers is start.centers and tolerance is not None:
+                search = trust_lists(rows, centers, z, rng, workers, lists=start.lists, tolerance=tolerance)
+                if search is not None:
+                    return search
+            return chooser(centers, coarse)
+
+        assignment = snap_all(rows, start.centers, choose_last, workers, start.labels)
     return fill_up(rows, k, assignment, workers)
 
 
@@ -225,11 +234,13 @@ def learning_axes(axes: Axes) -> Axes:
 
 @dataclass(frozen=True)
 class _Start:
-    """Free centers, approximate labels of all rows, and the axes on which they were found."""
+    """Free centers, approximate labels of all rows, the axes on which they were found, and a list of the centers near
+    each row if they were learned from all rows."""
 
     centers: Singles
     labels: Labels
     axes: Axes
+    lists: Labels | None = None
 
 
 def _many_centers(
@@ -246,14 +257,14 @@ def _many_centers(
     near = learning_axes(axes)
     size = min(sample_size(rows.n, k), max(SMALLEST_SAMPLE, LARGEST_SAMPLE // len(near)))
     sample = draw_sample(rows, size, near, rng, workers)
-    points, labels = learn_centers(sample, k, z, rng, workers, progress)
+    points, labels, lists = learn_centers(sample, k, z, rng, workers, progress)
     centers = near.lift(points)
     if size == rows.n:
         # These centers lie on the axes, so their rows are known already.
         search: Search = KnownLabels(centers)
         if near.directions is not None:
             centers = step(rows, search, centers, z, workers, labels)[1]
-        return _Start(centers, labels, axes)
+        return _Start(centers, labels, axes, lists)
     search = _choose(rows, z, axes if near.directions is None else near, workers, rng, tolerance, centers, None)
     _, centers, labels = step(rows, search, centers, z, workers)
     return _Start(centers, labels, axes)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coresift.clustering.candidates import Cells, Stretch, best_two, runs_of
-from coresift.clustering.nearest import Labels, with_bias
+from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import sum_by_label
 from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
@@ -21,22 +20,14 @@ ROWS_PER_TASK = 2048
 
 
 def exchange(
-    points: Singles, centers: Singles, labels: Labels, candidates: int, workers: Workers
-) -> tuple[Singles, Labels]:
-    """Return centers after moves that lower Σ ‖x − c‖², and the nearest center of each point before the moves.
+    points: Singles, centers: Singles, nearest: Labels, scores: Singles, workers: Workers
+) -> tuple[Singles, Ints, Ints]:
+    """Return which centers to remove, which clusters to split instead, and the means of the halves of these (m×2×d).
 
-    `points` end with a column of ones, and each is compared with this many `candidates` around its label. Each move
-    lowers the cost if no other center nearby moves, so Lloyd steps should follow.
+    `points` end with a column of ones; `nearest` and `scores` are the two nearest centers of each point and
+    x·c − ‖c‖²/2. Each move lowers Σ ‖x − c‖² if no other center nearby moves, so Lloyd steps should follow.
     """
-    table, cells, k = with_bias(centers), Cells.of(centers, candidates, workers), len(centers)
-    nearest, scores = np.empty((2, len(points)), np.int32), np.empty((2, len(points)), np.float32)
-    runs = runs_of(cells.cell[labels])
-
-    def compare(run: Stretch) -> tuple[Labels, Labels, Singles, Singles]:
-        return best_two(points[run.ids], table, cells, run)
-
-    for run, result in zip(runs, workers.each(runs, compare, name="exchanging centers"), strict=True):
-        nearest[:, run.ids], scores[:, run.ids] = result[:2], result[2:]
+    k = len(centers)
     squares = np.einsum("ij,ij->i", points[:, :-1], points[:, :-1]) - 2 * scores[0]
     losses = np.bincount(nearest[0], 2 * (scores[0] - scores[1]), k).astype(np.float64)
     halves, gains = split(points, centers, nearest[0], squares, workers)
@@ -44,9 +35,7 @@ def exchange(
     gains[removed] = -np.inf
     divided = np.argsort(-gains, kind="stable")[: removed.size]
     worth = np.count_nonzero(gains[divided] > losses[removed])  # gains fall, and losses rise
-    moved = centers.copy()
-    moved[divided[:worth]], moved[removed[:worth]] = halves[divided[:worth], 0], halves[divided[:worth], 1]
-    return moved, nearest[0]
+    return halves[divided[:worth]], removed[:worth], divided[:worth]
 
 
 def least_needed(losses: Floats, first: Labels, second: Labels, most: int) -> Ints:

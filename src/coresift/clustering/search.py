@@ -1,5 +1,6 @@
-"""Find the nearest center of every row: exactly, or on principal axes if that saves time and raises the cost little.
+"""Find the nearest center of every row: exactly, or in a faster way if that raises the cost little.
 
+If the centers were learned from all rows, each row has a list of the nearest ones, and only those are compared.
 The reduced search groups centers into cells of neighbors. A row finds its cell by the middles of the cells, or from an
 approximate label. It is compared with the candidates of that cell on principal axes, and with the best three in full
 dimension. The numbers of axes and candidates are chosen by the cost of sample rows, never by a clock.
@@ -128,6 +129,32 @@ class KnownLabels:
 
 
 @dataclass(frozen=True)
+class Listed:
+    """Compares each row with the few centers on its own list, in full dimension."""
+
+    centers: Singles
+    lists: Labels
+    path: str = "reduced"
+
+    def assign(
+        self,
+        rows: Rows,
+        then: Then[T],
+        workers: Workers,
+        coarse: Labels | None,
+        name: str,
+        fold: Fold[T] | None = None,
+    ) -> Iterator[T]:
+        """Compare every row with the centers on its list."""
+        centers = self.centers
+
+        def near(start: int, block: Singles, lists: Labels) -> T:
+            return then(start, block, *_nearest_of(block, centers, lists))
+
+        return workers.map(rows, near, beside=[self.lists], fold=fold, name=name)
+
+
+@dataclass(frozen=True)
 class Reduced:
     """Compares a row with the candidates of its cell on principal axes, and with the best three in full dimension.
 
@@ -205,7 +232,7 @@ class Reduced:
         best, runs = np.empty((len(cells), BEST), np.int32), runs_of(cells)
         with np.errstate(over="ignore", invalid="ignore"):
             results = workers.each(runs, lambda run: best_few(points[run.ids], self.table, self.cells, run, BEST))
-            for run, labels in zip(runs, results, strict=True):
+            for run, (labels, _) in zip(runs, results, strict=True):
                 best[run.ids] = labels
         return best
 
@@ -241,8 +268,7 @@ def choose_search(
     numbers = [number for number in AXES if number <= most and axes.captured[number - 1] >= LEAST_CAPTURED][-TRIED:]
     if not counts or not numbers:
         return Exact.of(centers, "the variance is spread over too many axes" if counts else "few centers")
-    checked = min(rows.n, max(FEWEST_CHECKED, min(rows.n // 60, MOST_CHECKED)))
-    ids = np.sort(rng.choice(rows.n, checked, replace=False))
+    ids = _checked(rows, rng)
     check = _Check(take(rows, ids, workers), None if coarse is None else coarse[ids], rows.n, z, tolerance)
     first = [count for count in counts if count <= CANDIDATES_FIRST]
     for tried in [first, counts] if len(first) < len(counts) else [counts]:
@@ -250,6 +276,36 @@ def choose_search(
         if search is not None:
             return search
     return Exact.of(centers, f"no reduced search was within {tolerance:.2%} of its cost")
+
+
+def trust_lists(
+    rows: Rows,
+    centers: Singles,
+    z: float,
+    rng: np.random.Generator,
+    workers: Workers,
+    *,
+    lists: Labels,
+    tolerance: float,
+) -> Listed | None:
+    """Return the search among the centers on each row's list, or None if it raises the cost of sample rows by more than
+    `tolerance`."""
+    ids = _checked(rows, rng)
+    sample = take(rows, ids, workers)
+    truth = nearest(sample, Codebook.of(centers))[1].astype(np.float64) ** z
+    excess = _nearest_of(sample, centers, lists[ids])[1].astype(np.float64) ** z - truth
+    error = float(excess.std()) * np.sqrt((1 - len(ids) / rows.n) / len(ids))
+    if not excess.mean() + SURE * error <= tolerance * truth.mean():
+        return None
+    inflation = excess.mean() / truth.mean() if truth.any() else 0.0
+    path = f"reduced: the {lists.shape[1]} centers on each row's list; cost {inflation:+.3%} on {len(ids)} rows"
+    return Listed(centers, lists, path)
+
+
+def _checked(rows: Rows, rng: np.random.Generator) -> Ints:
+    """Draw the rows on which searches are checked."""
+    checked = min(rows.n, max(FEWEST_CHECKED, min(rows.n // 60, MOST_CHECKED)))
+    return np.sort(rng.choice(rows.n, checked, replace=False))
 
 
 @dataclass(frozen=True)

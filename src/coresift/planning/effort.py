@@ -32,6 +32,8 @@ FEW_STEPS, LATER_STEPS = 9, 3
 SETTLING, GATHERING = 2000, 160
 # Bytes per thread, for libraries, and for reading tables.
 A_THREAD, LIBRARIES, TABLES = 19e6, 57e6, 60e6
+# Bytes per row of a sample, for the list of its nearest centers and what is known about them.
+A_LIST = 48.0
 # Arrays with one number per row that exist at a time: of 4 bytes while rows are assigned, of 4 and of 8 bytes when rows
 # are drawn; and bytes per row of a block that is scored.
 ASSIGNED, SINGLES, DOUBLES, A_ROW = 4, 2, 11, 100.0
@@ -106,7 +108,7 @@ def _few_memory(n: int, d: int, size: int, threads: int) -> float:
 
 
 def _many_memory(rows: Rows, k: int, rates: Rates, threads: int, n: int) -> float:
-    sample = 4.0 * sample_numbers(n, rates.near, k)
+    sample = sample_numbers(n, rates.near, k) * (4.0 + A_LIST / rates.near)
     # Every task converts its block to double precision and returns its sums. At two levels, the sums of several blocks
     # are joined, with the first two of them at hand.
     sums = 8.0 * rows.d * ((2 * threads + 1) * min(k, rows.block_rows) + 7 * k + threads * rows.block_rows)
