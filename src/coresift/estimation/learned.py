@@ -72,7 +72,8 @@ class LearnedDifference(Strategy):
             number = index + 2
             slope = coefficient_before(selection, values, number)
             if number == 2:
-                move_shares(selection, residuals, by_phase, values - slope * selection.unseen)
+                with np.errstate(over="ignore", invalid="ignore"):  # a total that is not finite is refused later
+                    move_shares(selection, residuals, by_phase, values - slope * selection.unseen)
             member = selection.phase == number
             predicted = slope * selection.predictions[member]
             known += slope * float(growth[index] * total)
