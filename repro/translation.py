@@ -10,9 +10,9 @@ pairs (2 %), with MiniLM and the model's own encoder instead of BERT and Sentenc
 held-out pairs and 500 pairs of newstest2014. `translation-paper` has the paper's own configuration.
 
 There are 51 fine-tunings: first the methods that the paper's claim is about (`CORE`) with MiniLM, then the other
-methods with MiniLM, then the paper's method with the model's own encoder. Each is stored in `translation.jsonl`, and each selection
-in `selected-*.npz`, so the same command continues a stopped study, and needs no embeddings if only fine-tunings are
-missing. Run it in several terminals to do several fine-tunings at a time.
+methods with MiniLM, then the paper's method with the model's own encoder. Each is stored in `translation.jsonl`, and
+each selection in `selected-*.npz`, so the same command continues a stopped study, and needs no embeddings if only
+fine-tunings are missing. Run it in several terminals to do several fine-tunings at a time.
 """
 
 from __future__ import annotations
