@@ -41,6 +41,7 @@ docs: .venv/docs.stamp
 # Slow studies; each writes its figures to benchmarks/results/.
 benchmarks: .venv/benchmarks.stamp
 	$(BIN)/python -m benchmarks.estimation
+	$(BIN)/python -m benchmarks.shares
 	$(BIN)/python -m benchmarks.diagnosis
 	$(BIN)/python -m benchmarks.certificates
 	$(BIN)/python -m benchmarks.strata
