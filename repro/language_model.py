@@ -154,7 +154,13 @@ def convert(folder: Path) -> None:
     digest = hashlib.sha256((source / FILE).read_bytes()).hexdigest()
     if digest != CHECKSUM:
         raise DataError(f"{FILE} must have the SHA-256 {CHECKSUM}; got {digest}.")
-    AutoModelForCausalLM.from_pretrained(source, gguf_file=FILE, dtype=torch.float32).save_pretrained(folder)
+    read = AutoModelForCausalLM.from_pretrained(source, gguf_file=FILE, dtype=torch.float32)
+    config = read.config.to_dict()
+    config.pop("quantization_config", None)
+    # The weights are plain numbers by now, but transformers refuses to save a model that it read from such a file.
+    model = AutoModelForCausalLM.from_config(type(read.config)(**config), dtype=torch.float32)
+    model.load_state_dict(read.state_dict())
+    model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(source, gguf_file=FILE).save_pretrained(folder)
 
 
