@@ -29,6 +29,9 @@ import numpy as np
 
 from coresift.types import Clustering, Floats, Ints, PilotSample, Scores, Value
 
+# The factor from sizes to probabilities if all drawn rows are certain; it is finite, so that a size of 0 stays 0.
+CERTAIN = 1e30
+
 
 def balanced_share(first: Floats, second: Floats) -> Floats:
     """Return b, the first phase's share under the balance heuristic; 0 if no phase can draw the row.
@@ -88,7 +91,7 @@ def learn(clustering: Clustering, pilot: PilotSample, scores: Scores, drawn: Int
 def _scale(sizes: Floats, inclusion: Floats) -> float:
     """Return the factor from sizes to inclusion probabilities: the same for all rows that are not certain."""
     uncertain = (inclusion < 1) & (sizes > 0)
-    return float(np.median(inclusion[uncertain] / sizes[uncertain])) if uncertain.any() else np.inf
+    return float(np.median(inclusion[uncertain] / sizes[uncertain])) if uncertain.any() else CERTAIN
 
 
 def _pairs(labels: Ints, pilot_labels: Ints, clusters: int) -> tuple[Ints, Ints]:
