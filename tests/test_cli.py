@@ -28,7 +28,7 @@ from coresift.notebook import interval_texts
 from coresift.registry import known
 
 VERBS = (
-    *("demo", "cluster", "select", "plan", "cover", "estimate", "certify", "diagnose", "regression"),
+    *("demo", "cluster", "select", "grow", "plan", "cover", "estimate", "certify", "diagnose", "regression"),
     *("compare-methods", "report", "start select", "start regression", "start diagnose", "ask", "tell", "status"),
 )
 N, D, BUDGET = 400, 4, 40
@@ -50,6 +50,7 @@ TOLD = {
     "tell": {"job", "read", "pending"},
     "status": {"job", "pending"},
     "select": {"wrote", "selected", "rows", "losses_asked", "weights", "effective_size"},
+    "grow": {"wrote", "added", "selected", "rows", "weights"},
     "estimate": {"estimates", "confidence", "effective_size"},
     "certify": {"statistical", "conditional"},
     "plan": {"losses_asked", "passes", "memory", "seconds"},
@@ -401,6 +402,40 @@ def test_paper_mode_with_an_estimate(run, data, word):
     pieces = ("--pilot", "Centers", "--design", "Independent", "--score", f"Sensitivity(holder={word!r})")
     succeeded(run("select", *common, *pieces, "--out", "again.parquet"))
     assert cs.load("again.parquet") == cs.load("picked.parquet")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", ["rows.npy", "rows.parquet"])
+def test_grow_adds_rows_as_the_library_does(run, data, rows):
+    losses = ("--losses", "losses.csv")
+    answers = "losses.csv"
+    if rows == "rows.parquet":
+        pa.csv.write_csv(pa.table({"id": IDS, "loss": LOSSES}), data / "by_id.csv")
+        losses = ("--losses", "by_id.csv")
+        answers = "by_id.csv"
+    succeeded(run("select", rows, *losses, "--budget", BUDGET, "--out", "picked.parquet"))
+    shown = succeeded(run("grow", "picked.parquet", rows, *losses, "--budget", 2 * BUDGET, "--out", "grown.parquet"))
+    assert re.search(rf"rows added +{BUDGET}", shown)
+    before = cs.load(data / "picked.parquet")
+    assert cs.load(data / "grown.parquet") == cs.grow(before, data / answers, 2 * BUDGET, rows=str(data / rows))
+    assert np.isin(before.ids, cs.load(data / "grown.parquet").ids).all()
+
+
+@pytest.mark.slow
+def test_grow_takes_the_clusters_strata_and_excluded_rows_of_the_selection(run, data):
+    (data / "never.txt").write_text("3\n5\n")
+    shared = ("--strata", "losses.csv:kind", "--exclude", "never.txt")
+    losses = ("--losses", "losses.csv")
+    succeeded(run("cluster", "rows.npy", "-k", 6, "--strata", "losses.csv:kind", "--out", "own.npz", "--seed", 9))
+    succeeded(run("select", "rows.npy", *losses, *shared, "--clusters", "own.npz", "--budget", BUDGET))
+    succeeded(
+        run("grow", "picked.parquet", "rows.npy", *losses, *shared, "--clusters", "own.npz", "--budget", 2 * BUDGET)
+    )
+    grown = cs.load(data / "grown.parquet")
+    assert len(grown) == 2 * BUDGET
+    assert not np.isin([3, 5], grown.ids).any()
+    message = refused(run("grow", "picked.parquet", "rows.npy", *losses, "--budget", 90))
+    assert "--clusters must be the clustering that the selection was made with" in message
 
 
 def test_plan_says_what_select_then_asks(run, data):

@@ -436,6 +436,18 @@ def test_the_code_names_what_only_the_user_has():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("clusters", [None, cs.cluster(ROWS, 9, seed=8)], ids=["its own", "given"])
+def test_the_code_of_a_grown_selection_grows_it(clusters):
+    picked = cs.select(ROWS, LOSSES, 60, seed=3, clusters=clusters, given=[1, 2])
+    for budget in (90, 150):
+        picked = cs.grow(picked, LOSSES, budget, rows=ROWS, clusters=clusters)
+    found, names = facts_of(picked), {"rows": ROWS, "losses": LOSSES, "given": [1, 2]}
+    exec(found.code, names)
+    assert names["selection"] == picked
+    assert found.command is None
+
+
+@pytest.mark.slow
 def test_the_command_on_the_page_makes_the_same_selection(tmp_path, monkeypatch):
     from coresift.cli import app
 

@@ -24,6 +24,7 @@ VERBS = {
     "embed": ("embedding", "Compute embeddings of a column of texts."),
     "cluster": ("selecting", "Cluster the rows once, for other commands to use."),
     "select": ("selecting", "Select weighted rows that stand for all rows."),
+    "grow": ("selecting", "Add rows to a selection, and keep the earlier ones."),
     "plan": ("selecting", "Predict what a selection will cost."),
     "cover": ("covering", "Choose rows that cover all rows, to label or train on."),
     "active-learning": ("learning", "Label rows in rounds, the most informative ones first."),

@@ -1,4 +1,4 @@
-"""The commands cluster, select and plan."""
+"""The commands cluster, select, grow and plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import typer
 import coresift as cs
 from coresift.checks import InputError
 from coresift.cli.app import verb
-from coresift.cli.files import check_out, describe, explaining, open_source, table_of, used_columns
+from coresift.cli.files import (
+    check_out,
+    describe,
+    explaining,
+    load_weighted,
+    open_source,
+    table_of,
+    used_columns,
+)
 from coresift.cli.flags import (
     Address,
     Budget,
@@ -19,6 +27,7 @@ from coresift.cli.flags import (
     Device,
     EmbedModel,
     EngineName,
+    Exclude,
     ExcludeColumn,
     Gradient,
     IdColumn,
@@ -30,6 +39,8 @@ from coresift.cli.flags import (
     RowsPath,
     Seed,
     SelectionOut,
+    SelectionPath,
+    Signals,
     Standardize,
     Strata,
     Target,
@@ -38,7 +49,7 @@ from coresift.cli.flags import (
     Work,
     selecting,
 )
-from coresift.cli.parsing import parse_engine, read_strata
+from coresift.cli.parsing import load_clusters, parse_engine, read_rows, read_strata
 from coresift.cli.showing import show_facts, speaking, tell
 from coresift.cli.texts import TextSources, select_texts
 from coresift.recipes.arguments import Options
@@ -146,6 +157,56 @@ def select(
         picked = cs.select(opened, losses, budget, seed, engine=computing, **options)
     cs.save(picked, out, table=table_of(opened))
     show_facts(f"Wrote {out}", [*describe(picked, out), *used_columns(opened)])
+
+
+@verb()
+@speaking
+def grow(
+    selection: SelectionPath,
+    rows: RowsPath,
+    budget: Annotated[int, typer.Option(help="How many rows to select in total.")],
+    losses: Annotated[
+        Path | None,
+        typer.Option(help="File with the columns row or id, and loss, of all selected rows. Needed if select had one."),
+    ] = None,
+    out: SelectionOut = Path("grown.parquet"),
+    clusters: Annotated[
+        Path | None, typer.Option(help="The clustering of the selection, if select had a file of clusters.")
+    ] = None,
+    strata: Strata = None,
+    signals: Signals = None,
+    exclude: Exclude = None,
+    column: Column = None,
+    id_column: IdColumn = None,
+    threads: Threads = None,
+    engine: EngineName = "local",
+    address: Address = None,
+) -> None:
+    """Add rows to a selection; it keeps all earlier rows and their answers, and its weights stay unbiased.
+
+    Give the same --strata, --signals and --exclude as to select. The columns of a table and its scaling are those of
+    the selection.
+
+    Example: coresift grow picked.parquet embeddings.npy --losses losses.csv --budget 2400 --out grown.parquet
+    """
+    check_out(out, "a selection", selection, rows, losses, clusters)
+    before, opened = load_weighted(selection), open_source(rows, column, id_column)
+    with explaining("Growing needs the losses of all selected rows."):
+        grown = cs.grow(
+            before,
+            losses,
+            budget,
+            rows=opened,
+            clusters=None if clusters is None else load_clusters(str(clusters)),
+            exclude=None if exclude is None else read_rows("--exclude", exclude, lambda: opened),
+            strata=None if strata is None else read_strata(strata, lambda: opened),
+            signals=signals,
+            engine=parse_engine(engine, threads, address),
+        )
+    cs.save(grown, out, table=table_of(opened))
+    added = len(grown) - len(before)
+    tell(added=added)
+    show_facts(f"Wrote {out}", [("rows added", f"{added:,}"), *describe(grown, out)])
 
 
 @verb()

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from keyword import iskeyword
 from typing import Any
 
-from coresift.types import Provenance, Recipe, Selection, Strategy
+import numpy as np
+
+from coresift.types import Provenance, Recipe, Selection, Strategy, WeightedSelection
+from coresift.types.selections import MOST_PHASES
 
 PARTS = ("pilot", "score", "design")
 
@@ -24,14 +27,16 @@ def as_code(selection: Selection, rows: str = "rows", losses: str = "losses") ->
     opening = _opening(provenance, rows)
     rows = "rows" if opening else rows
     arguments = [rows, losses if selection.ledger.asked else "None"]
-    lines = [", ".join([*arguments, f"budget={provenance.budget}", f"seed={selection.seed}"]) + ","]
+    first, *later = _budgets(selection)
+    lines = [", ".join([*arguments, f"budget={first}", f"seed={selection.seed}"]) + ","]
     strata = ["strata=strata,"] if "strata" in provenance.frame else []
     normalize = ["normalize=True,"] if recipe.normalize else []
     if provenance.clustering_seed == selection.seed:
         lines += [f"clusters={recipe.clusters}, z={recipe.z},", *normalize, *strata]
     else:
         inside = " ".join([f"z={recipe.z}, seed={provenance.clustering_seed},", *normalize, *strata]).rstrip(",")
-        lines.append(f"clusters=cs.cluster({rows}, {recipe.clusters}, {inside}),")
+        opening += f"clustering = cs.cluster({rows}, {recipe.clusters}, {inside})\n"
+        lines.append("clusters=clustering,")
     lines += [f"{kind}={part_as_code(kind, part)}," for kind, part in _parts(recipe)]
     lines += [
         f"{name}={name},  # {_one_line(provenance.lines()[name])}"
@@ -39,7 +44,16 @@ def as_code(selection: Selection, rows: str = "rows", losses: str = "losses") ->
         if name in provenance.frame
     ]
     body = "\n".join(f"    {line}" for line in lines)
-    return f"import coresift as cs\n\n{opening}selection = cs.select(\n{body}\n)\n"
+    growing = "".join(_growing(selection, budget, rows, losses) + "\n" for budget in later)
+    return f"import coresift as cs\n\n{opening}selection = cs.select(\n{body}\n)\n{growing}"
+
+
+def _budgets(selection: Selection) -> list[int]:
+    """Return the budget of the selection, and then those that it grew to."""
+    if not (isinstance(selection, WeightedSelection) and selection.growth.size):
+        return [selection.provenance.budget]
+    by_phase = np.bincount(selection.phase, minlength=MOST_PHASES + 1)
+    return [int(by_phase[: last + 1].sum()) for last in range(MOST_PHASES, by_phase.size)]
 
 
 def as_growth(selection: Selection, rows: str = "rows", losses: str = "losses") -> str | None:
@@ -50,6 +64,11 @@ def as_growth(selection: Selection, rows: str = "rows", losses: str = "losses") 
         return None
     if not (getattr(recipe.design, "distinct", False) and getattr(recipe.design, "fixed_size", False)):
         return None
+    return _growing(selection, budget, rows, losses)
+
+
+def _growing(selection: Selection, budget: int, rows: str, losses: str) -> str:
+    provenance = selection.provenance
     arguments = ["selection", *([losses] if selection.ledger.asked else []), f"budget={budget}"]
     if not ("signals" in provenance.frame and provenance.content is None):  # rows made from signals have no digest
         arguments.append(f"rows={rows}")
@@ -74,6 +93,7 @@ def as_command(
         exclude_columns is None
         or provenance.job != "select"
         or recipe is None
+        or len(_budgets(selection)) > 1
         or {"strata", "given", "exclude", "signals"} & set(provenance.frame)
     ):
         return None
