@@ -187,8 +187,8 @@ def report(setting: Setting) -> Report:
         else:
             words.append(f"{TITLES[data]}: not run yet")
     near = {data: within(key, means[key]) for data, key in best.items()}
-    ratios = (f"{spread(key, means[key])} the paper's on {TITLES[data]}" for data, key in best.items())
-    number = f"percentiles are {' and '.join(ratios)}"
+    ratios = (f"{spread(key, means[key])} ({TITLES[data]})" for data, key in best.items())
+    number = f"percentiles are {' and '.join(ratios)} of the paper's"
     words_of = [YES if count == 5 else PARTLY if count >= 3 else NO for count in near.values()]
     word = words_of[0] if len(set(words_of)) == 1 else PARTLY
     text = claim_and_parts("the percentiles of the ratio are those of the paper's table", words)
@@ -250,14 +250,14 @@ def verdict_of(key: Key, values: Floats) -> str:
     """Return a sentence about whether the magnitudes are reproduced."""
     return (
         f"{TITLES[key[0]]}: with {described(key)}, {within(key, values)} of 5 percentiles are within a factor of two "
-        f"({spread(key, values)} the paper's)"
+        f"({spread(key, values)} of the paper's)"
     )
 
 
 def spread(key: Key, values: Floats) -> str:
     """Return the smallest and the largest ratio to the paper's percentiles."""
     ratios = values / np.array(PAPER[key[0]])
-    return f"×{ratios.min():.2f} to ×{ratios.max():.2f} of"
+    return f"×{ratios.min():.2f} to ×{ratios.max():.2f}"
 
 
 def plot(setting: Setting, means: dict[Key, Floats], best: dict[str, Key]) -> str:

@@ -219,7 +219,7 @@ def verdict(by_task: dict[tuple[int, int], dict[str, Values]]) -> tuple[str, str
     last = list(by_task)[-1]
     gap, error = paired(by_task[last]["the paper's"][0], by_task[last]["leverage"][0])
     number = f"R² {gap:+.3f} ± {error:.3f} to leverage scores ({last[0]} features, {last[1]:,} rows)"
-    claim = 'Algorithm 2 does "almost equally well as leverage score sampling". R² minus that of leverage scores'
+    claim = 'Algorithm 2 does "almost equally well as leverage score sampling" (here: R² minus that of leverage scores)'
     return word(by_task), number, claim_and_parts(claim, words)
 
 

@@ -104,8 +104,8 @@ def test_the_page_says_where_cover_loses_and_how_many_runs_there_are(tmp_path):
     line = images_curves.line("mnist", 500, runs["mnist"][500], "cover")
     assert (line.runs, line.difference) == (3, "-0.0100 ± 0.0000 to uniform")
     notes = images_curves.pixel_notes(some, runs)
-    assert "- MNIST (3 runs): worse than uniform at 500 (-0.0100 to -0.0100)." in notes
-    assert "- MNIST (2 runs): better than uniform at 500 (+0.0950 to +0.0950)." in notes
+    assert "- MNIST (3 runs): worse than uniform at 500 (from -0.0100 to -0.0100)." in notes
+    assert "- MNIST (2 runs): better than uniform at 500 (from +0.0950 to +0.0950)." in notes
 
 
 def test_a_method_with_fewer_runs_is_named_in_the_title():
