@@ -35,6 +35,7 @@ from repro.results import (
     Line,
     Report,
     Setting,
+    claim_and_parts,
     pyplot,
     require_runs,
     save_plot,
@@ -184,12 +185,14 @@ def report(setting: Setting) -> Report:
             lines += lines_of(best[data], every[best[data]], runs[best[data]])
             words.append(verdict_of(best[data], every[best[data]]))
         else:
-            words.append(f"{TITLES[data]}: not run yet.")
+            words.append(f"{TITLES[data]}: not run yet")
     near = {data: within(key, means[key]) for data, key in best.items()}
-    number = "; ".join(f"{TITLES[data]}: {spread(key, means[key])} the paper's" for data, key in best.items())
+    ratios = (f"{spread(key, means[key])} ({TITLES[data]})" for data, key in best.items())
+    number = f"percentiles are {' and '.join(ratios)} of the paper's"
     words_of = [YES if count == 5 else PARTLY if count >= 3 else NO for count in near.values()]
     word = words_of[0] if len(set(words_of)) == 1 else PARTLY
-    return Report(word, number, tuple(lines), " ".join(words), (plot(setting, means, best),), NOTES)
+    text = claim_and_parts("the percentiles of the ratio are those of the paper's table", words)
+    return Report(word, number, tuple(lines), text, (plot(setting, means, best),), NOTES)
 
 
 NOTES = """The lines show the scaling, number of clusters and training set that are nearest to the paper, out of all in
@@ -247,14 +250,14 @@ def verdict_of(key: Key, values: Floats) -> str:
     """Return a sentence about whether the magnitudes are reproduced."""
     return (
         f"{TITLES[key[0]]}: with {described(key)}, {within(key, values)} of 5 percentiles are within a factor of two "
-        f"({spread(key, values)} the paper's)."
+        f"({spread(key, values)} of the paper's)"
     )
 
 
 def spread(key: Key, values: Floats) -> str:
     """Return the smallest and the largest ratio to the paper's percentiles."""
     ratios = values / np.array(PAPER[key[0]])
-    return f"×{ratios.min():.2f} to ×{ratios.max():.2f} of"
+    return f"×{ratios.min():.2f} to ×{ratios.max():.2f}"
 
 
 def plot(setting: Setting, means: dict[Key, Floats], best: dict[str, Key]) -> str:

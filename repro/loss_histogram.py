@@ -28,6 +28,7 @@ from repro.results import (
     Line,
     Report,
     Setting,
+    claim_and_parts,
     pyplot,
     require_runs,
     save_plot,
@@ -125,12 +126,12 @@ def verdict(ratios: dict[Group, float]) -> tuple[str, str, str]:
     loss, encoder, _ = best
     number = f"differences to the center's loss are {1 - ratios[best]:.0%} smaller ({encoder}, {loss} over tokens)"
     parts = [
-        f"{abs(1 - ratio):.1%} {'smaller' if ratio <= 1 else 'larger'} "
-        f"({loss} over tokens, {encoder}, {per_center} pairs per center)"
+        f"{loss} over tokens, {encoder}, {per_center} pairs per center: {abs(1 - ratio):.1%} "
+        f"{'smaller' if ratio <= 1 else 'larger'}"
         for (loss, encoder, per_center), ratio in ratios.items()
     ]
     claim = "differences to the center's loss are much smaller than those to a random pair's"
-    return word, number, f"The claim: {claim}. Here they are {', '.join(parts)}."
+    return word, number, claim_and_parts(claim, parts)
 
 
 def plot(setting: Setting, groups: dict[Group, list[Entry]]) -> str:

@@ -34,6 +34,7 @@ from repro.results import (
     Line,
     Report,
     Setting,
+    claim_and_parts,
     paired,
     pyplot,
     require_runs,
@@ -146,7 +147,7 @@ def report(setting: Setting) -> Report:
     first, confirming = regression_causes.parted(Journal(setting.out / "regression-causes.jsonl").read())
     tried = confirming or first
     if word == NO and regression_causes.medoids_suffice(tried, NEAR):
-        word, text = PARTLY, f"{text} Not as written; almost, if the medoids are fitted too."
+        word, text = PARTLY, f"{text}\n\nNot as written; almost, if the medoids are fitted too."
         number = f"{number}; almost none if the medoids are fitted too"
     notes = NOTES + causes(setting)
     return Report(word, number, tuple(lines), text, (plot(setting, by_task),), notes)
@@ -218,10 +219,8 @@ def verdict(by_task: dict[tuple[int, int], dict[str, Values]]) -> tuple[str, str
     last = list(by_task)[-1]
     gap, error = paired(by_task[last]["the paper's"][0], by_task[last]["leverage"][0])
     number = f"R² {gap:+.3f} ± {error:.3f} to leverage scores ({last[0]} features, {last[1]:,} rows)"
-    claim = (
-        'The claim: Algorithm 2 does "almost equally well as leverage score sampling". R² minus that of leverage scores'
-    )
-    return word(by_task), number, f"{claim}: {'. '.join(words)}."
+    claim = 'Algorithm 2 does "almost equally well as leverage score sampling" (here: R² minus that of leverage scores)'
+    return word(by_task), number, claim_and_parts(claim, words)
 
 
 def word(by_task: dict[tuple[int, int], dict[str, Values]]) -> str:

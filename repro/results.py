@@ -24,6 +24,7 @@ Key = tuple[Any, ...]
 T = TypeVar("T")
 
 RESULTS = Path(__file__).parent / "results"
+FOLDED = 35  # tables with more lines are folded on the page
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,29 @@ def paired(values: Floats, base: Floats) -> tuple[float, float]:
     return float(gaps.mean()), standard_error(gaps)
 
 
+def outcome(gap: float, error: float) -> str:
+    """Return how a mean difference compares with 0: it must be larger than two standard errors to count.
+
+    Example:
+        >>> outcome(0.03, 0.01), outcome(-0.03, 0.01), outcome(0.01, 0.01)
+        ('better than', 'worse than', 'no different from')
+    """
+    return "better than" if gap > 2 * error else "worse than" if gap < -2 * error else "no different from"
+
+
+def claim_and_parts(claim: str, parts: Sequence[str]) -> str:
+    """Return a verdict: the claim, and a list of what the runs say about it.
+
+    Example:
+        >>> print(claim_and_parts("it holds", ["here: yes", "there: no"]))
+        The claim: it holds.
+        <BLANKLINE>
+        - here: yes.
+        - there: no.
+    """
+    return "\n".join([f"The claim: {claim}.", "", *(f"- {part}." for part in parts)])
+
+
 def write_table(path: Path, head: Sequence[str], lines: Iterable[Sequence[Any]]) -> None:
     """Write a CSV file atomically, without the last digits of numbers, which depend on the processor."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -220,12 +244,13 @@ def write_readme(setting: Setting, experiments: Sequence[Experiment]) -> Path:
     path = (setting.out.parent if usual else setting.out) / "README.md"
     prefix = f"{setting.out.name}/" if usual else ""
     text = ABOUT + "\n## At a glance\n\n"
-    rows = [["study", "verdict", "result", "plot"], ["---"] * 4]
+    rows = [["study", "what it is about", "verdict", "result"], ["---"] * 4]
     sections = ""
     for experiment in experiments:
         file = setting.out / f"{experiment.name}.json"
         facts = json.loads(file.read_text()) if file.exists() else None
-        rows.append([f"[`{experiment.name}`](#{experiment.name})", *_glance(experiment, facts, prefix)])
+        verdict = [facts["word"], facts["number"]] if facts is not None else ["not run", experiment.unrun]
+        rows.append([f"[`{experiment.name}`](#{experiment.name})", experiment.title, *verdict])
         sections += f"\n## {experiment.name}\n\n{experiment.title}. {experiment.about}\n\n"
         sections += _section(facts, prefix) if facts is not None else f"{experiment.unrun}\n"
     path.write_text(text + _markdown(rows) + sections)
@@ -251,13 +276,6 @@ this selection of them has no public source. Differences are ours minus the pape
 """
 
 
-def _glance(experiment: Experiment, facts: dict[str, Any] | None, prefix: str) -> list[str]:
-    if facts is None:
-        return ["not run", experiment.unrun, ""]
-    plots = "".join(f'<img src="{prefix}{plot}" width="160" alt="{experiment.title}">' for plot in facts["plots"])
-    return [facts["word"], facts["number"], plots]
-
-
 def _section(facts: dict[str, Any], prefix: str) -> str:
     rows = [["case", "paper", "ours", "runs", "difference"], ["---"] * 5]
     rows += [[str(line[name]) for name in ("what", *rows[0][1:])] for line in facts["lines"]]
@@ -266,7 +284,10 @@ def _section(facts: dict[str, Any], prefix: str) -> str:
         text += f"\n{facts['notes'].strip()}\n"
     for plot in facts["plots"]:
         text += f"\n![{Path(plot).stem}]({prefix}{plot})\n"
-    return f"{text}\n{_markdown(rows)}"
+    table = _markdown(rows)
+    if len(facts["lines"]) > FOLDED:
+        table = f"<details>\n<summary>All {len(facts['lines'])} numbers</summary>\n\n{table}\n</details>\n"
+    return f"{text}\n{table}"
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:

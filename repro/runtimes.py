@@ -29,6 +29,7 @@ from repro.results import (
     Line,
     Report,
     Setting,
+    claim_and_parts,
     degree,
     pyplot,
     require_runs,
@@ -145,13 +146,14 @@ def verdict(with_clustering: dict[Key, Entry], without_clustering: dict[Key, Ent
     whole = {key: fastest(entry["seconds"]) for key, entry in with_clustering.items()}
     ratios = [entry["cpu"]["k-center"] / entry["cpu"]["loss"] for entry in without_clustering.values()]
     number = f"after the clustering, loss is the fastest at {sum(after.values())} of {len(after)} budgets"
-    text = "The claim: the loss-based algorithm is the fastest of loss, gradient and k-center."
+    text = []
     if ratios:
         number += f", {min(ratios):.0f} to {max(ratios):.0f} times as fast as k-center"
     for dataset in dict.fromkeys(key[0] for key in with_clustering):
         parts = [listed([key[1] for key, held in of.items() if held and key[0] == dataset]) for of in (after, whole)]
-        text += f" {DATASETS[dataset]}: true at {parts[0]} rows without the clustering, and at {parts[1]} rows with it."
-    return degree(list(after.values())), number, text
+        text.append(f"{DATASETS[dataset]}: true at {parts[0]} rows without the clustering, and at {parts[1]} with it")
+    claim = "the loss-based algorithm is the fastest of loss, gradient and k-center"
+    return degree(list(after.values())), number, claim_and_parts(claim, text)
 
 
 def fastest(seconds: dict[str, float]) -> bool:

@@ -32,7 +32,9 @@ from repro.results import (
     Line,
     Report,
     Setting,
+    claim_and_parts,
     degree,
+    outcome,
     paired,
     pyplot,
     require_runs,
@@ -151,9 +153,8 @@ def verdict(runs: dict[Key, Entry], tests: list[str]) -> tuple[str, str, str]:
             if group[0] != "sensitivity" or accuracies[group].size < ENOUGH:
                 continue
             gap, error = against_random(runs, test, "accuracy", group)
-            outcome = "better than" if gap > 2 * error else "worse than" if gap < -2 * error else "no different from"
-            held.append(outcome == "better than")
-            words.append(f"{test}, {group[1]}: sensitivity is {outcome} random ({gap:+.4f} ± {error:.4f})")
+            held.append(gap > 2 * error)
+            words.append(f"{test}, {group[1]}: sensitivity is {outcome(gap, error)} random ({gap:+.4f} ± {error:.4f})")
             number = number or f"{test}: sensitivity {gap:+.4f} ± {error:.4f} in accuracy over random (paper +.01)"
         before, after = accuracies.get(("nothing", "")), accuracies.get(RANDOM)
         if before is not None and after is not None:
@@ -162,7 +163,7 @@ def verdict(runs: dict[Key, Entry], tests: list[str]) -> tuple[str, str, str]:
     done = sum(method != "nothing" for method, _, _ in runs)
     number = number or f"only {done} fine-tuning{'' if done == 1 else 's'} so far, too few to tell"
     claim = "sensitivity sampling has a higher next-token accuracy than random"
-    return degree(held), number, ". ".join([f"The claim: {claim}", *words]) + "."
+    return degree(held), number, claim_and_parts(claim, words)
 
 
 NOTES = """Differences are to random, paired by seed, ± one standard error over seeds, on the same test pairs; the

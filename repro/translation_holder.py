@@ -20,6 +20,7 @@ from repro.results import (
     Line,
     Report,
     Setting,
+    claim_and_parts,
     degree,
     paired,
     pyplot,
@@ -125,7 +126,7 @@ def verdict(by_test: dict[tuple[str, float], Runs]) -> tuple[str, str, str]:
             held.append(gap < -2 * error)
             number = number or f"{test}: {text}"
     number = number or f"{max(len(runs) for runs in by_test.values())} of {SEEDS} seeds so far"
-    return degree(held), number, f"The claim: a λ of 500 is worse than a small one. {'. '.join(words)}."
+    return degree(held), number, claim_and_parts("a λ of 500 is worse than a small one", words)
 
 
 def plot(setting: Setting, by_test: dict[tuple[str, float], Runs]) -> str:

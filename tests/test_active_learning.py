@@ -42,6 +42,8 @@ def same(one, other):
         (2000, 5, 0.1, (360, 360, 360, 360, 360), (0, 50, 50, 50, 50)),
         (500, 2, 60, (88, 352), (0, 60)),
         (200, 1, 100, (100,), (100,)),
+        (350, 3, 150, (40, 80, 80), (50, 50, 50)),  # as many audits as rounds
+        (1350, 3, 450, (180, 360, 360), (150, 150, 150)),
         (3, 8, None, (1, 1, 1), (0, 0, 0)),
     ],
 )
@@ -51,8 +53,8 @@ def test_the_plan_shares_out_the_budget(budget, rounds, audit, batches, audits):
     assert sum(batches) + sum(audits) == budget
 
 
-@pytest.mark.parametrize("budget", range(1, 2400, 74))
-@pytest.mark.parametrize("rounds", [1, 2, 8, 30])
+@pytest.mark.parametrize("budget", [*range(1, 2400, 74), 4000, 5000])
+@pytest.mark.parametrize("rounds", [1, 2, 3, 8, 30])
 def test_every_plan_spends_its_budget_and_no_audit_is_small(budget, rounds):
     plan = Plan.of(budget, rounds, "auto", 5000)
     assert sum(plan.batches) + sum(plan.audits) == budget

@@ -19,6 +19,7 @@ HEAVY = {
     "tests/test_remote.py": "ray",
     "tests/test_repro.py": "models",
     "tests/test_repro_finetuning.py": "models",
+    "tests/test_repro_images.py": "models",
     "tests/test_sources.py": "models",
     "tests/test_training.py": "models",
     "tests/tiny_models.py": "models",

@@ -77,8 +77,10 @@ class Plan:
         sizes = np.array([start, *later_batches.tolist()])
         audits = np.zeros(rounds, np.int64)
         count = min(audit_rows // FEWEST, rounds) or int(audit_rows > 0)
-        audit_rounds = np.round(np.linspace(0, rounds - 1, count + 1)[1:]).astype(np.int64) if rounds > 1 else [0]
         if count:
+            # Steps of at least one round, so that no two audits fall into the same one.
+            steps = np.linspace(0, rounds - 1, count + 1)[1:] if count < rounds else np.arange(rounds)
+            audit_rounds = np.round(steps).astype(np.int64)
             audits[audit_rounds] = np.diff(np.round(np.linspace(0, audit_rows, count + 1)).astype(np.int64))
         return cls(tuple(sizes.tolist()), tuple(audits.tolist()), audit == AUDIT and not audit_rows)
 
