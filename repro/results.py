@@ -244,13 +244,15 @@ def write_readme(setting: Setting, experiments: Sequence[Experiment]) -> Path:
     path = (setting.out.parent if usual else setting.out) / "README.md"
     prefix = f"{setting.out.name}/" if usual else ""
     text = ABOUT + "\n## At a glance\n\n"
-    rows = [["study", "what it is about", "verdict", "result"], ["---"] * 4]
+    rows = [["study", "verdict", "result", "plot"], ["---"] * 4]
     sections = ""
     for experiment in experiments:
         file = setting.out / f"{experiment.name}.json"
         facts = json.loads(file.read_text()) if file.exists() else None
-        verdict = [facts["word"], facts["number"]] if facts is not None else ["not run", experiment.unrun]
-        rows.append([f"[`{experiment.name}`](#{experiment.name})", experiment.title, *verdict])
+        verdict = ["not run", experiment.unrun, ""]
+        if facts is not None:
+            verdict = [facts["word"], facts["number"], _thumbnail(facts["plots"], prefix, experiment.title)]
+        rows.append([f"[`{experiment.name}`](#{experiment.name})", *verdict])
         sections += f"\n## {experiment.name}\n\n{experiment.title}. {experiment.about}\n\n"
         sections += _section(facts, prefix) if facts is not None else f"{experiment.unrun}\n"
     path.write_text(text + _markdown(rows) + sections)
@@ -274,6 +276,11 @@ cache; otherwise they are downloaded, and their checksums are verified. The Euro
 this selection of them has no public source. Differences are ours minus the paper's, or paired by run if a line says so,
 ± one standard error.
 """
+
+
+def _thumbnail(plots: Sequence[str], prefix: str, title: str) -> str:
+    """Return a study's first plot, small, as a link to the plot itself."""
+    return "".join(f'[<img src="{prefix}{plot}" width="160" alt="{title}">]({prefix}{plot})' for plot in plots[:1])
 
 
 def _section(facts: dict[str, Any], prefix: str) -> str:

@@ -424,8 +424,8 @@ def test_the_readme_has_a_line_for_what_ran_and_says_what_did_not(tmp_path):
     experiment = Experiment("one", "Title", "About.", lambda _: None, lambda _: report)
     write_report(some, experiment, experiment.report(some))
     text = write_readme(some, [experiment, replace(experiment, name="two")]).read_text()
-    assert "| [`one`](#one) | Title | partly | x\\|y +.1 |" in text
-    assert "| [`two`](#two) | Title | not run | No report yet. |" in text
+    assert '| [`one`](#one) | partly | x\\|y +.1 | [<img src="one.svg" width="160" alt="Title">](one.svg) |' in text
+    assert "| [`two`](#two) | not run | No report yet. |  |" in text
     assert "**Verdict: partly.** It held.\n\nWhy.\n\n![one](one.svg)\n\n| case |" in text
     assert "| a \\| b | .5 | .6 | 3 | +.1 |" in text
 
@@ -435,10 +435,10 @@ def test_cells_of_the_first_table_are_short():
     table = page.split("## At a glance")[1].split("\n## ")[0]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| [")]
     assert len(rows) == len(command.NAMES)
-    for _, title, word, number in rows:
+    for _, word, number, plot in rows:
         assert word in ("reproduced", "partly", "not", "open", "not run")
-        assert len(title) <= 100
         assert len(number) <= 130
+        assert plot.startswith("[<img ") or word == "not run"
 
 
 # The commands
