@@ -153,12 +153,12 @@ def test_cells_hold_every_point_once_and_none_is_empty(count, seed):
 def test_candidates_are_the_nearest_to_the_middle_of_the_cell_after_its_own():
     points = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
     middles, cell = group(points, SerialWorkers())
-    for number, candidates in enumerate(closest(points, cell, middles, 12, SerialWorkers())):
+    for number, candidates in enumerate(closest(points, cell, middles, 24, SerialWorkers())):
         own = np.flatnonzero(cell == number)
         assert set(candidates[: own.size]) == set(own)
         gaps = ((points - middles[number]) ** 2).sum(axis=1)
         gaps[own] = -1
-        np.testing.assert_allclose(gaps[candidates], np.sort(gaps)[:12], atol=1e-5)
+        np.testing.assert_allclose(gaps[candidates], np.sort(gaps)[:24], atol=1e-5)
 
 
 @given(count=st.integers(1, 6000), cells=st.integers(1, 50), seed=st.integers(0, 99))
@@ -269,6 +269,31 @@ def test_new_lists_promise_what_plain_loops_say(z):
     ids, cells = np.arange(0, 500, 3), Cells.of(centers, 40, SerialWorkers())
     assert settling.promise(ids, cells) == pytest.approx(np.mean(falls[::3]), rel=1e-4)
     assert settling.promise(ids[:0], cells) == 0
+
+
+def test_lists_are_outdated_where_centers_have_moved_by_the_gap_to_those_not_listed():
+    rows, rng = low_rank(300, 8, 2, rank=8), np.random.default_rng(2)
+    start, shift = rows[:40], 0.3 * rng.standard_normal((40, 8)).astype(np.float32)
+    settling = Settling(
+        Sample(with_ones(rows), np.zeros(300, np.float32)), start, np.zeros(300, np.int32), 2.0, SerialWorkers()
+    )
+    settling._compare(np.arange(0, 300, 2), Cells.of(start, 40, SerialWorkers()))
+    settling._place(start + shift)
+    settling._compare(np.arange(0, 300, 4), None)
+    moved = np.linalg.norm(shift, axis=1).mean()
+    spread = np.sum(rows**2, axis=0)
+    dimensions = spread.sum() ** 2 / np.sum(spread**2)
+    expected = []
+    for row in range(0, 300, 2):
+        before = np.linalg.norm(rows[row] - start, axis=1)
+        third = min(np.sort(before[half::2])[2] for half in (0, 1))
+        assert np.delete(before, settling.lists[row]).min() >= third
+        centers = start + shift if row % 4 == 0 else start  # distances are those of the last comparison
+        gap = third - np.linalg.norm(rows[row] - centers[settling.lists[row]], axis=1).min()
+        if np.sqrt(dimensions) * gap <= moved:
+            expected.append(row)
+    assert settling.outdated().tolist() == expected
+    assert 0 < len(expected) < 150
 
 
 def with_ones(rows):

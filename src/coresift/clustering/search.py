@@ -36,7 +36,8 @@ SURE = 2.33
 AXES = (16, 24, 32, 48, 64, 96, 128, 160, 192)
 CANDIDATES = (64, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072)
 # Listing and checking many candidates takes time itself, so more than this are tried only if these do not suffice.
-CANDIDATES_FIRST = 512
+# The second number counts if the variance is spread over more than this many axes, where the first rarely suffices.
+CANDIDATES_FIRST, MORE_FIRST, MANY_AXES = 512, 1024, 128
 # How many of them are compared in full dimension.
 BEST = 3
 # How many of the possible numbers of axes are tried, the largest ones.
@@ -270,7 +271,8 @@ def choose_search(
         return Exact.of(centers, "the variance is spread over too many axes" if counts else "few centers")
     ids = _checked(rows, rng)
     check = _Check(take(rows, ids, workers), None if coarse is None else coarse[ids], rows.n, z, tolerance)
-    first = [count for count in counts if count <= CANDIDATES_FIRST]
+    bound = MORE_FIRST if numbers[-1] > MANY_AXES else CANDIDATES_FIRST
+    first = [count for count in counts if count <= bound]
     for tried in [first, counts] if len(first) < len(counts) else [counts]:
         search = check.cheapest(centers, axes.first(numbers[-1]), numbers, tried, workers)
         if search is not None:

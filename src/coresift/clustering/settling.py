@@ -27,11 +27,9 @@ COMPARED, LISTED = 512, 6
 ALL = 2**16
 # How many steps the same lists are used for, and how often they are made anew at the end.
 STEPS_PER_LIST, MOST_LISTS = 8, 8
-# Margins count only this much when lists are made anew, since other centers may have come near.
-AGAIN = 0.7
 # One in this many rows shows whether new lists are worth it. The steps that follow lower the cost as well, so what new
 # lists promise counts this many times.
-PROBED, LATER = 16, 3
+PROBED, LATER = 16, 6
 ROWS_PER_TASK = 2048
 
 
@@ -50,12 +48,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class _Found:
-    """What a comparison found for a few points: their two nearest centers, the scores of these, their lists, the cost,
-    and for each label that is present the change of its sums (or the sums)."""
+    """What a comparison found for a few points: their two nearest centers, the scores of these, their lists, for new
+    lists the highest score that a center may have that is not listed, the cost, and for each label that is present the
+    change of its sums (or the sums)."""
 
     nearest: Labels
     scores: Singles
     lists: Labels
+    unlisted: Singles | None
     cost: float
     present: Ints
     sums: Floats
@@ -65,7 +65,8 @@ class Settling:
     """Centers (`means`), and for each row its label and a list of its nearest centers.
 
     Rows count from the first round that includes them. `_margins` say by how much a row's second center is farther
-    away, and `_since` how far its own center had moved when they were measured.
+    away, and `_since` how far its own center had moved when they were measured. When a row's list was made, all centers
+    that are not on it were at least `_reach` away, and centers had moved by `_listed_at` on average.
     """
 
     def __init__(self, sample: Sample, centers: Singles, labels: Labels, z: float, workers: Workers) -> None:
@@ -77,7 +78,8 @@ class Settling:
         self._sums = np.zeros(self._table.shape)
         self._counted: Bools = np.zeros(len(labels), np.bool_)
         self._second, self._scores = np.zeros_like(labels), np.zeros((len(labels), 2), np.float32)
-        self._margins, self._since = np.zeros((2, len(labels)), np.float32)
+        self._margins, self._since, self._reach, self._listed_at = np.zeros((4, len(labels)), np.float32)
+        self._traveled = np.float32(0)
 
     def round(self, stride: int, gain: float) -> None:
         """Make lists for every `stride`-th row, and follow them until a step lowers the cost by less than `gain`."""
@@ -88,7 +90,7 @@ class Settling:
     def finish(self, gain: float) -> None:
         """Make lists anew and follow them, until new ones would lower the cost by less than `gain`, a share of it."""
         for _ in range(MOST_LISTS):
-            due, cells = self._due(AGAIN), self._cells()
+            due, cells = self.outdated(), self._cells()
             if LATER * self.promise(due[::PROBED], cells) * len(due) < gain * self._cost:
                 break
             self._compare(due, cells)
@@ -105,6 +107,17 @@ class Settling:
             best = np.maximum(best_few(points, self._table, cells, run, 1)[1][:, 0], known)
             lower += float((self._powers(own, known) - self._powers(own, best)).sum())
         return lower / max(len(ids), 1)
+
+    def outdated(self) -> Ints:
+        """Return the rows that may belong to a center that is not on their list; for z ≠ 2 all, as in `_due`.
+
+        These are the rows whose gap to the centers that are not listed is at most what centers have moved on average.
+        """
+        if self._z != 2:
+            return np.flatnonzero(self._counted)
+        gaps = self._reach - np.sqrt(np.maximum(self._norms - 2 * self._scores[:, 0], 0))
+        near = self._patience * gaps <= self._traveled - self._listed_at
+        return np.flatnonzero(self._counted & near)
 
     def exchange(self) -> None:
         """Move centers that are hardly needed to clusters that are better split. A round should follow."""
@@ -125,12 +138,12 @@ class Settling:
                 break
             lowest = self._cost
 
-    def _due(self, patience: float = 1.0) -> Ints:
+    def _due(self) -> Ints:
         """Return the rows that may belong to another center by now; for z ≠ 2 all, since all their weights change."""
         if self._z != 2:
             return np.flatnonzero(self._counted)
         moved = self._drift[self.labels] - self._since
-        return np.flatnonzero(self._counted & (np.float32(patience) * self._patience * self._margins <= moved))
+        return np.flatnonzero(self._counted & (self._patience * self._margins <= moved))
 
     def _compare(self, ids: Ints, cells: Cells | None) -> None:
         """Find the nearest centers of these rows, among the candidates of their cells or, without cells, among those on
@@ -148,7 +161,9 @@ class Settling:
             near, far = np.maximum(self._norms[own] - 2 * result.scores.T, 0)
             self.labels[own], self._second[own], self._scores[own] = labels, result.nearest[:, 1], result.scores
             self._margins[own], self._since[own] = np.sqrt(far) - np.sqrt(near), self._drift[labels]
-            self.lists[own] = result.lists
+            if result.unlisted is not None:
+                self.lists[own], self._listed_at[own] = result.lists, self._traveled
+                self._reach[own] = np.sqrt(np.maximum(self._norms[own] - 2 * result.unlisted, 0))
             self._sums[result.present] += result.sums
             cost += result.cost
         self._counted[ids] = True
@@ -163,11 +178,12 @@ class Settling:
         own = ids[run.ids]
         points = self._sample.points[own]
         if cells is None:
-            lists = self.lists[own]
+            lists, unlisted = self.lists[own], None
             nearest, scores = best_two(lists, score_listed(points, self._table, lists))
         else:
             lists, listed_scores = best_few(points, self._table, cells, run, LISTED // 2, 2)
             nearest, scores = best_two(lists, listed_scores)
+            unlisted = listed_scores[:, LISTED // 2 - 1 :: LISTED // 2].max(axis=1)
         labels = nearest[:, 0]
         if self._z == 2:  # sums change only by the rows that are new or have another label, few after the first steps
             counted = self._counted[own]
@@ -176,10 +192,10 @@ class Settling:
             which, signs = np.concatenate([added, taken]), np.ones(len(added) + len(taken), np.float32)
             signs[len(added) :] = -1
             both = np.concatenate([labels[added], self.labels[own[taken]]])
-            return _Found(nearest, scores, lists, 0.0, *sum_by_label(points[which], both, signs))
+            return _Found(nearest, scores, lists, unlisted, 0.0, *sum_by_label(points[which], both, signs))
         powers = self._powers(own, scores[:, 0])
         weights = pull(powers ** (1 / self._z), self._z).astype(np.float32)
-        return _Found(nearest, scores, lists, float(powers.sum()), *sum_by_label(points, labels, weights))
+        return _Found(nearest, scores, lists, unlisted, float(powers.sum()), *sum_by_label(points, labels, weights))
 
     def _powers(self, ids: Ints, scores: Singles) -> Floats:
         """Return the z-th powers of the distances of rows to the centers that have these scores."""
@@ -197,6 +213,7 @@ class Settling:
 
     def _place(self, centers: Singles) -> None:
         shift = np.linalg.norm(centers - self._table[:, :-1], axis=1)
+        self._traveled += shift.mean()
         self._drift, self._table = self._drift + shift + shift.mean(), with_bias(centers)
 
 
