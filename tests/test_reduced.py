@@ -153,12 +153,12 @@ def test_cells_hold_every_point_once_and_none_is_empty(count, seed):
 def test_candidates_are_the_nearest_to_the_middle_of_the_cell_after_its_own():
     points = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
     middles, cell = group(points, SerialWorkers())
-    for number, candidates in enumerate(closest(points, cell, middles, 24, SerialWorkers())):
+    for number, candidates in enumerate(closest(points, cell, middles, 12, SerialWorkers())):
         own = np.flatnonzero(cell == number)
         assert set(candidates[: own.size]) == set(own)
         gaps = ((points - middles[number]) ** 2).sum(axis=1)
         gaps[own] = -1
-        np.testing.assert_allclose(gaps[candidates], np.sort(gaps)[:24], atol=1e-5)
+        np.testing.assert_allclose(gaps[candidates], np.sort(gaps)[:12], atol=1e-5)
 
 
 @given(count=st.integers(1, 6000), cells=st.integers(1, 50), seed=st.integers(0, 99))

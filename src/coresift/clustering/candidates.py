@@ -20,7 +20,7 @@ from coresift.types import Ints, Singles
 
 # About how many centers a cell has. With very many centers there are fewer and larger cells, since a row is compared
 # with all cells.
-CENTERS_PER_CELL, CELLS_PER_ROOT = 6, 17
+CENTERS_PER_CELL, CELLS_PER_ROOT = 4, 17
 GROUPING_STEPS = 3
 # The number of rows, or of cells, per task, and the most rows of a product of matrices.
 ROWS_PER_TASK, CELLS_PER_TASK = 2048, 64
