@@ -177,17 +177,15 @@ def text() -> str:
 
 def _judges(figures: dict[str, Any]) -> str:
     """Say how well a judge predicts itself."""
-    parts = [f"{name} {share:.2f} ({pairs} pairs)" for name, (pairs, share) in figures.get("judges", {}).items()]
+    judges = figures.get("judges", {})
+    if not judges:
+        return ""
+    parts = ", ".join(f"{name} {share:.2f} ({pairs} pairs)" for name, (pairs, share) in judges.items())
+    sizes = ", ".join(f"{name} {1 / (1 - share):.2f}" for name, (_, share) in judges.items())
     return (
-        ""
-        if not parts
-        else (
-            f"A judge's own noise is a limit for every predictor, with or without texts. Two verdicts of the same judge on "
-            f"the same pair of answers have a correlation of: {', '.join(parts)}. No R² can be larger, so even if the "
-            "judge's probabilities were known, uniform rows would have an ESS of at most 1/(1 − R²): "
-            + ", ".join(f"{name} {1 / (1 - share):.2f}" for name, (_, share) in figures["judges"].items())
-            + ".\n"
-        )
+        "A judge's own noise is a limit for every predictor, with or without texts. Two verdicts of the same judge on "
+        f"the same pair of answers have this correlation: {parts}. No R² can be larger. So even if the judge's "
+        f"probabilities were known, uniform rows would have an ESS of at most 1/(1 − R²): {sizes}.\n"
     )
 
 

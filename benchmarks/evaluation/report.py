@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evaluation import history_limits, history_study
+from benchmarks.evaluation import history_limits, history_study, oracle
 from benchmarks.evaluation.peers import NAMES
 from benchmarks.evaluation.study import OURS, OURS_UNIFORM, RESULTS, Runs, read
 
@@ -28,6 +28,7 @@ def write_report(folder: Path) -> str:
         in_role = [case for case in all_cases if case["role"] == role]
         if in_role:
             text += f"## {title}\n\n{verdict(in_role)}\n\n" + "".join(map(table, in_role))
+    text += oracle.text()
     past = history_study.cases()
     if past:
         text += f"## With the results of earlier models\n\n{PAST}\n"
