@@ -7,10 +7,12 @@ import pytest
 
 import coresift as cs
 from coresift.earlier_answers import (
+    NEAR_LENGTH,
     PRIOR_COSINE,
     PRIOR_MODELS,
     SHARPNESS,
-    _by_similarity,
+    _alike,
+    _lengths,
     _word_counts,
     expected_results,
 )
@@ -46,15 +48,30 @@ def slowly(results, kinds, texts):
             return sum(results[item, other] - means[other] for other in members) / (len(members) + PRIOR_MODELS)
 
         columns = [mean(others)]
+        same = [other for other in others if kinds[other] == kinds[model]]
+        columns.append(mean(same))
         for part in range(2):
             columns.append(mean([other for other in others if kinds[other][part] == kinds[model][part]]))
-        columns.append(mean([other for other in others if kinds[other] == kinds[model]]))
-        for sharpness in SHARPNESS:
-            weights = {o: math.exp(sharpness * (counts[o, item] @ counts[model, item] - 1)) for o in others}
-            above = sum(weight * (results[item, o] - means[o]) for o, weight in weights.items())
-            columns.append(above / (sum(weights.values()) + math.exp(sharpness * (PRIOR_COSINE - 1))))
+
+        def weighted(members, weight, prior):
+            above = sum(weight(other) * (results[item, other] - means[other]) for other in members)
+            return above / (sum(map(weight, members)) + prior)
+
         typical = np.nanmean([logs[other][item] for other in range(MODELS + 1)])
-        own = typical if math.isnan(logs[model][item]) else logs[model][item]
+        length = [typical if math.isnan(log[item]) else log[item] for log in logs]
+        own = length[model]
+        for sharpness in SHARPNESS:
+            prior = math.exp(sharpness * (PRIOR_COSINE - 1))
+            for members in (others, same):
+                columns.append(
+                    weighted(
+                        members,
+                        lambda o, k=sharpness: math.exp(k * (counts[o, item] @ counts[model, item] - 1)),
+                        prior,
+                    )
+                )
+        for members in (others, same):
+            columns.append(weighted(members, lambda o: math.exp(-(((length[o] - own) / NEAR_LENGTH) ** 2)), 1.0))
         return [*columns, own, own - typical, (own - typical) ** 2]
 
     design, answers = [], []
@@ -82,7 +99,8 @@ def test_the_same_answer_counts_most(earlier):
     known = np.isfinite(results)
     centered = np.where(known, results - np.nanmean(results, axis=0), 0.0)
     copied = [*texts[:-1], texts[0]]
-    means = _by_similarity(centered, known, copied)[:, -1, -1]
+    everyone = np.ones((MODELS + 1, MODELS), bool)
+    means = _alike(centered, known, [everyone], copied, _lengths(copied))[:, -1, len(SHARPNESS) - 1]
     there = known[:, 0]
     assert np.corrcoef(means[there], centered[there, 0])[0, 1] > 0.95
 

@@ -37,8 +37,8 @@ TUNING_MODELS = 28
 # Two of our lines and one of FAQ's know how models were judged; FAQ then sees only models judged in the same way.
 KINDS, TEXTS, FAQ_KINDS = f"{OURS}, kinds", f"{OURS}, kinds and texts", "FAQ, same kind"
 METHODS = (OURS, KINDS, TEXTS, "FAQ", FAQ_KINDS, "active inference", "uniform")
-# Increase this when our method changes, so that runs of different versions are not mixed.
-VERSION = 5
+# Increase these when our method changes, so that runs of different versions are not mixed.
+VERSIONS = {OURS: 5, KINDS: 5, TEXTS: 6}
 
 
 def run(name: str, methods: tuple[str, ...] = METHODS) -> Iterator[str]:
@@ -240,8 +240,9 @@ def _read(name: str) -> dict[str, Floats]:
     if not path.exists():
         return {}
     with np.load(path, allow_pickle=False) as file:
-        return {label: file[label] for label in file.files if OURS not in label or label.endswith(f" v{VERSION}")}
+        current = tuple(f"/{method} v{version}" for method, version in VERSIONS.items())
+        return {label: file[label] for label in file.files if OURS not in label or label.endswith(current)}
 
 
 def _label(model: int, budget: int, method: str) -> str:
-    return f"{model}/{budget}/{method}" + (f" v{VERSION}" if method.startswith(OURS) else "")
+    return f"{model}/{budget}/{method}" + (f" v{VERSIONS[method]}" if method in VERSIONS else "")

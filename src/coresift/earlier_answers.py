@@ -28,6 +28,8 @@ PRIOR_MODELS = 2.0
 # An answer with cosine c to the new one has the weight e^(sharpness·(c − 1)); the prior is worth an answer with this c.
 SHARPNESS = (4.0, 12.0, 30.0)
 PRIOR_COSINE = 0.4
+# Answers are about equally long if the logarithms of their lengths differ by at most this.
+NEAR_LENGTH = 0.3
 # Words are counted in this many bins, by their hash.
 BINS = 1 << 15
 WORD = re.compile(r"\w\w+")
@@ -46,11 +48,13 @@ def expected_results(results: Floats, kinds: Kinds | None, texts: Texts | None) 
     models, known = results.shape[1], np.isfinite(results)
     means = np.array([float(column[mask].mean()) for column, mask in zip(results.T, known.T, strict=True)])
     centered = np.where(known, results - means, 0.0)
-    from_texts = [] if texts is None else [_by_similarity(centered, known, texts), _by_length(texts)]
+    others = np.arange(models + 1)[:, None] != np.arange(models)
+    # Whose results count for a model: all others, those that were judged in the same way, and those partly so.
+    members = [others] if kinds is None else [others, *(others & same for same in _same(kinds))]
+    from_texts = [] if texts is None else _from_texts(centered, known, members[:2], texts)
 
     def lines(model: int) -> Floats:
-        others = np.arange(models) != model
-        groups = [others] if kinds is None else [others, *(others & same for same in _same(kinds, model))]
+        groups = [own[model] for own in members]
         ease = [centered[:, group].sum(axis=1) / (known[:, group].sum(axis=1) + PRIOR_MODELS) for group in groups]
         return np.column_stack([*ease, *(columns[:, model] for columns in from_texts)])
 
@@ -67,25 +71,38 @@ def _centered(lines: Floats) -> Floats:
     return np.asarray(lines - lines.mean(axis=0))
 
 
-def _same(kinds: Kinds, model: int) -> list[Bools]:
-    """Return which earlier models were judged in the same way as this one: in each respect, and in all."""
-    same = np.array([[mine == other for mine, other in zip(kinds[model], kind, strict=True)] for kind in kinds[:-1]])
-    return [*(same.T if same.shape[1] > 1 else []), same.all(axis=1)]
+def _same(kinds: Kinds) -> list[Bools]:
+    """Return which earlier models were judged in the same way as each model: in all respects, and in each."""
+    parts = [np.array(part)[:, None] == np.array(part[:-1]) for part in zip(*kinds, strict=True)]
+    return [np.logical_and.reduce(parts), *(parts if len(parts) > 1 else [])]
 
 
-def _by_similarity(centered: Floats, known: Bools, texts: Texts) -> Floats:
-    """Return the mean result of other models, weighted by how similar their answers to the same item are."""
+def _from_texts(centered: Floats, known: Bools, members: Sequence[Bools], texts: Texts) -> list[Floats]:
+    """Return what texts say about every answer, one line per item and model: columns of results, and of lengths."""
+    lengths = _lengths(texts)
+    relative = lengths - lengths.mean(axis=1, keepdims=True)
+    return [_alike(centered, known, members, texts, lengths), np.stack([lengths, relative, relative**2], axis=-1)]
+
+
+def _alike(centered: Floats, known: Bools, members: Sequence[Bools], texts: Texts, lengths: Floats) -> Floats:
+    """Return the mean result of other models, weighted by how alike the answers to the same item are.
+
+    There is one column per kernel (cosines of words, with three degrees of sharpness, and lengths) and set of members.
+    """
     items, models = centered.shape
-    counts = _word_counts(texts)
-    means = np.zeros((items, models + 1, len(SHARPNESS)))
+    counts, priors = _word_counts(texts), [*(math.exp(sharp * (PRIOR_COSINE - 1)) for sharp in SHARPNESS), 1.0]
+    means = np.zeros((items, models + 1, len(priors) * len(members)))
     for item in range(items):
         vectors = counts[item::items]
-        cosines = (vectors @ vectors.T).toarray()
-        np.fill_diagonal(cosines, -math.inf)
-        for place, sharpness in enumerate(SHARPNESS):
-            weights = np.exp(sharpness * (cosines[:, :-1] - 1)) * known[item]
-            prior = math.exp(sharpness * (PRIOR_COSINE - 1))
-            means[item, :, place] = weights @ centered[item] / (weights.sum(axis=1) + prior)
+        cosines = (vectors @ vectors[:-1].T).toarray()
+        farther = (lengths[item][:, None] - lengths[item, :-1]) / NEAR_LENGTH
+        kernels = [*(np.exp(sharp * (cosines - 1)) for sharp in SHARPNESS), np.exp(-(farther**2))]
+        columns = [
+            (weights := kernel * own * known[item]) @ centered[item] / (weights.sum(axis=1) + prior)
+            for kernel, prior in zip(kernels, priors, strict=True)
+            for own in members
+        ]
+        means[item] = np.stack(columns, axis=1)
     return means
 
 
@@ -107,11 +124,9 @@ def _word_counts(texts: Texts) -> csr_array:
     return counts
 
 
-def _by_length(texts: Texts) -> Floats:
-    """Return the logarithm of an answer's length, its difference from the mean of all models, and its square."""
+def _lengths(texts: Texts) -> Floats:
+    """Return the logarithm of every answer's length, one line per item; a missing one has the mean of its item."""
     lengths = np.array([[math.nan if text is None else math.log1p(len(text)) for text in answers] for answers in texts])
     present = np.isfinite(lengths)
     typical = np.where(present, lengths, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-    lengths = np.where(present, lengths, typical)
-    relative = lengths - typical
-    return np.stack([lengths, relative, relative**2], axis=-1).transpose(1, 0, 2)
+    return np.where(present, lengths, typical).T
