@@ -236,6 +236,7 @@ def test_intervals_hold_with_more_columns_than_a_tenth_of_the_answers():
     rng = np.random.default_rng(12)
     odds = rng.normal(size=(800, 1)) + 0.7 * rng.normal(size=(800, 4)) @ rng.normal(size=(4, 61))
     results = (rng.random((800, 61)) < 1 / (1 + np.exp(-odds))).astype(float)
-    signals, values = cs.signals.history(results[:, 1:]), results[:, 0]
-    runs = [cs.evaluate(values=values, signals=signals, metric="rate", budget=80, seed=s).complete() for s in range(200)]
+    values = results[:, 0]
+    options = {"values": values, "signals": cs.signals.history(results[:, 1:]), "metric": "rate", "budget": 80}
+    runs = [cs.evaluate(seed=seed, **options).complete() for seed in range(200)]
     assert np.mean([run.low <= values.mean() <= run.high for run in runs]) >= 0.89

@@ -24,7 +24,7 @@ PENALTIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e3)
 # The constant has almost no penalty.
 CONSTANT = 1e6
 MOST_LEVERAGE = 0.9
-# There are many columns if the regression has more parameters than this part of the answers, as ridge regressions count.
+# There are many columns if the mean leverage, the effective number of parameters per answer, is above this.
 MANY_COLUMNS = 0.1
 # A stratum needs this many rows for a mean of its own.
 CELL = 5
