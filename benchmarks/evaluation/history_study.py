@@ -26,7 +26,7 @@ from benchmarks.evaluation.study import OURS, RESULTS
 Floats = NDArray[np.float64]
 # Per table: the numbers of answers, the number of new models (None: all of them), and the runs per new model.
 CASES: dict[str, tuple[tuple[int, ...], int | None, int]] = {
-    "AlpacaEval": ((40, 80, 160), None, 100),
+    "AlpacaEval": ((80,), None, 100),
     "simulated": ((301, 602, 1_203, 3_008), 3, 5),
 }
 # With this spread, FAQ reaches about its published 4.3 at 5 % of the items; the other budgets are then a check.
@@ -34,9 +34,11 @@ SPREAD = 3.0
 PUBLISHED = {301: 3.6, 602: 4.3, 1_203: 4.9, 3_008: 4.9}
 # On so many models of AlpacaEval, drawn at random, we chose how coresift scales its factors, with other seeds.
 TUNING_MODELS = 28
-METHODS = (OURS, "FAQ", "active inference", "uniform")
-# Increase this when our method changes, so that runs of different versions are not mixed.
-VERSION = 4
+# Two of our lines and one of FAQ's know how models were judged; FAQ then sees only models judged in the same way.
+KINDS, TEXTS, FAQ_KINDS = f"{OURS}, kinds", f"{OURS}, kinds and texts", "FAQ, same kind"
+METHODS = (OURS, KINDS, TEXTS, "FAQ", FAQ_KINDS, "active inference", "uniform")
+# Increase these when our method changes, so that runs of different versions are not mixed.
+VERSIONS = {OURS: 6, KINDS: 6, TEXTS: 7}
 
 
 def run(name: str, methods: tuple[str, ...] = METHODS) -> Iterator[str]:
@@ -51,7 +53,7 @@ def run(name: str, methods: tuple[str, ...] = METHODS) -> Iterator[str]:
         for budget in budgets:
             for method in methods:
                 label = _label(model, budget, method)
-                if label in stored:
+                if label in stored or (not table.kinds and method in (KINDS, TEXTS, FAQ_KINDS)):
                     continue
                 setting = setting or Setting(table, model)
                 lines = setting.runs(method, budget, range(seeds))
@@ -72,13 +74,29 @@ class Setting:
     def __init__(self, table: Table, model: int) -> None:
         self.name, self._rows, self._all = table.name, table.answered(model), table.without(model)
         self.answers, self.others = table.results[self._rows, model], self._all[self._rows]
-        self.past = cs.signals.history(self.others)
+        order = table.others_first(model)
+        self._kinds = [table.kinds[other] for other in order] if table.kinds else None
+        self._texts = [[table.texts[other][row] for row in self._rows] for other in order] if table.texts else None
+
+    def past(self, method: str) -> cs.types.SignalTable:
+        """What our lines know."""
+        kinds = self._kinds if method in (KINDS, TEXTS) else None
+        return cs.signals.history(self.others, kinds=kinds, texts=self._texts if method == TEXTS else None)
 
     @cached_property
     def factors(self) -> Factors:
         """Factors of the other models; only peers need them, and fitting them takes most of the time."""
-        rank, penalty = tune(self._all) if self._all.size < 1e6 else (4, 1.0)
-        factors = fit(self._all, rank, penalty)
+        return self._fit(self._all)
+
+    @cached_property
+    def factors_of_kind(self) -> Factors:
+        """Factors of the other models that were judged in the same way."""
+        assert self._kinds is not None
+        return self._fit(self._all[:, [kind == self._kinds[-1] for kind in self._kinds[:-1]]])
+
+    def _fit(self, results: Floats) -> Factors:
+        rank, penalty = tune(results) if results.size < 1e6 else (4, 1.0)
+        factors = fit(results, rank, penalty)
         return Factors(factors.items[self._rows], factors.models)
 
     @cached_property
@@ -90,14 +108,16 @@ class Setting:
 
     def runs(self, method: str, budget: int, seeds: range) -> Floats:
         """Run a method once per seed; one row per seed: estimate, low, high."""
-        if method == OURS:
-            return np.array([self._evaluate(budget, seed) for seed in seeds])
-        if method == "FAQ":
-            return faq(self.factors, self.answers, budget, seeds, Settings())
+        if method in (OURS, KINDS, TEXTS):
+            past = self.past(method)
+            return np.array([self._evaluate(past, budget, seed) for seed in seeds])
+        if method in ("FAQ", FAQ_KINDS):
+            factors = self.factors if method == "FAQ" else self.factors_of_kind
+            return faq(factors, self.answers, budget, seeds, Settings())
         return (uniform if method == "uniform" else active_inference)(self.population, budget, seeds)
 
-    def _evaluate(self, budget: int, seed: int) -> tuple[float, float, float]:
-        run = cs.evaluate(values=self.answers, signals=self.past, budget=budget, metric="rate", seed=seed)
+    def _evaluate(self, past: cs.types.SignalTable, budget: int, seed: int) -> tuple[float, float, float]:
+        run = cs.evaluate(values=self.answers, signals=past, budget=budget, metric="rate", seed=seed)
         result = run.complete()
         return result.value, result.low, result.high
 
@@ -137,16 +157,21 @@ def halves() -> str:
         return ""
     tuned = set(np.random.default_rng(18).permutation(models.size)[:TUNING_MODELS].tolist())
     parts = []
-    for method in (OURS, "FAQ"):
+    for method in (OURS, KINDS, TEXTS, "FAQ", FAQ_KINDS):
         medians = []
         for wanted in (True, False):
             labels = [(model, _label(model, 80, method)) for model in models if (model in tuned) == wanted]
+            labels = [(model, label) for model, label in labels if label in stored]
+            if not labels:
+                continue
             sizes = [_measures(stored[label].astype(np.float64), stored, model, 80)[0] for model, label in labels]
             medians.append(float(np.median(sizes)))
-        parts.append(f"{medians[0]:.2f} and {medians[1]:.2f} for {method}")
+        if len(medians) == 2:
+            parts.append(f"{medians[0]:.2f} and {medians[1]:.2f} for {method}")
     return (
-        f"How coresift scales its factors was chosen on {TUNING_MODELS} of the models, with other seeds. On these and "
-        f"on the {models.size - TUNING_MODELS} others, the median ESS by error from 80 answers is {', '.join(parts)}.\n"
+        f"How coresift scales its factors, and what it learns from texts, was chosen on {TUNING_MODELS} of the models, "
+        f"with other seeds. On these and "
+        f"on the {models.size - TUNING_MODELS} others, the median ESS by error from 80 answers is {'; '.join(parts)}.\n"
     )
 
 
@@ -215,8 +240,9 @@ def _read(name: str) -> dict[str, Floats]:
     if not path.exists():
         return {}
     with np.load(path, allow_pickle=False) as file:
-        return {label: file[label] for label in file.files if f"{OURS} v" not in label or label.endswith(f"v{VERSION}")}
+        current = tuple(f"/{method} v{version}" for method, version in VERSIONS.items())
+        return {label: file[label] for label in file.files if OURS not in label or label.endswith(current)}
 
 
 def _label(model: int, budget: int, method: str) -> str:
-    return f"{model}/{budget}/{method}" + (f" v{VERSION}" if method == OURS else "")
+    return f"{model}/{budget}/{method}" + (f" v{VERSIONS[method]}" if method in VERSIONS else "")

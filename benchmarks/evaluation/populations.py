@@ -127,7 +127,7 @@ def _head(data: str, kind: str) -> Population:
     head = classification(data)
     chances = head.probabilities
     role = "tuning" if data in TUNING else "reported"
-    signals = cs.signals.from_probabilities(chances)
+    signals = cs.signals.from_probabilities(chances, log_loss=kind == "log loss")
     if kind == "error":
         wrong = (head.predictions != head.labels).astype(np.float64)
         guess = 1 - chances.max(axis=1)

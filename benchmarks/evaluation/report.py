@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.evaluation import history_limits, history_study
+from benchmarks.evaluation import history_limits, history_study, oracle
 from benchmarks.evaluation.peers import NAMES
 from benchmarks.evaluation.study import OURS, OURS_UNIFORM, RESULTS, Runs, read
 
@@ -28,6 +28,7 @@ def write_report(folder: Path) -> str:
         in_role = [case for case in all_cases if case["role"] == role]
         if in_role:
             text += f"## {title}\n\n{verdict(in_role)}\n\n" + "".join(map(table, in_role))
+    text += oracle.text()
     past = history_study.cases()
     if past:
         text += f"## With the results of earlier models\n\n{PAST}\n"
@@ -59,6 +60,10 @@ interval from uniform rows. *ESS by the paper's width* is relative to the unifor
 of the paper. It has the same options for all budgets (τ = 0.25, ρ = 0.05), not options tuned for each budget. The
 factors of MMLU-Pro that the authors used are not in any package, so we could not reproduce the published 3.6, 4.3, 4.9
 and 4.9.
+
+The table mixes two judges and two reference models. The lines with *kinds* know who judged each model against which
+reference (`cs.signals.history(results, kinds=…)`), and *FAQ, same kind* learns its factors only from models that were
+judged in the same way. *Kinds and texts* also knows the texts of all answers, which exist before they are judged.
 """
 
 LIMITS = """What is the most that any method could gain? A ridge regression on all other models sees nine tenths of

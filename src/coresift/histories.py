@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from coresift.checks import named_options, refuse, unusable
+from coresift.earlier_answers import expected_results
 from coresift.spectra import axes_of_wide, wide
 from coresift.types import Floats, SignalTable
 
@@ -20,26 +22,40 @@ PRIOR_MODELS = 2.0
 EASE = 4.0
 # The scale of its doubt, which says how uncertain a result is rather than what it is.
 DOUBT = 0.3
+# The scale of factors beside an expected result, which has most of what they say.
+BESIDE_EXPECTED = 0.2
+# An expected result is kept at least this far from 0 and 1.
+LEAST_CHANCE = 0.02
 # The least share of a factor's variance that differences between models have.
 LEAST_SPREAD = 0.02
 
 
 @named_options
-def history(results: Any) -> SignalTable:
+def history(
+    results: Any, *, kinds: Sequence[Any] | None = None, texts: Sequence[Sequence[str | None]] | None = None
+) -> SignalTable:
     """Return what earlier models' results say about each item: how easy it is, and how items vary together.
 
     Args:
         results: One line per item and one column per model, such as 1 for right and 0 for wrong; NaN if unknown.
+        kinds: How each earlier model was judged, and how the new one will be, last: a name, or a tuple of names such as
+            ("judge", "reference"). Models that were judged in the same way tell most.
+        texts: The answers of each earlier model, one per item, and those of the new one last; None if missing. They are
+            known before they are judged: how long an answer is, and what became of similar answers to the same item.
 
     Returns:
         `ease`, an item's mean result p; `doubt`, √(p(1 − p)), if results are from 0 to 1; and factors, the principal
         components of the results, with missing results imputed. A factor is scaled by the variance of the models along
-        it, so a ridge regression shrinks its slope along weak factors, which are mostly noise.
+        it, so a ridge regression shrinks its slope along weak factors, which are mostly noise. With kinds or texts,
+        `expected` replaces ease and doubt: the new model's result, as learned from the earlier models.
 
     Examples:
         >>> table = history([[1, 1, 0], [0, float("nan"), 0], [1, 0, 1], [1, 1, 1]])
         >>> table.names[:2], len(table)
         (('ease', 'doubt'), 4)
+        >>> table = history([[1, 0], [0, 1], [1, 0], [1, 1]], kinds=["short", "long", "short"])
+        >>> table.names[0], table.columns[:, 0].round(2).tolist()
+        ('expected', [0.76, 0.76, 0.76, 0.73])
     """
     matrix = _matrix(results)
     observed = np.isfinite(matrix)
@@ -47,18 +63,46 @@ def history(results: Any) -> SignalTable:
     counts = observed.sum(axis=1)
     ease = (np.where(observed, matrix, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
     factors, strengths = _factors(matrix, observed, ease)
-    columns, names, sizes, scales = [ease], ["ease"], [False], [EASE]
-    if matrix[observed].min() >= 0 and matrix[observed].max() <= 1:
-        columns.append(np.sqrt(ease * (1 - ease)))
-        names.append("doubt")
-        sizes.append(bool(np.ptp(columns[-1]) > 0))
-        scales.append(DOUBT)
+    chances = matrix[observed].min() >= 0 and matrix[observed].max() <= 1
+    if kinds is None and texts is None:
+        columns, names, sizes, scales = [ease], ["ease"], [False], [EASE]
+        if chances:
+            columns.append(np.sqrt(ease * (1 - ease)))
+            names.append("doubt")
+            sizes.append(bool(np.ptp(columns[-1]) > 0))
+            scales.append(DOUBT)
+    else:
+        expected = _expected(matrix, kinds, texts)
+        expected = np.clip(expected, LEAST_CHANCE, 1 - LEAST_CHANCE) if chances else expected
+        columns, names, sizes, scales = [expected], ["expected"], [bool(chances and np.ptp(expected) > 0)], [1.0]
+        strengths = BESIDE_EXPECTED * strengths
     for number, (factor, strength) in enumerate(zip(factors.T, strengths, strict=True), start=1):
         columns.append(factor)
         names.append(f"factor {number}")
         sizes.append(False)
         scales.append(float(strength))
     return SignalTable(tuple(names), np.stack(columns, axis=1), np.array(sizes, np.bool_), np.array(scales))
+
+
+def _expected(matrix: Floats, kinds: Any, texts: Any) -> Floats:
+    """Return the expected result of the new model; its level is that of the earlier models of its kind."""
+    items, models = matrix.shape
+    if models < 2:
+        refuse("results", "at least two models with kinds or texts, to learn from", f"{models}")
+    labels = None if kinds is None else _kinds(kinds, models)
+    if texts is not None and (len(texts) != models + 1 or any(len(answers) != items for answers in texts)):
+        refuse("texts", f"{items} answers of each of {models} earlier models and the new one", "other numbers of them")
+    same = np.array([labels is None or label == labels[-1] for label in (labels or [()] * (models + 1))[:-1]])
+    level = matrix[:, same] if same.any() else matrix
+    return float(level[np.isfinite(level)].mean()) + expected_results(matrix, labels, texts)
+
+
+def _kinds(kinds: Any, models: int) -> list[tuple[str, ...]]:
+    """Return one tuple of names per model."""
+    labels = [tuple(map(str, kind)) if isinstance(kind, list | tuple) else (str(kind),) for kind in kinds]
+    if len(labels) != models + 1 or len({len(label) for label in labels}) > 1:
+        refuse("kinds", f"a kind for each of {models} earlier models and the new one, all of one length", f"{kinds!r}")
+    return labels
 
 
 def _factors(matrix: Floats, observed: Any, ease: Floats) -> tuple[Floats, Floats]:

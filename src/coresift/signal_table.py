@@ -80,9 +80,10 @@ def from_probabilities(probabilities: Any, *, log_loss: bool = False) -> dict[st
     Args:
         probabilities: One line per row and one column per class, each line with sum 1; or one number per row, the
             probability of the second of two classes.
-        log_loss: Whether the signals are for the classifier's log loss. Then there is one more, `loss_deviation`: the
-            standard deviation of the log loss if the probabilities are right. It is no sign of errors: it is 0 where
-            two classes are equally likely, because the log loss is the same for both.
+        log_loss: Whether the signals are for the classifier's mean log loss. Then there is one more, `loss_deviation`:
+            the standard deviation of the log loss if the probabilities are right. It is no sign of errors: it is 0
+            where two classes are equally likely, because the log loss is the same for both. It does not help with
+            quantiles.
 
     Returns:
         `expected_error`, 1 − max p; `deviation`, √(p(1 − p)) for the largest p, the standard deviation of being right;

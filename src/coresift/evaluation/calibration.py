@@ -24,6 +24,8 @@ PENALTIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 1e3)
 # The constant has almost no penalty.
 CONSTANT = 1e6
 MOST_LEVERAGE = 0.9
+# There are many columns if the mean leverage, the effective number of parameters per answer, is above this.
+MANY_COLUMNS = 0.1
 # A stratum needs this many rows for a mean of its own.
 CELL = 5
 
@@ -106,8 +108,10 @@ class Calibration:
             residuals = (scaled - self._turned @ (shrunk * moments)) / (1 - leverage)
             error = float(residuals @ residuals)
             if error < best:
-                # Squared leave-one-out errors are too large by 1/(1 − leverage); see MacKinnon and White's HC2.
-                corrected = residuals * np.sqrt(1 - leverage)
+                # Squared leave-one-out errors are too large by 1/(1 − leverage); see MacKinnon and White's HC2 and HC3.
+                # With many columns, the choice of the penalty makes them too small by about as much.
+                many = float(leverage.mean()) > MANY_COLUMNS
+                corrected = residuals if many else residuals * np.sqrt(1 - leverage)
                 best, chosen = error, (self._directions @ (shrunk * moments), corrected, candidate)
         slopes, errors, penalty = chosen
         total = float(self.sample.weights @ answers + self._missing @ slopes)

@@ -10,7 +10,7 @@ from coresift.estimation.intervals import skewed_quantile
 from coresift.estimation.rates import clopper_pearson
 from coresift.evaluation.metrics import Target
 from coresift.evaluation.sampling import Sample
-from coresift.types import Floats, Interval
+from coresift.types import Bools, Floats, Interval
 
 # With fewer positives or negatives than this, counted by Kish, a rate gets the exact interval.
 FEW_EVENTS = 30.0
@@ -92,8 +92,32 @@ def max_t(targets: list[Target], confidence: float) -> float:
 
 def is_rare(linear: Floats, weights: Floats) -> bool:
     """Return whether there are too few positives, or negatives, for a normal interval."""
-    positive = linear != 0
-    return min(kish(weights[positive]), kish(weights[~positive])) < FEW_EVENTS
+    return rarest(linear != 0, weights) < FEW_EVENTS
+
+
+def rarest(events: Bools, weights: Floats) -> float:
+    """Return the number of positives or negatives, whichever is smaller, counted by Kish."""
+    return min(kish(weights[events]), kish(weights[~events]))
+
+
+def most_trials(size: float, asked: int, population: int, events: float) -> float:
+    """Return the largest number of trials of an exact interval; infinite if there are enough events.
+
+    Without events, it is the effective sample size of the weights: the draw and the regression may have made the
+    estimate more precise than that, but nothing shows it. The more events there are, the higher the limit.
+
+    Args:
+        size: Kish's effective sample size of the answers.
+        asked: The number of answers.
+        population: The number of rows.
+        events: How many positives or negatives there are, whichever are fewer, counted by Kish.
+
+    Examples:
+        >>> most_trials(90.0, 100, 200, 15.0), most_trials(90.0, 100, 200, 30.0)
+        (360.0, inf)
+    """
+    trusted = 1 - events / FEW_EVENTS
+    return min(size, float(asked)) / (1 - min(asked / population, 0.99)) / trusted if trusted > 0 else math.inf
 
 
 def kish(weights: Floats) -> float:
@@ -105,8 +129,11 @@ def _rare(target: Target, sample: Sample, variance: float, confidence: float) ->
     """Return the exact interval of a rate, on the scale of the target.
 
     It is the interval of Clopper and Pearson for m trials, where m is the number of equally likely rows that would be
-    as uncertain (Korn and Graubard 1998). Rows that were seen are certain.
+    as uncertain (Korn and Graubard 1998). The estimated variance gives m, but it is usually too small if there are few
+    events, so m has a limit, too. Rows that were seen are certain.
     """
+    from scipy.special import stdtrit
+
     population, events = sample.population, target.linear != 0
     unit, seen = target.event * population, int(np.count_nonzero(events))
     certain = (seen / population, 1 - (len(sample) - seen) / population)
@@ -115,8 +142,15 @@ def _rare(target: Target, sample: Sample, variance: float, confidence: float) ->
         # If a row that differs was missed, it may be one of the least probable rows.
         rate, trials = float(seen > 0), population / float(sample.weights.max())
     else:
-        trials = min(float(len(sample)), kish(sample.weights)) / (1 - min(len(sample) / population, 0.99))
-        trials = min(trials, rate * (1 - rate) * unit**2 / variance if variance > 0 else math.inf)
+        size, few = kish(sample.weights), rarest(events, sample.weights)
+        by_variance = rate * (1 - rate) * unit**2 / variance if variance > 0 else math.inf
+        # As in the normal interval, the variance is itself an estimate.
+        freedom, sure = max(3 * target.fit.moments.effective, 1.0), 0.5 + confidence / 2
+        wider = (stdtrit(freedom, sure) / stdtrit(math.inf, sure)) ** 2
+        trials = max(
+            min(by_variance, most_trials(size, len(sample), population, 0.0)),
+            min(by_variance / wider, most_trials(size, len(sample), population, few)),
+        )
     trials = max(trials, 1.0)
     low, high = np.clip(clopper_pearson(rate * trials, trials, confidence), *certain)
     low, high = sorted((unit * float(low), unit * float(high)))
@@ -132,13 +166,13 @@ def forecast_half_width(target: Target, sample: Sample, variance: float, total: 
     if not target.event or variance <= 0:
         return normal
     events = target.linear != 0
-    rarest = min(kish(sample.weights[events]), kish(sample.weights[~events])) * total / len(sample)
-    if rarest >= FEW_EVENTS / SURE:
+    expected = rarest(events, sample.weights) * total / len(sample)
+    if expected >= FEW_EVENTS / SURE:
         return normal
     unit = abs(target.event) * sample.population
     rate = min(max(float(sample.weights @ events / sample.weights.sum()), 0.5 / len(sample)), 1 - 0.5 / len(sample))
-    worth = total * kish(sample.weights) / len(sample)
-    trials = min(rate * (1 - rate) * unit**2 / variance, worth / (1 - min(total / sample.population, 0.99)))
+    limit = most_trials(total * kish(sample.weights) / len(sample), total, sample.population, SURE * expected)
+    trials = min(rate * (1 - rate) * unit**2 / variance, limit)
     # The first answers may have too few events by chance; one more of either kind guards against too small a plan.
     likely = (rate * len(sample) + 1) / (len(sample) + 2)
     low, high = clopper_pearson(likely * trials, trials, confidence)
