@@ -62,7 +62,8 @@ def grow(
 ) -> WeightedSelection:
     """Grow a selection to a larger budget: its rows stay, and their answers say where to draw more.
 
-    The intervals of a grown selection are nearly as narrow as if it had been selected at the full size. The split
+    The intervals of a grown selection are nearly as narrow as if it had been selected at the full size, except where
+    few rows have most of the total: there they are up to half again as wide (`benchmarks/results/growing.md`). The split
     between old and new rows depends only on the two budgets. If you grow until an interval is narrow enough, there is a
     small bias, because answers then decide the size.
 
