@@ -434,6 +434,13 @@ def test_grow_takes_the_clusters_strata_and_excluded_rows_of_the_selection(run, 
     grown = cs.load(data / "grown.parquet")
     assert len(grown) == 2 * BUDGET
     assert not np.isin([3, 5], grown.ids).any()
+    for verb in (["select", "rows.npy"], ["grow", "picked.parquet", "rows.npy"]):
+        (data / "list.csv").write_text("row\n3\n")
+        for flag in ("--exclude", "--strata"):
+            named = "list.csv" if flag == "--exclude" else "list.csv:row"
+            message = refused(run(*verb, *losses, flag, named, "--budget", 90, "--out", "list.csv"))
+            assert "--out must be another file than list.csv" in message
+        assert (data / "list.csv").read_text() == "row\n3\n"
     message = refused(run("grow", "picked.parquet", "rows.npy", *losses, "--budget", 90))
     assert "--clusters must be the clustering that the selection was made with" in message
 

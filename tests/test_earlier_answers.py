@@ -137,10 +137,21 @@ def test_numbers_that_are_not_chances_are_no_sizes():
 @pytest.mark.parametrize(
     ("results", "options", "message"),
     [
-        (np.eye(4), {"kinds": ["a"] * 4}, "kinds must be a kind for each of 4 earlier models and the new one"),
-        (np.eye(4), {"kinds": ["a", ("a", "b"), "a", "a", "a"]}, "all of one length"),
-        (np.eye(4), {"texts": [["a"] * 4] * 4}, "texts must be 4 answers of each of 4 earlier models and the new one"),
-        (np.eye(4), {"texts": [["a"] * 3] * 5}, "texts must be 4 answers"),
+        (np.eye(4), {"kinds": ["a"] * 4}, "kinds must be 5 entries, the new model's last; got 4"),
+        (np.eye(4), {"kinds": "ababa"}, "kinds must be a list with the kind of each model"),
+        (np.eye(4), {"kinds": 3}, "kinds must be a list with the kind of each model"),
+        (
+            np.eye(4),
+            {"kinds": ["a", None, "a", "a", "b"]},
+            "kinds must be known for every model; got a missing kind of model 1",
+        ),
+        (np.eye(4), {"kinds": [()] * 5}, "kinds must be names, or tuples of equally many names"),
+        (np.eye(4), {"texts": 5}, "texts must be one list of answers per model"),
+        (np.eye(4), {"texts": ["abcd"] * 5}, "texts must be one list of answers per model; got str for model 0"),
+        (np.eye(4), {"texts": [["a", "b", 1.5, "c"]] * 5}, r"got float in texts\[0\]\[2\]"),
+        (np.eye(4), {"kinds": ["a", ("a", "b"), "a", "a", "a"]}, "tuples of equally many names"),
+        (np.eye(4), {"texts": [["a"] * 4] * 4}, "texts must be 5 lists of 4 answers, one list per model"),
+        (np.eye(4), {"texts": [["a"] * 3] * 5}, "got 5 lists of 3 answers"),
         (np.ones((4, 1)), {"kinds": ["a", "a"]}, "at least two models"),
     ],
 )

@@ -117,7 +117,7 @@ def test_what_cannot_grow_is_refused(problem):
         cs.grow(cs.select(rows, losses, 100, 1, clusters=cs.cluster(rows, 9, seed=5)), losses, 200, rows=rows)
     with pytest.raises(cs.InputError, match="Only a selection from select can grow; this one was made by uniform"):
         cs.grow(cs.baselines.uniform(rows, 100), losses, 200, rows=rows)
-    with pytest.raises(cs.InputError, match="cannot draw from the remaining rows"):
+    with pytest.raises(cs.InputError, match="cannot grow; use Systematic"):
         cs.grow(cs.select(rows, losses, 100, recipe=cs.recipes.paper(0.1)), losses, 200, rows=rows)
 
 

@@ -62,10 +62,10 @@ def grow(
 ) -> WeightedSelection:
     """Grow a selection to a larger budget: its rows stay, and their answers say where to draw more.
 
-    The intervals of a grown selection are nearly as narrow as if it had been selected at the full size, except where
-    few rows have most of the total: there they are up to half again as wide (`benchmarks/results/growing.md`). The split
-    between old and new rows depends only on the two budgets. If you grow until an interval is narrow enough, there is a
-    small bias, because answers then decide the size.
+    Over 39 problems, the intervals of a grown selection were 2 % wider on average than those of a new one of the same
+    size, and up to half again as wide where few rows have most of the total (`benchmarks/results/growing.md`). How old
+    and new rows share the total depends only on the two budgets. If you grow until an interval is narrow enough, there
+    is a small bias, because answers then decide the size.
 
     Args:
         selection: What `select` or `grow` returned.
@@ -153,7 +153,7 @@ def _job(selection: WeightedSelection, budget: Any, rows: Any, *, asking: bool, 
     if job.frame.record() != dict(provenance.frame):
         raise InputError("rows, exclude, strata and signals must be those that the selection was made with.")
     if not (job.design.distinct and job.design.fixed_size):
-        raise InputError(f"{job.design!r} cannot draw from the remaining rows; only sorted designs can.")
+        raise InputError(f"A selection drawn with {job.design!r} cannot grow; use Systematic() or Pivotal().")
     return job
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -90,8 +90,7 @@ def _expected(matrix: Floats, kinds: Any, texts: Any) -> Floats:
     if models < 2:
         refuse("results", "at least two models with kinds or texts, to learn from", f"{models}")
     labels = None if kinds is None else _kinds(kinds, models)
-    if texts is not None and (len(texts) != models + 1 or any(len(answers) != items for answers in texts)):
-        refuse("texts", f"{items} answers of each of {models} earlier models and the new one", "other numbers of them")
+    texts = None if texts is None else _texts(texts, items, models)
     same = np.array([labels is None or label == labels[-1] for label in (labels or [()] * (models + 1))[:-1]])
     level = matrix[:, same] if same.any() else matrix
     return float(level[np.isfinite(level)].mean()) + expected_results(matrix, labels, texts)
@@ -99,10 +98,40 @@ def _expected(matrix: Floats, kinds: Any, texts: Any) -> Floats:
 
 def _kinds(kinds: Any, models: int) -> list[tuple[str, ...]]:
     """Return one tuple of names per model."""
-    labels = [tuple(map(str, kind)) if isinstance(kind, list | tuple) else (str(kind),) for kind in kinds]
-    if len(labels) != models + 1 or len({len(label) for label in labels}) > 1:
-        refuse("kinds", f"a kind for each of {models} earlier models and the new one, all of one length", f"{kinds!r}")
-    return labels
+    if not _is_list(kinds):
+        refuse("kinds", "a list with the kind of each model, the new model's last", type(kinds).__name__)
+    parts = [tuple(kind) if isinstance(kind, list | tuple | np.ndarray) else (kind,) for kind in kinds]
+    if len(parts) != models + 1:
+        refuse("kinds", f"{models + 1} entries, the new model's last", f"{len(parts)}")
+    if len({len(part) for part in parts}) > 1 or not parts[0]:
+        refuse("kinds", "names, or tuples of equally many names", "tuples of different lengths")
+    for model, part in enumerate(parts):
+        if any(name is None or (isinstance(name, float) and np.isnan(name)) for name in part):
+            refuse("kinds", "known for every model", f"a missing kind of model {model}")
+    return [tuple(map(str, part)) for part in parts]
+
+
+def _texts(texts: Any, items: int, models: int) -> list[list[str | None]]:
+    """Return the answers of each model; None is a missing answer."""
+    if not _is_list(texts):
+        refuse("texts", "one list of answers per model, the new model's last", type(texts).__name__)
+    for model, answers in enumerate(texts):
+        if not _is_list(answers):
+            refuse("texts", "one list of answers per model", f"{type(answers).__name__} for model {model}")
+    lengths = sorted({len(answers) for answers in texts})
+    if len(texts) != models + 1 or lengths != [items]:
+        allowed = f"{models + 1} lists of {items} answers, one list per model and the new model's last"
+        refuse("texts", allowed, f"{len(texts)} lists of {' or '.join(map(str, lengths[:3]))} answers")
+    for model, answers in enumerate(texts):
+        for item, answer in enumerate(answers):
+            if not (answer is None or isinstance(answer, str)):
+                refuse("texts", "strings, or None if missing", f"{type(answer).__name__} in texts[{model}][{item}]")
+    return [list(answers) for answers in texts]
+
+
+def _is_list(values: Any) -> bool:
+    """Return whether values are in a list, an array or the like: several of them, in an order."""
+    return isinstance(values, Collection) and not isinstance(values, str | bytes | Mapping | Set)
 
 
 def _factors(matrix: Floats, observed: Any, ease: Floats) -> tuple[Floats, Floats]:

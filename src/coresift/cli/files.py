@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,10 +32,13 @@ def check_out(
 ) -> None:
     """Refuse a target of another type, and a target that is one of the files that are read."""
     check_target(out, suffixes, what)
-    for source in (Path(source) for source in sources if source is not None):
+    named = [str(source) for source in sources if source is not None]
+    # A flag may name a column of a file, as FILE:NAME.
+    named += [text.rpartition(":")[0] for text in named if ":" in text]
+    for source in (Path(text) for text in named if os.path.exists(text)):  # False even for impossible names
         if source.is_dir() and out.parent.samefile(source) and _would_be_rows(out, source):
             raise InputError(f"{flag} must not be in {source}, whose files are the rows; got {out}.")
-        if source.exists() and out.exists() and out.samefile(source):
+        if out.exists() and out.samefile(source):
             raise InputError(f"{flag} must be another file than {source}, which is an input.")
 
 

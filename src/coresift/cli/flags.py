@@ -12,7 +12,7 @@ import typer
 
 from coresift.checks import InputError
 from coresift.cli.app import CHOOSING, COMPUTING, READING, TEXTS
-from coresift.cli.files import open_source
+from coresift.cli.files import check_out, open_source
 from coresift.cli.parsing import (
     Opener,
     paper_mode,
@@ -70,7 +70,12 @@ Given = Annotated[
     Path | None,
     choosing(help="File of rows that must be selected: a row number or id per line, or a table with row or id."),
 ]
-Exclude = Annotated[Path | None, choosing(help="File of rows that are never selected or asked, in the same form.")]
+Exclude = Annotated[
+    Path | None,
+    choosing(
+        help="File of rows that are never selected or asked: a row number or id per line, or a table with row or id."
+    ),
+]
 Design = Annotated[str | None, choosing(help="How rows are drawn: Systematic, Pivotal, Poisson or Independent.")]
 Text = Annotated[
     str | None,
@@ -127,6 +132,9 @@ def _with_flags(verb: Callable[..., None], gatherer: Callable[..., Any]) -> Call
     @functools.wraps(verb)
     def run(**flags: Any) -> None:
         mine = {part.name: flags.pop(part.name) for part in own}
+        if "out" in mine:
+            named = [flags.get(name) for name in ("clusters", "strata", "signals", "given", "exclude", "proxy")]
+            check_out(mine["out"], "a selection", *named)
         verb(**mine, options=gatherer(functools.cache(lambda: _open(mine)), **flags))
 
     run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]

@@ -189,7 +189,7 @@ def grow(
 
     Example: coresift grow picked.parquet embeddings.npy --losses losses.csv --budget 2400 --out grown.parquet
     """
-    check_out(out, "a selection", selection, rows, losses, clusters)
+    check_out(out, "a selection", selection, rows, losses, clusters, strata, signals, exclude)
     before, opened = load_weighted(selection), open_source(rows, column, id_column)
     with explaining("Growing needs the losses of all selected rows."):
         grown = cs.grow(

@@ -65,8 +65,8 @@ class Settling:
     """Centers (`means`), and for each row its label and a list of its nearest centers.
 
     Rows count from the first round that includes them. `_margins` say by how much a row's second center is farther
-    away, and `_since` how far its own center had moved when they were measured. When a row's list was made, all centers
-    that are not on it were at least `_reach` away, and centers had moved by `_listed_at` on average.
+    away, and `_since` how far its own center had moved when they were measured. When a row's list was made, all
+    candidates that are not on it were at least `_reach` away, and centers had moved by `_listed_at` on average.
     """
 
     def __init__(self, sample: Sample, centers: Singles, labels: Labels, z: float, workers: Workers) -> None:

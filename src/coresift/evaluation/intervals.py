@@ -101,10 +101,11 @@ def rarest(events: Bools, weights: Floats) -> float:
 
 
 def most_trials(size: float, asked: int, population: int, events: float) -> float:
-    """Return the largest number of trials of an exact interval; infinite if there are enough events.
+    """Return the largest number of trials of an exact interval.
 
     Without events, it is the effective sample size of the weights: the draw and the regression may have made the
-    estimate more precise than that, but nothing shows it. The more events there are, the higher the limit.
+    estimate more precise than that, but nothing shows it. The more events there are, the higher the limit, up to 30
+    times as many trials.
 
     Args:
         size: Kish's effective sample size of the answers.
@@ -114,10 +115,10 @@ def most_trials(size: float, asked: int, population: int, events: float) -> floa
 
     Examples:
         >>> most_trials(90.0, 100, 200, 15.0), most_trials(90.0, 100, 200, 30.0)
-        (360.0, inf)
+        (360.0, 5400.0)
     """
-    trusted = 1 - events / FEW_EVENTS
-    return min(size, float(asked)) / (1 - min(asked / population, 0.99)) / trusted if trusted > 0 else math.inf
+    trusted = max(1 - events / FEW_EVENTS, 1 / FEW_EVENTS)
+    return min(size, float(asked)) / (1 - min(asked / population, 0.99)) / trusted
 
 
 def kish(weights: Floats) -> float:
@@ -144,7 +145,7 @@ def _rare(target: Target, sample: Sample, variance: float, confidence: float) ->
     else:
         size, few = kish(sample.weights), rarest(events, sample.weights)
         by_variance = rate * (1 - rate) * unit**2 / variance if variance > 0 else math.inf
-        # As in the normal interval, the variance is itself an estimate.
+        # The variance is itself an estimate, so it counts as larger than it is.
         freedom, sure = max(3 * target.fit.moments.effective, 1.0), 0.5 + confidence / 2
         wider = (stdtrit(freedom, sure) / stdtrit(math.inf, sure)) ** 2
         trials = max(
