@@ -182,7 +182,8 @@ def geometric_mean(problems: list[Facts], variant: str, key: str) -> list[float]
 
 def goals(measured: list[Facts]) -> str:
     """Return the goals and the measured values; a goal is missed if the lower end of the interval is above it."""
-    lines = ["| quantity | goal | measured | met |", "|---|---|---|---|"]
+    lines = ["A goal is missed if the whole interval is above it.", ""]
+    lines += ["| quantity | goal | measured | met |", "|---|---|---|---|"]
     for variant, key, half, most in GOALS:
         problems = [
             problem
