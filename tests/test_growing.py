@@ -109,7 +109,7 @@ def test_what_cannot_grow_is_refused(problem):
         cs.grow(picked, losses, 100, rows=rows)
     with pytest.raises(cs.InputError, match="losses must be given"):
         cs.grow(picked, budget=200, rows=rows)
-    with pytest.raises(cs.InputError, match="must be those that the selection was made with"):
+    with pytest.raises(cs.InputError, match="exclude must be what the selection was made with"):
         cs.grow(picked, losses, 200, rows=rows, exclude=[5])
     with pytest.raises(cs.InputError, match="rows must be the rows that were selected from, in their order"):
         cs.grow(picked, losses, 200, rows=rows[::-1].copy())

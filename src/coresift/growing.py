@@ -150,8 +150,9 @@ def _job(selection: WeightedSelection, budget: Any, rows: Any, *, asking: bool, 
     job = settle(
         opened, budget, selection.seed, asking=asking, recipe=recipe, clusters=clusters, given=given, **options
     )
-    if job.frame.record() != dict(provenance.frame):
-        raise InputError("rows, exclude, strata and signals must be those that the selection was made with.")
+    now, before = job.frame.record(), dict(provenance.frame)
+    if different := [name for name in (now | before) if now.get(name) != before.get(name)]:
+        raise InputError(f"{' and '.join(different)} must be what the selection was made with.")
     if not (job.design.distinct and job.design.fixed_size):
         raise InputError(f"A selection drawn with {job.design!r} cannot grow; use Systematic() or Pivotal().")
     return job

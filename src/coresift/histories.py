@@ -41,7 +41,7 @@ def history(
         kinds: How each earlier model was judged, and how the new one will be, last: a name, or a tuple of names such as
             ("judge", "reference"). Models that were judged in the same way tell most.
         texts: The answers of each earlier model, one per item, and those of the new one last; None if missing. They are
-            known before they are judged: how long an answer is, and what became of similar answers to the same item.
+            known before they are judged. They tell how long an answer is, and how similar answers were judged.
 
     Returns:
         `ease`, an item's mean result p; `doubt`, √(p(1 − p)), if results are from 0 to 1; and factors, the principal
