@@ -24,12 +24,18 @@ import numpy as np
 
 import coresift as cs
 from benchmarks.estimation import RESULTS, cluster_of
-from benchmarks.problems import PROBLEMS, Problem, halves, load_problem
+from benchmarks.problems import CACHE, PROBLEMS, Problem, halves, load_problem
 
 STEPS = (500, 1_000, 1_500, 2_000)
 SEEDS, LEAST_ROWS = 20, 10_000
-VERSION = 6  # increase this when selections or intervals change, so that runs of different versions are not mixed
+VERSION = 7  # increase this when selections or intervals change, so that runs of different versions are not mixed
 RUNS = RESULTS / "growing.jsonl"
+
+
+class Keeping(cs.engines.Local):
+    """One thread, and a folder for the split clusters of growth steps, which do not depend on a selection's seed."""
+
+    keep = CACHE / "splits"
 
 
 def main() -> None:
@@ -56,7 +62,7 @@ def main() -> None:
 
 def measure(problem: Problem, seed: int) -> dict[str, Any]:
     """Return relative errors and widths of both selections."""
-    engine, rows, losses = cs.engines.Local(threads=1), cs.open_rows(problem.rows), problem.losses
+    engine, rows, losses = Keeping(threads=1), cs.open_rows(problem.rows), problem.losses
     first = cluster_of(problem, 0, STEPS[0] // 10)
     grown = cs.select(rows, losses, STEPS[0], seed, clusters=first, engine=engine, progress=False)
     for budget in STEPS[1:]:

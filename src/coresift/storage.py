@@ -152,6 +152,7 @@ def _manifest(selection: Selection) -> dict[str, Any]:
             "least_inclusion": float(selection.least_inclusion),
             "growth": selection.growth.tolist(),
             **({"predicted": selection.predicted.tolist()} if selection.predicted.size else {}),
+            **({"learned_kept": True} if selection.learned_kept.size else {}),
             "phases": [None if part is None else {"kind": part.kind, **part.record()} for part in selection.phases],
         }
     if isinstance(selection, CoverSelection):
@@ -251,7 +252,8 @@ def _columns(manifest: dict[str, Any]) -> dict[str, tuple[str, str]]:
         return KINDS[manifest["kind"]].COLUMNS
     if not manifest["weighted"]:
         return Selection.COLUMNS
-    return WeightedSelection.COLUMNS | (WeightedSelection.PREDICTED if manifest.get("predicted") else {})
+    columns = WeightedSelection.COLUMNS | (WeightedSelection.PREDICTED if manifest.get("predicted") else {})
+    return columns | (WeightedSelection.GROWN if manifest.get("learned_kept") else {})
 
 
 def _schema(manifest: dict[str, Any]) -> Any:

@@ -10,9 +10,11 @@ cause no bias. The coefficient bₖ comes from the rows drawn before k: if rows 
 predictions, y/πₖ is already nearly constant, and subtracting the prediction would add noise. The pilot's part T₁ has no
 prediction: a prediction from the second draw would cause bias, since that draw depends on the pilot.
 
-Between the pilot and the draw, totals are divided by `learned_share` instead of α (see `coresift.shares`). It depends
-on the pilot's answers, but not on the row's own, so the bias is small; `benchmarks.estimation` measures it. A rate with
-few positives or negatives keeps α, since its interval needs the plain weights.
+Between the pilot and the draw, totals are divided by `learned_share` instead of α (see `coresift.shares`), and between
+the last phase of a grown selection and all earlier ones by `learned_kept` (see `coresift.aiming`). They depend on
+answers of earlier phases, but not on the row's own, so the bias is small; `benchmarks.estimation` and
+`benchmarks.growing` measure it. A rate with few positives or negatives keeps the fixed shares, since its interval needs
+the plain weights.
 
 What is fixed when: clustering, signals, components, π₁ and α are fixed before the pilot; mₖ, bₖ, πₖ, learned shares and
 the order of the draw are fixed after the phases before k and before phase k; aₖ of an added phase depends only on
@@ -68,12 +70,12 @@ class LearnedDifference(Strategy):
         growth = selection.growth if selection.growth.size else np.ones(1)
         known, residuals = 0.0, values.copy()
         by_phase = np.tile(values, (len(selection.phases), 1))
+        slope = coefficient_before(selection, values, selection.predicted.size + 1)
+        with np.errstate(over="ignore", invalid="ignore"):  # a total that is not finite is refused later
+            move_shares(selection, residuals, by_phase, values - slope * selection.unseen)
         for index, total in enumerate(selection.predicted):
             number = index + 2
             slope = coefficient_before(selection, values, number)
-            if number == 2:
-                with np.errstate(over="ignore", invalid="ignore"):  # a total that is not finite is refused later
-                    move_shares(selection, residuals, by_phase, values - slope * selection.unseen)
             member = selection.phase == number
             predicted = slope * selection.predictions[member]
             known += slope * float(growth[index] * total)
@@ -95,7 +97,7 @@ class LearnedDifference(Strategy):
 
 
 def move_shares(selection: WeightedSelection, residuals: Floats, by_phase: Floats, unpredicted: Floats) -> None:
-    """Divide the unpredicted part of every total by learned shares instead of α, in place.
+    """Divide the unpredicted part of every total by learned shares instead of fixed ones, in place.
 
     Args:
         selection: The selection.
@@ -107,14 +109,37 @@ def move_shares(selection: WeightedSelection, residuals: Floats, by_phase: Float
         return
     fixed, inclusion = selection.share, selection.inclusion
     more = selection.learned_share - fixed
-    by_phase[0] += unpredicted * np.divide(more, fixed, out=np.zeros_like(fixed), where=fixed > 0)
-    by_phase[1] -= unpredicted * np.divide(more, 1 - fixed, out=np.zeros_like(fixed), where=fixed < 1)
+    relative = np.zeros(by_phase.shape)
+    relative[0] = np.divide(more, fixed, out=np.zeros_like(fixed), where=fixed > 0)
+    relative[1] = -np.divide(more, 1 - fixed, out=np.zeros_like(fixed), where=fixed < 1)
+    by_phase[:2] += unpredicted * relative[:2]
     # A pilot row weighs 1 − α + α/π₁, and a drawn row count·(1 − α)/π₂.
     weight_per_share = np.select(
         [selection.phase == 1, selection.phase == 2], [1 / inclusion - 1, -selection.multiplicity / inclusion], 0.0
     )
     part = selection.growth[0] if selection.growth.size else 1.0
-    residuals += part * more * weight_per_share * unpredicted / selection.weights
+    added = part * more * weight_per_share
+    residuals += added * unpredicted / selection.weights
+    if selection.learned_kept.size:
+        _move_to_last(selection, residuals, by_phase, unpredicted * (1 + relative), selection.weights + added)
+
+
+def _move_to_last(
+    selection: WeightedSelection, residuals: Floats, by_phase: Floats, unpredicted: Floats, weights: Floats
+) -> None:
+    """Divide totals between the last phase and all earlier ones by `learned_kept`, in place.
+
+    `unpredicted` has one line per phase, and `weights` are those with learned shares of the first two phases.
+    """
+    kept, last = 1 - float(selection.growth[-1]), selection.phase == len(selection.phases)
+    more = selection.learned_kept - kept
+    by_phase[:-1] += unpredicted[:-1] * (more / kept)
+    by_phase[-1] -= unpredicted[-1] * (more / (1 - kept))
+    # An earlier row weighs kept·w + 1 − kept, where w is its weight before the last phase; a new row (1 − kept)/π.
+    before = (weights - (1 - kept)) / kept
+    weight_per_part = np.where(last, -selection.multiplicity / selection.inclusion, before - 1)
+    weight_per_part[selection.phase == 0] = 0.0
+    residuals += more * weight_per_part * unpredicted[-1] / selection.weights
 
 
 def coefficient_before(selection: WeightedSelection, values: Floats, number: int) -> float:

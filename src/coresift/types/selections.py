@@ -299,10 +299,12 @@ class WeightedSelection(Selection):
             predicts nothing.
         sizes: Each row's size when the last phase that could draw it was planned; empty without predictions.
         learned_share: α as an estimate uses it, once the pilot's answers are known; empty without predictions.
-        unseen: The prediction for each row if one answer of its cluster is left out, the row's own in the pilot; empty
-            without predictions.
+        unseen: The prediction for each row if one answer of its cluster is left out, the row's own in the pilot; after
+            growing, the prediction before the last phase, without the row's own answer; empty without predictions.
         predicted: For each phase from the second on, the sum of aₖ·prediction over the rows that it could draw, where
             aₖ is the phase's share before the selection grew; empty without predictions.
+        learned_kept: The part of each row's total that all phases but the last carry, as an estimate uses it once
+            their answers are known; empty for a selection that has not grown, and without predictions.
     """
 
     COLUMNS: ClassVar[dict[str, tuple[str, str]]] = {
@@ -323,6 +325,8 @@ class WeightedSelection(Selection):
         "learned_share": ("learned_share", "double"),
         "unseen": ("unseen", "double"),
     }
+    # One more if it has grown as well.
+    GROWN: ClassVar[dict[str, tuple[str, str]]] = {"learned_kept": ("learned_kept", "double")}
     weights: Floats
     inclusion: Floats
     share: Floats
@@ -338,11 +342,12 @@ class WeightedSelection(Selection):
     learned_share: Floats = field(default_factory=lambda: np.zeros(0))
     unseen: Floats = field(default_factory=lambda: np.zeros(0))
     predicted: Floats = field(default_factory=lambda: np.zeros(0))
+    learned_kept: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         freeze(self, weights=np.float64, inclusion=np.float64, share=np.float64)
         freeze(self, predictions=np.float64, sizes=np.float64, predicted=np.float64)
-        freeze(self, learned_share=np.float64, unseen=np.float64)
+        freeze(self, learned_share=np.float64, unseen=np.float64, learned_kept=np.float64)
         freeze(self, phase=np.uint8, multiplicity=np.int64, holder=np.float64, growth=np.float64)
         super().__post_init__()
         if self.weights.shape != self.ids.shape:
@@ -364,11 +369,14 @@ class WeightedSelection(Selection):
             raise InputError("A selection needs a predicted total for each phase from the second on, or none at all.")
         if not np.all((self.learned_share >= 0) & (self.learned_share <= 1)):
             raise InputError("A selection's learned shares must be numbers from 0 to 1.")
+        if not np.all((self.learned_kept >= 0) & (self.learned_kept <= 1)):
+            raise InputError("A selection's learned parts of earlier phases must be numbers from 0 to 1.")
 
     @property
     def columns(self) -> dict[str, tuple[str, str]]:
         """Field of this selection → its column and type in a file."""
-        return self.COLUMNS | (self.PREDICTED if self.predicted.size else {})
+        columns = self.COLUMNS | (self.PREDICTED if self.predicted.size else {})
+        return columns | (self.GROWN if self.learned_kept.size else {})
 
     def _weights(self) -> dict[str, Any]:
         return {"weight": self.weights}
