@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from coresift.clustering.candidates import Cells, best_few, runs_of
+from coresift.clustering.kernels import highest_few, nearest_of
 from coresift.clustering.nearest import Codebook, Labels, distances_to, highest, nearest
 from coresift.clustering.space import Axes, pieces_of, take
 from coresift.engine import Fold, Workers
@@ -150,7 +151,7 @@ class Listed:
         centers = self.centers
 
         def near(start: int, block: Singles, lists: Labels) -> T:
-            return then(start, block, *_nearest_of(block, centers, lists))
+            return then(start, block, *nearest_of(block, centers, lists))
 
         return workers.map(rows, near, beside=[self.lists], fold=fold, name=name)
 
@@ -225,7 +226,7 @@ class Reduced:
 
         def finish(item: tuple[int, Singles, Ints]) -> T:
             start, block = item[:2]
-            return then(start, block, *_nearest_of(block, self.centers, best[start - offset :][: len(block)]))
+            return then(start, block, *nearest_of(block, self.centers, best[start - offset :][: len(block)]))
 
         return list(workers.each(located, finish))
 
@@ -236,17 +237,6 @@ class Reduced:
             for run, (labels, _) in zip(runs, results, strict=True):
                 best[run.ids] = labels
         return best
-
-
-def _nearest_of(block: Singles, centers: Singles, options: Labels) -> tuple[Labels, Singles]:
-    """Return for each row the nearest of a few centers, and its distance."""
-    labels = np.ascontiguousarray(options[:, 0])
-    distances = distances_to(block, centers, labels)
-    for others in np.ascontiguousarray(options[:, 1:].T):
-        away = distances_to(block, centers, others)
-        closer = away < distances
-        labels, distances = np.where(closer, others, labels), np.where(closer, away, distances)
-    return labels, distances
 
 
 def choose_search(
@@ -295,7 +285,7 @@ def trust_lists(
     ids = _checked(rows, rng)
     sample = take(rows, ids, workers)
     truth = nearest(sample, Codebook.of(centers))[1].astype(np.float64) ** z
-    excess = _nearest_of(sample, centers, lists[ids])[1].astype(np.float64) ** z - truth
+    excess = nearest_of(sample, centers, lists[ids])[1].astype(np.float64) ** z - truth
     error = float(excess.std()) * np.sqrt((1 - len(ids) / rows.n) / len(ids))
     if not excess.mean() + SURE * error <= tolerance * truth.mean():
         return None

@@ -52,14 +52,24 @@ class Axes:
             shifted /= self.scale
         return shifted
 
+    def whole_points(self, block: Singles) -> Singles:
+        """Return rows minus the mean with all their coordinates, in units of the scale, and a last column of ones."""
+        points = np.empty((len(block), len(self.mean) + 1), np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.subtract(block, self.mean, out=points[:, :-1])
+            points[:, :-1] /= self.scale
+        points[:, -1] = 1
+        return points
+
     def project(self, shifted: Singles) -> Singles:
         """Return the coordinates of shifted rows, and a last column of ones."""
-        points = np.ones((len(shifted), len(self) + 1), np.float32)
+        points = np.empty((len(shifted), len(self) + 1), np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             if self.directions is None:
                 points[:, :-1] = shifted
             else:
                 np.matmul(shifted, self.directions, out=points[:, :-1])
+        points[:, -1] = 1
         return points
 
     def lift(self, points: Singles) -> Singles:
