@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coresift.clustering.plain import Labels, Listing
 from coresift.types import Floats, Ints, Singles
@@ -15,18 +14,33 @@ from coresift.types import Floats, Ints, Singles
 # The most centers on a list, and the most candidates for a seed.
 MOST_LISTED = 16
 # Rows that seeding compares together.
-BLOCK = 64
+TILE = 64
+
+
+# The arguments of each function in `kernels.c`: pointers to arrays, sizes, and numbers.
+KINDS = {"p": ctypes.c_void_p, "s": ctypes.c_ssize_t, "d": ctypes.c_double}
+SIGNATURES = {
+    "nearest_of": "psssppspp",
+    "score_listed": "pssspppsp",
+    "highest_few": "pssspp",
+    "follow_lists": "psspps" + "pps" + "pppppp",
+    "add_rows": "pssspppp",
+    "place_seeds": "pssssd" + "pppppp",
+}
 
 
 def _load() -> ctypes.CDLL | None:
     """Return the library that was built with this package, or None."""
     path = Path(__file__).with_name("_kernels.so")
-    try:
-        library = ctypes.CDLL(str(path)) if path.exists() else None
-    except OSError:  # built for another system
+    if not path.exists():
         return None
-    if library is not None:
-        library.place_seeds.restype = ctypes.c_ssize_t
+    try:
+        library = ctypes.CDLL(str(path))
+        for name, kinds in SIGNATURES.items():
+            function = getattr(library, name)
+            function.argtypes, function.restype = [KINDS[kind] for kind in kinds], ctypes.c_ssize_t
+    except (OSError, AttributeError):  # it was built for another system, or from other sources
+        return None
     return library
 
 
@@ -77,13 +91,14 @@ def place_seeds(sample: Singles, first: int, draws: Floats, z: float, weights: F
     """Return the positions of seeds: the first one, and one for each line of `draws`, as `seeding` says."""
     (n, d), (seeds, tries) = sample.shape, draws.shape
     assert tries <= MOST_LISTED
-    width = -(-n // BLOCK) * BLOCK
-    columns = np.zeros((d, width), np.float32)
-    columns[:, :n] = sample.T
+    width = -(-n // TILE) * TILE
+    padded = np.zeros((width, d), np.float32)
+    padded[:n] = sample
+    tiles = np.ascontiguousarray(padded.reshape(-1, TILE, d).transpose(0, 2, 1))
     chosen, room = np.full(seeds + 1, first, np.int64), np.empty((tries + 1, width), np.float32)
     weights = None if weights is None else np.ascontiguousarray(weights, np.float64)
     options = (weights, np.ascontiguousarray(draws), chosen, room[0], room[1:], np.empty(n))
-    return chosen[: _call("place_seeds", columns, n, d, seeds + 1, tries, ctypes.c_double(z / 2), *options)]
+    return chosen[: _call("place_seeds", tiles, n, d, seeds + 1, tries, z / 2, *options)]
 
 
 def _lines(block: Singles) -> Singles:
@@ -98,12 +113,10 @@ def _matrix(block: Singles) -> tuple[Singles, int, int, int]:
 
 
 def _call(name: str, *arguments: Any) -> int:
-    function: Any = getattr(LIBRARY, name)
-    return int(function(*map(_as_c, arguments)) or 0)
+    """Call a compiled function. The caller keeps the arrays alive, and has made sure of their types and sizes."""
+    return int(getattr(LIBRARY, name)(*map(_as_c, arguments)))
 
 
 def _as_c(argument: Any) -> Any:
-    if isinstance(argument, np.ndarray):
-        array: NDArray[Any] = argument
-        return ctypes.c_void_p(array.ctypes.data)
-    return ctypes.c_ssize_t(argument) if isinstance(argument, int) else argument
+    """Return the address of an array; numbers and None are passed as they are."""
+    return argument.__array_interface__["data"][0] if isinstance(argument, np.ndarray) else argument

@@ -19,7 +19,7 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 16, BLOCK = 64, MOST_LISTED = 16 };
+enum { LANES = 16, TILE = 64, MOST_LISTED = 16 };
 /* Squares below this have lost some or all of their digits in single precision. */
 static const float TINY = 1e-30f;
 
@@ -142,7 +142,7 @@ INLINE float distance(const float *a, const float *b, size d)
 }
 
 /* The nearest of `count` centers for each row, the first one on a tie, and its distance. */
-FAST void nearest_of(const float *rows, size stride, size n, size d, const float *centers, const int32_t *options,
+FAST size nearest_of(const float *rows, size stride, size n, size d, const float *centers, const int32_t *options,
                      size count, int32_t *labels, float *distances)
 {
     for (size i = 0; i < n; i++) {
@@ -160,10 +160,11 @@ FAST void nearest_of(const float *rows, size stride, size n, size d, const float
         labels[i] = best;
         distances[i] = least;
     }
+    return 0;
 }
 
 /* Products of rows, given by number, with the lines of the table that their own lists name. */
-FAST void score_listed(const float *rows, size stride, size n, size d, const int64_t *ids, const float *table,
+FAST size score_listed(const float *rows, size stride, size n, size d, const int64_t *ids, const float *table,
                        const int32_t *lists, size count, float *scores)
 {
     for (size i = 0; i < n; i++) {
@@ -171,6 +172,7 @@ FAST void score_listed(const float *rows, size stride, size n, size d, const int
         for (size c = 0; c < count; c++)
             scores[i * count + c] = dot(row, table + (size)lists[i * count + c] * d, d);
     }
+    return 0;
 }
 
 /* A score that at least `count` scores of a line reach: of the highest scores of every 32nd place, the `count`-th. */
@@ -207,7 +209,7 @@ INLINE void insert(const float *line, size start, size stop, float bound, size c
 }
 
 /* Of each line of m scores, the places of the `count` highest and these scores, highest first; the first on a tie. */
-FAST void highest_few(const float *scores, size n, size m, size count, int32_t *places, float *highest)
+FAST size highest_few(const float *scores, size n, size m, size count, int32_t *places, float *highest)
 {
     for (size i = 0; i < n; i++) {
         const float *line = scores + i * m;
@@ -230,12 +232,13 @@ FAST void highest_few(const float *scores, size n, size m, size count, int32_t *
         }
         insert(line, l, m, bound, count, place, best);
     }
+    return 0;
 }
 
 /* The two best centers on the lists of some rows, and what `settling` keeps about them.
  *
  * Everything but `ids` has one entry per row of the sample (`scores` has two). */
-FAST void follow_lists(const float *rows, size stride, size d, const float *norms, const int64_t *ids, size n,
+FAST size follow_lists(const float *rows, size stride, size d, const float *norms, const int64_t *ids, size n,
                        const float *table, const int32_t *lists, size count, const float *drift, int32_t *labels,
                        int32_t *second, float *scores, float *margins, float *since)
 {
@@ -265,10 +268,11 @@ FAST void follow_lists(const float *rows, size stride, size d, const float *norm
         margins[id] = sqrtf(far > 0 ? far : 0) - sqrtf(near > 0 ? near : 0);
         since[id] = drift[best];
     }
+    return 0;
 }
 
 /* Add rows, given by number or all in order, times their weights to the sums of their labels, in this order. */
-FAST void add_rows(const float *rows, size stride, size n, size d, const int64_t *ids, const int32_t *labels,
+FAST size add_rows(const float *rows, size stride, size n, size d, const int64_t *ids, const int32_t *labels,
                    const double *weights, double *sums)
 {
     for (size i = 0; i < n; i++) {
@@ -277,19 +281,26 @@ FAST void add_rows(const float *rows, size stride, size n, size d, const int64_t
         for (size j = 0; j < d; j++)
             own[j] += weight * row[j];
     }
+    return 0;
 }
 
-/* Σ weight·D^z, and the sums along the way if there is room for them. */
-INLINE double cost_of(const float *squared, size n, double half, const double *weights, double *cumulative)
+INLINE double weighted(const float *squared, size i, double half, const double *weights)
 {
-    double total = 0;
-    for (size i = 0; i < n; i++) {
-        double power = half == 1 ? (double)squared[i] : pow((double)squared[i], half);
-        total += weights ? weights[i] * power : power;
-        if (cumulative)
-            cumulative[i] = total;
-    }
-    return total;
+    double power = half == 1 ? (double)squared[i] : pow((double)squared[i], half);
+    return weights ? weights[i] * power : power;
+}
+
+/* Σ weight·D^z, in four sums at a time. */
+INLINE double cost_of(const float *squared, size n, double half, const double *weights)
+{
+    double sum[4] = {0};
+    size i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int part = 0; part < 4; part++)
+            sum[part] += weighted(squared, i + part, half, weights);
+    for (; i < n; i++)
+        sum[0] += weighted(squared, i, half, weights);
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 /* The first place where the sums exceed a mark, or the last place. */
@@ -306,46 +317,46 @@ INLINE size place_of(const double *cumulative, size n, double mark)
     return low;
 }
 
-/* Squared distances to the nearest seed if this candidate becomes one; there are so many blocks of 64 rows. */
-INLINE void add_candidate(const float *columns, size blocks, size d, size candidate, const float *closest, float *option)
+/* Squared distances to the nearest seed if this candidate becomes one, for a number of tiles. */
+INLINE void add_candidate(const float *tiles, size count, size d, size candidate, const float *closest, float *option)
 {
-    size width = blocks * BLOCK;
-    for (size block = 0; block < width; block += BLOCK) {
-        lanes sum[BLOCK / LANES] = {{0}};
-        for (size j = 0; j < d; j++) {
-            const float *column = columns + j * width + block;
-            float own = columns[j * width + candidate];
-            for (int part = 0; part < BLOCK / LANES; part++) {
-                lanes gap = load(column + part * LANES) - own;
+    const float *own = tiles + candidate / TILE * TILE * d + candidate % TILE;
+    for (size tile = 0; tile < count; tile++, closest += TILE, option += TILE) {
+        const float *column = tiles + tile * TILE * d;
+        lanes sum[TILE / LANES] = {{0}};
+        for (size j = 0; j < d; j++, column += TILE)
+            for (int part = 0; part < TILE / LANES; part++) {
+                lanes gap = load(column + part * LANES) - own[j * TILE];
                 sum[part] += gap * gap;
             }
-        }
-        for (int part = 0; part < BLOCK / LANES; part++)
-            *(loose *)(option + block + part * LANES) = lower(load(closest + block + part * LANES), sum[part]);
+        for (int part = 0; part < TILE / LANES; part++)
+            *(loose *)(option + part * LANES) = lower(load(closest + part * LANES), sum[part]);
     }
 }
 
 /* Greedy D^z sampling: each seed is the best of `tries` candidates. Returns how many seeds there are.
  *
- * `columns` are the rows, transposed, with zeros up to a multiple of 64 rows. `draws` has `tries` uniform numbers per
+ * `tiles` have 64 rows each, transposed; the last one ends with zeros. `draws` has `tries` uniform numbers per
  * seed after the first, `half` is z/2, and `weights` may be NULL. `closest` and each of `tries` `options` have room for
- * a column, `cumulative` for n numbers. */
-FAST size place_seeds(const float *columns, size n, size d, size k, size tries, double half, const double *weights,
+ * whole tiles, `cumulative` for n numbers. */
+FAST size place_seeds(const float *tiles, size n, size d, size k, size tries, double half, const double *weights,
                       const double *draws, int64_t *chosen, float *closest, float *options, double *cumulative)
 {
-    size blocks = (n + BLOCK - 1) / BLOCK, width = blocks * BLOCK;
+    size count = (n + TILE - 1) / TILE, width = count * TILE;
     for (size i = 0; i < width; i++)
         closest[i] = INFINITY;
-    add_candidate(columns, blocks, d, chosen[0], closest, closest);
+    add_candidate(tiles, count, d, chosen[0], closest, closest);
     for (size seed = 1; seed < k; seed++) {
-        double total = cost_of(closest, n, half, weights, cumulative), least = INFINITY;
+        double total = 0, least = INFINITY;
         size best = 0, candidates[MOST_LISTED];
+        for (size i = 0; i < n; i++)
+            cumulative[i] = total += weighted(closest, i, half, weights);
         if (!(total > 0))
             return seed;
         for (size c = 0; c < tries; c++) {
             candidates[c] = place_of(cumulative, n, draws[(seed - 1) * tries + c] * total);
-            add_candidate(columns, blocks, d, candidates[c], closest, options + c * width);
-            double cost = cost_of(options + c * width, n, half, weights, 0);
+            add_candidate(tiles, count, d, candidates[c], closest, options + c * width);
+            double cost = cost_of(options + c * width, n, half, weights);
             if (cost < least) {
                 least = cost;
                 best = c;

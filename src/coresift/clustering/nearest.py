@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coresift.clustering import plain
 from coresift.clustering.kernels import nearest_of
-from coresift.clustering.plain import COMPARED, Labels
 from coresift.types import Floats, Ints, Singles
+
+Labels: TypeAlias = plain.Labels
 
 # A tile of rows × centers scores stays in a core's second-level cache between the product that writes it and the
 # search that reads it. Fixed numbers, so that the arithmetic, and with it the result, is the same for any machine.
@@ -129,7 +131,7 @@ def squared_distances(block: Singles, norms: Singles, centers: Singles) -> Singl
 def _squared_differences(block: Singles, rows: Ints, centers: Singles, labels: NDArray[np.integer[Any]]) -> Floats:
     """Return ‖row − center‖² in double precision for pairs of a row and a center."""
     squared = np.empty(len(rows))
-    step = max(64, COMPARED // block.shape[1])
+    step = max(64, plain.COMPARED // block.shape[1])
     for start in range(0, len(rows), step):
         here = slice(start, start + step)
         difference = block[rows[here]].astype(np.float64) - centers[labels[here]]
