@@ -81,8 +81,8 @@ def test_nearest_takes_the_first_of_equal_centers():
 def test_nearest_is_the_same_whatever_the_chunk(monkeypatch):
     rows = blobs(1000, 12, 20, seed=3)
     whole, shortest = nearest(rows, Codebook.of(rows[:40]))
-    for name, size in (("TILE_ROWS", 96), ("TILE_CENTERS", 7), ("COMPARED", 12 * 70)):
-        monkeypatch.setattr(sys.modules["coresift.clustering.nearest"], name, size)
+    for name, size in (("nearest.TILE_ROWS", 96), ("nearest.TILE_CENTERS", 7), ("plain.COMPARED", 12 * 70)):
+        monkeypatch.setattr(f"coresift.clustering.{name}", size)
     labels, distances = nearest(rows, Codebook.of(rows[:40]))
     np.testing.assert_allclose(distances, shortest, rtol=1e-5)
     assert np.mean(labels == whole) > 0.99

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from coresift.clustering.candidates import Cells, Stretch, best_few, runs_of
+from coresift.clustering.candidates import CUT, Cells, Stretch, best_few, runs_of
 from coresift.clustering.exchange import exchange
 from coresift.clustering.kernels import add_rows, follow_lists, score_listed
 from coresift.clustering.nearest import Labels, with_bias
@@ -28,10 +28,13 @@ COMPARED, LISTED = 512, 6
 # that fits into a core's cache takes hardly longer.
 ALL = 2**16
 # How many steps the same lists are used for, and how often they are made anew at the end.
-STEPS_PER_LIST, MOST_LISTS = 8, 8
+STEPS_PER_LIST, MOST_LISTS = 12, 8
 # One in this many rows shows whether new lists are worth it. The steps that follow lower the cost as well, so what new
 # lists promise counts this many times.
 PROBED, LATER = 16, 6
+# About so many rows show whether comparing rows only with the centers around their own raises the cost by more than
+# this share. If so, the round compares all of its rows with all centers.
+CHECKED, MISSED = 2048, 2e-3
 ROWS_PER_TASK = 8192
 
 
@@ -86,7 +89,10 @@ class Settling:
 
     def round(self, stride: int, gain: float) -> None:
         """Make lists for every `stride`-th row, and follow them until a step lowers the cost by less than `gain`."""
-        self._compare(np.arange(0, len(self.labels), stride), self._cells())
+        ids, cells = np.arange(0, len(self.labels), stride), self._cells()
+        if self._missed(ids[:: -(-len(ids) // CHECKED)], cells) > MISSED:
+            cells = Cells.of(self._table[:, :-1], len(self._table), self._workers)
+        self._compare(ids, cells)
         self._move()
         self._follow_lists(np.inf, gain)
 
@@ -109,6 +115,22 @@ class Settling:
             best = np.maximum(best_few(self._sample.points[own], self._table, cells, run, 1)[1][:, 0], known)
             lower += float((self._powers(own, known) - self._powers(own, best)).sum())
         return lower / max(len(ids), 1)
+
+    def _missed(self, ids: Ints, cells: Cells) -> float:
+        """Return by which share the cost of these rows is higher with the candidates of their cells than with all
+        centers. If clusters are far apart, a row that is in a wrong one has no center of its own among them."""
+        if len(cells.candidates) == 1:
+            return 0.0
+        true = listed = 0.0
+        for run in runs_of(cells.cell[self.labels[ids]]):
+            own = ids[run.ids]
+            points = self._sample.points[own]
+            best = best_few(points, self._table, cells, run, 1)[1][:, 0]
+            listed += float(self._powers(own, best).sum())
+            for piece in pieces_of(np.arange(len(own)), CUT):
+                best[piece] = (points[piece] @ self._table.T).max(axis=1)
+            true += float(self._powers(own, best).sum())
+        return listed / true - 1 if true else 0.0
 
     def outdated(self) -> Ints:
         """Return the rows that may belong to a center that is not on their list; for z ≠ 2 all, as in `_due`.
