@@ -16,7 +16,7 @@ from coresift.checks import CoresiftWarning, InputError
 from coresift.clustering import SMALLEST_SAMPLE, attempts, cluster, passes, sample_size
 from coresift.clustering.nearest import Codebook, distances_to, nearest, squared_distances
 from coresift.clustering.refine import refine, snap
-from coresift.clustering.seeding import seed_centers, seed_several
+from coresift.clustering.seeding import seed_centers
 from coresift.clustering.snapping import Assignment, fill_up
 from coresift.clustering.starts import refine_best
 from coresift.engine import Local
@@ -81,8 +81,8 @@ def test_nearest_takes_the_first_of_equal_centers():
 def test_nearest_is_the_same_whatever_the_chunk(monkeypatch):
     rows = blobs(1000, 12, 20, seed=3)
     whole, shortest = nearest(rows, Codebook.of(rows[:40]))
-    for name, size in (("TILE_ROWS", 96), ("TILE_CENTERS", 7), ("COMPARED", 12 * 70)):
-        monkeypatch.setattr(sys.modules["coresift.clustering.nearest"], name, size)
+    for name, size in (("nearest.TILE_ROWS", 96), ("nearest.TILE_CENTERS", 7), ("plain.COMPARED", 12 * 70)):
+        monkeypatch.setattr(f"coresift.clustering.{name}", size)
     labels, distances = nearest(rows, Codebook.of(rows[:40]))
     np.testing.assert_allclose(distances, shortest, rtol=1e-5)
     assert np.mean(labels == whole) > 0.99
@@ -146,15 +146,6 @@ def test_the_best_of_candidates_drawn_by_distance_to_the_power_z_is_kept(workers
     hits = np.array([second == 2 for first, second in seedings if first == 0])
     # About 500 seedings from 0; false alarm at 4.5 standard errors: 7 in a million.
     assert abs(hits.mean() - expected) < 4.5 * np.sqrt(expected * (1 - expected) / hits.size)
-
-
-def test_several_seedings_together_are_those_made_one_by_one(workers):
-    rows, weights = blobs(700, 5, 8, seed=4), np.random.default_rng(1).random(700)
-    for own in (None, weights):
-        rng = np.random.default_rng(2)
-        one_by_one = [seed_centers(rows, 8, 2.0, rng, workers, Progress(), own) for _ in range(5)]
-        together = seed_several(rows, 8, 2.0, 5, np.random.default_rng(2), workers, Progress(), own)
-        assert [seeds.tolist() for seeds in together] == [seeds.tolist() for seeds in one_by_one]
 
 
 @pytest.mark.parametrize("z", POWERS)

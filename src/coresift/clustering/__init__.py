@@ -12,7 +12,7 @@ from coresift.clustering.learning import draw_sample, learn_centers
 from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import LEAST_GAIN, cost_of, refine, refuse_infinite, step
 from coresift.clustering.search import CAPTURED, LEAST_CAPTURED, Exact, KnownLabels, Search, choose_search, trust_lists
-from coresift.clustering.seeding import powers, seed_several
+from coresift.clustering.seeding import powers, seed_centers
 from coresift.clustering.snapping import Assignment, fill_up, snap_all
 from coresift.clustering.space import Axes, principal_axes, take
 from coresift.clustering.starts import refine_best
@@ -191,7 +191,7 @@ def _few_centers(
         # A part of the rows is enough to place the first centers and to take the first steps.
         seen, weights = _outlying_part(sample, z, rng)
         part, gain = sample[rng.permutation(size)[: size // PART]], ROUGH_GAIN
-    starts = [seen[ids] for ids in seed_several(seen, k, z, tries, rng, here, progress, weights)]
+    starts = [seen[seed_centers(seen, k, z, rng, here, progress, weights)] for _ in range(tries)]
     best = refine_best(part, starts, z, here, steps=SAMPLE_STEPS, gain=gain)
     if gain == ROUGH_GAIN:
         best, _ = refine(held, best, z, here, steps=SAMPLE_STEPS)

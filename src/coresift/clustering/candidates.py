@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from coresift.clustering.kernels import highest_few
 from coresift.clustering.nearest import Labels, highest, order_by, with_bias
 from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
@@ -116,42 +117,14 @@ def runs_of(cell: Ints) -> list[Stretch]:
     return runs
 
 
-def best_few(points: Singles, table: Singles, cells: Cells, run: Stretch, count: int, groups: int = 1) -> Scored:
-    """Return one line per point of a run: its best candidates, and their scores.
-
-    The candidates are dealt to `groups`, and the best `count` of each are found, best first. Among them are the best
-    `count` of all and most of the next best ones. This takes less time than finding all of these.
-    """
-    labels = np.empty((len(points), groups * count), np.int32)
-    scores = np.empty(labels.shape, np.float32)
+def best_few(points: Singles, table: Singles, cells: Cells, run: Stretch, count: int) -> Scored:
+    """Return one line per point of a run: its best candidates, best first, and their scores."""
+    labels, scores = np.empty((len(points), count), np.int32), np.empty((len(points), count), np.float32)
+    room = np.empty((CUT, cells.candidates.shape[1]), np.float32)
     for cell, start, stop in run.cuts:
-        line = np.arange(stop - start)
-        for group in range(groups):
-            candidates = cells.candidates[cell, group::groups]
-            products = points[start:stop] @ table[candidates].T
-            for place in range(group * count, group * count + count):
-                best = products.argmax(axis=1)  # faster than max
-                labels[start:stop, place], scores[start:stop, place] = candidates[best], products[line, best]
-                products[line, best] = -np.inf
+        candidates = cells.candidates[cell]
+        own = table if len(candidates) == len(table) else table[candidates]
+        products = np.matmul(points[start:stop], own.T, out=room[: stop - start])
+        places, scores[start:stop] = highest_few(products, count)
+        labels[start:stop] = candidates[places]
     return labels, scores
-
-
-def score_listed(points: Singles, table: Singles, lists: Labels) -> Singles:
-    """Return the scores of the centers in each point's line of `lists`."""
-    scores, own = np.empty(lists.shape, np.float32), np.empty_like(points)
-    for place, centers in enumerate(np.ascontiguousarray(lists.T)):
-        # "clip" avoids the copy that a check of the numbers would need; all of them are valid.
-        np.take(table, centers, axis=0, out=own, mode="clip")
-        np.einsum("ij,ij->i", points, own, out=scores[:, place])
-    return scores
-
-
-def best_two(lists: Labels, scores: Singles) -> Scored:
-    """Return the two centers of highest score in each line, the best one first, and their scores."""
-    left, line = scores.copy(), np.arange(len(lists))
-    labels, best_scores = np.empty((len(lists), 2), np.int32), np.empty((len(lists), 2), np.float32)
-    for place in range(2):
-        best = left.argmax(axis=1)
-        labels[:, place], best_scores[:, place] = lists[line, best], left[line, best]
-        left[line, best] = -np.inf
-    return labels, best_scores

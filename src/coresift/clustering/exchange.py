@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from coresift.clustering.kernels import add_rows, score_listed
 from coresift.clustering.nearest import Labels
-from coresift.clustering.refine import sum_by_label
 from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
-from coresift.types import Floats, Ints, Singles
+from coresift.types import Bools, Floats, Ints, Singles
 
 # At most one center in this many moves.
 MOVED = 8
-ROWS_PER_TASK = 2048
+ROWS_PER_TASK = 8192
 
 
 def exchange(
@@ -72,14 +72,13 @@ def split(
     across = points[farthest, :-1] - centers
     across = np.column_stack([across, -np.einsum("ij,ij->i", across, centers)])
 
-    def halve(piece: Ints) -> tuple[Ints, Floats]:
-        some, own = points[piece], labels[piece]
-        beyond = np.einsum("ij,ij->i", some, across[own]) > 0
-        return sum_by_label(some, 2 * own + beyond, np.ones(len(some), np.float32))
+    def beyond(piece: Ints) -> Bools:
+        return score_listed(points, piece, across, labels[piece, None])[:, 0] > 0
 
+    pieces = pieces_of(np.arange(len(points)), ROWS_PER_TASK)
+    halves = 2 * labels + np.concatenate(list(workers.each(pieces, beyond)))
     sums = np.zeros((2 * k, points.shape[1]))
-    for present, some in workers.each(pieces_of(np.arange(len(points)), ROWS_PER_TASK), halve):
-        sums[present] += some
+    add_rows(points, halves, np.ones(len(points)), sums)
     sizes = sums[:, -1].reshape(k, 2)
     means = (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).reshape(k, 2, -1)
     gains = sizes.prod(axis=1) / np.maximum(sizes.sum(axis=1), 1) * ((means[:, 1] - means[:, 0]) ** 2).sum(axis=1)

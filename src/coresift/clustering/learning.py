@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coresift.clustering.nearest import Codebook, Labels, nearest
+from coresift.clustering.nearest import Codebook, Labels, highest_scores, nearest
 from coresift.clustering.refine import refine
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.settling import Sample, Settling
@@ -23,7 +23,7 @@ from coresift.types import Ints, Singles
 # Rows per center that seeding uses; the steps that follow use the whole sample.
 SEEDED_FROM = 24
 # Steps end when one lowers the cost by less than this share: first for a part of the rows, then for all.
-ROUGH_GAIN, LEAST_GAIN = 2e-3, 6e-4
+ROUGH_GAIN, LEAST_GAIN = 2e-3, 3e-4
 # With at least this many rows per center, there are so many rounds with every fourth row first, which is enough to find
 # out which centers to exchange. Otherwise there is one, with all rows.
 ROUGHED_FROM, ROUGH_ROUNDS, PART = 64, 2, 4
@@ -35,10 +35,13 @@ def draw_sample(rows: Rows, size: int, axes: Axes, rng: np.random.Generator, wor
     rest = np.empty(size, np.float32)
 
     def project(block: Singles) -> tuple[Singles, Singles]:
+        if axes.directions is None:
+            points = axes.whole_points(block)
+            return points, np.einsum("ij,ij->i", points[:, :-1], points[:, :-1]) * np.float32(0)
         shifted = axes.shift(block)
-        projected = axes.project(shifted)
-        left = np.einsum("ij,ij->i", shifted, shifted) - np.einsum("ij,ij->i", projected[:, :-1], projected[:, :-1])
-        return projected, left
+        points = axes.project(shifted)
+        left = np.einsum("ij,ij->i", shifted, shifted) - np.einsum("ij,ij->i", points[:, :-1], points[:, :-1])
+        return points, left
 
     if size == rows.n:
         pieces = workers.map(rows, lambda _, block: project(block), name="reading a sample")
@@ -94,7 +97,8 @@ def _seed_in_groups(
         points = coordinates[ids]
         seen = points[own_rng.permutation(len(points))[: SEEDED_FROM * number]]
         seeds = seen[seed_centers(seen, number, z, own_rng, SerialWorkers(), Progress())]
-        return seeds, nearest(points, Codebook.of(seeds))[0]
+        codebook = Codebook.of(seeds)
+        return seeds, highest_scores(points, codebook.mean, codebook.table)[0]
 
     centers, labels, done = [], np.zeros(len(coordinates), np.int32), 0
     for ids, (seeds, own) in zip(members, workers.each(tasks, seed, name="seeding centers"), strict=True):

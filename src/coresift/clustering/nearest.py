@@ -8,18 +8,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from coresift.clustering import plain
+from coresift.clustering.kernels import nearest_of
 from coresift.types import Floats, Ints, Singles
 
-Labels: TypeAlias = NDArray[np.int32]
+Labels: TypeAlias = plain.Labels
 
 # A tile of rows × centers scores stays in a core's second-level cache between the product that writes it and the
 # search that reads it. Fixed numbers, so that the arithmetic, and with it the result, is the same for any machine.
 TILE_ROWS = 512
 TILE_CENTERS = 1152
-# How many numbers are compared with their centers at a time, for the same reason.
-COMPARED = 1 << 17
-# Squares below this have lost some or all of their digits in single precision.
-TINY = 1e-30
 # If a squared distance is this share of the squared lengths, a product of matrices keeps three of its digits.
 LOST = 1e-4
 
@@ -112,22 +110,7 @@ def order_by(numbers: NDArray[np.integer[Any]]) -> Ints:
 
 def distances_to(block: Singles, centers: Singles, labels: Labels) -> Singles:
     """Return the distance of each row to its own center, by differences: zero only for an equal row."""
-    squared = np.empty(len(block), np.float32)
-    step = max(64, COMPARED // block.shape[1])
-    difference = np.empty((min(step, len(block)), block.shape[1]), np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(block), step):
-            piece = block[start : start + step]
-            here = difference[: len(piece)]
-            # "clip" avoids the copy that a check of the labels would need; all of them are valid.
-            np.take(centers, labels[start : start + step], axis=0, out=here, mode="clip")
-            np.subtract(piece, here, out=here)
-            np.einsum("ij,ij->i", here, here, out=squared[start : start + step])
-    distances = np.sqrt(squared)
-    tiny = np.flatnonzero(squared < TINY)
-    if tiny.size:
-        distances[tiny] = np.sqrt(_squared_differences(block, tiny, centers, labels[tiny]))
-    return distances
+    return nearest_of(block, centers, labels[:, None])[1]
 
 
 def squared_distances(block: Singles, norms: Singles, centers: Singles) -> Singles:
@@ -148,7 +131,7 @@ def squared_distances(block: Singles, norms: Singles, centers: Singles) -> Singl
 def _squared_differences(block: Singles, rows: Ints, centers: Singles, labels: NDArray[np.integer[Any]]) -> Floats:
     """Return ‖row − center‖² in double precision for pairs of a row and a center."""
     squared = np.empty(len(rows))
-    step = max(64, COMPARED // block.shape[1])
+    step = max(64, plain.COMPARED // block.shape[1])
     for start in range(0, len(rows), step):
         here = slice(start, start + step)
         difference = block[rows[here]].astype(np.float64) - centers[labels[here]]

@@ -10,7 +10,8 @@ from typing import NoReturn
 import numpy as np
 
 from coresift.checks import refuse
-from coresift.clustering.nearest import Labels, order_by
+from coresift.clustering.kernels import add_rows
+from coresift.clustering.nearest import Labels
 from coresift.clustering.search import Exact, Search
 from coresift.columns import add_up, spans
 from coresift.engine import Fold, Workers
@@ -157,12 +158,12 @@ def pull(distances: Floats, z: float) -> Floats:
     return np.asarray(bounded ** (z - 2))
 
 
-def sum_by_label(block: Singles, labels: Labels, weights: Floats | Singles) -> tuple[Ints, Floats]:
+def sum_by_label(block: Singles, labels: Labels, weights: Floats) -> tuple[Ints, Floats]:
     """Return the labels that are present, and the weighted sum of the rows of each."""
-    from scipy.sparse import csr_array
-
-    order = order_by(labels)
-    placed = labels[order]
-    starts = np.flatnonzero(np.diff(placed, prepend=-1))
-    gather = csr_array((weights[order], order, np.append(starts, len(order))), shape=(len(starts), len(block)))
-    return placed[starts].astype(np.int64), np.asarray(gather @ block, np.float64)
+    counts = np.bincount(labels)
+    present = np.flatnonzero(counts)
+    numbers = np.zeros(len(counts), np.int32)
+    numbers[present] = np.arange(len(present))
+    sums = np.zeros((len(present), block.shape[1]))
+    add_rows(block, numbers[labels], weights, sums)
+    return present, sums

@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from coresift.clustering.candidates import Cells, best_few, runs_of
+from coresift.clustering.kernels import highest_few, nearest_of
 from coresift.clustering.nearest import Codebook, Labels, distances_to, highest, nearest
 from coresift.clustering.space import Axes, pieces_of, take
 from coresift.engine import Fold, Workers
@@ -41,7 +42,7 @@ CANDIDATES_FIRST, MORE_FIRST, MANY_AXES = 512, 1024, 128
 # How many of them are compared in full dimension.
 BEST = 3
 # How many of the possible numbers of axes are tried, the largest ones.
-TRIED = 4
+TRIED = 3
 # Finding the best product takes about as long as this many axes.
 SCAN = 16
 # The share of the variance beyond which more axes are not worth it.
@@ -150,7 +151,7 @@ class Listed:
         centers = self.centers
 
         def near(start: int, block: Singles, lists: Labels) -> T:
-            return then(start, block, *_nearest_of(block, centers, lists))
+            return then(start, block, *nearest_of(block, centers, lists))
 
         return workers.map(rows, near, beside=[self.lists], fold=fold, name=name)
 
@@ -225,7 +226,7 @@ class Reduced:
 
         def finish(item: tuple[int, Singles, Ints]) -> T:
             start, block = item[:2]
-            return then(start, block, *_nearest_of(block, self.centers, best[start - offset :][: len(block)]))
+            return then(start, block, *nearest_of(block, self.centers, best[start - offset :][: len(block)]))
 
         return list(workers.each(located, finish))
 
@@ -236,17 +237,6 @@ class Reduced:
             for run, (labels, _) in zip(runs, results, strict=True):
                 best[run.ids] = labels
         return best
-
-
-def _nearest_of(block: Singles, centers: Singles, options: Labels) -> tuple[Labels, Singles]:
-    """Return for each row the nearest of a few centers, and its distance."""
-    labels = np.ascontiguousarray(options[:, 0])
-    distances = distances_to(block, centers, labels)
-    for others in np.ascontiguousarray(options[:, 1:].T):
-        away = distances_to(block, centers, others)
-        closer = away < distances
-        labels, distances = np.where(closer, others, labels), np.where(closer, away, distances)
-    return labels, distances
 
 
 def choose_search(
@@ -295,7 +285,7 @@ def trust_lists(
     ids = _checked(rows, rng)
     sample = take(rows, ids, workers)
     truth = nearest(sample, Codebook.of(centers))[1].astype(np.float64) ** z
-    excess = _nearest_of(sample, centers, lists[ids])[1].astype(np.float64) ** z - truth
+    excess = nearest_of(sample, centers, lists[ids])[1].astype(np.float64) ** z - truth
     error = float(excess.std()) * np.sqrt((1 - len(ids) / rows.n) / len(ids))
     if not excess.mean() + SURE * error <= tolerance * truth.mean():
         return None
@@ -326,11 +316,12 @@ class _Check:
         """Return the search of least work that is within the tolerance, if there is one."""
         size, d = self.sample.shape
         search = Reduced.of(centers, axes, counts[-1], workers)
+        searches = [search.on(number, counts[-1], "") for number in numbers]
         codebook, pieces = Codebook.of(centers), pieces_of(np.arange(size), CHECKED_AT_ONCE)
 
         def excess_of(piece: Ints) -> tuple[float, Floats, Floats]:
             known = None if self.coarse is None else self.coarse[piece]
-            return _excess(search, codebook, self.sample[piece], known, numbers, counts, self.z)
+            return _excess(searches, codebook, self.sample[piece], known, counts, self.z)
 
         truth, excess, squares = (sum(parts) for parts in zip(*workers.each(pieces, excess_of), strict=True))
         error = np.sqrt(np.maximum(squares - excess**2 / size, 0) * (1 - size / self.population))
@@ -355,39 +346,34 @@ def _work(numbers: Sequence[int], counts: Sequence[int], cells: int, d: int) -> 
 
 
 def _excess(
-    search: Reduced,
+    searches: Sequence[Reduced],
     codebook: Codebook,
     block: Singles,
     coarse: Labels | None,
-    numbers: Sequence[int],
     counts: Sequence[int],
     z: float,
 ) -> tuple[float, Floats, Floats]:
-    """Return the cost of these rows with their nearest centers, and for each number of axes and candidates, how much
+    """Return the cost of these rows with their nearest centers, and for each search and number of candidates, how much
     higher it is with the centers that the search finds: the sum over the rows, and the sum of squares."""
     shifted = block - codebook.mean
     scores = shifted @ codebook.table[:, :-1].T
     scores += codebook.table[:, -1]
-    squares, line = np.einsum("ij,ij->i", shifted, shifted), np.arange(len(block))
+    squares, line = np.einsum("ij,ij->i", shifted, shifted), np.arange(len(block))[:, None]
 
     def cost(best: Singles) -> Floats:
         gaps: Floats = np.maximum(squares - 2 * best, 0).astype(np.float64)
         return np.asarray(gaps ** (z / 2))
 
-    truth, points = cost(scores.max(axis=1)), search.axes.project(search.axes.shift(block))
-    more = np.empty((len(numbers), len(counts), len(block)))
-    for at, axes in enumerate(numbers):
-        part = search.on(axes, counts[-1], "")
-        here = _keep(points, axes)
-        candidates = part.cells.candidates[part.cells_of(here, coarse)]
-        products = np.take_along_axis(here @ part.table.T, candidates, axis=1)
+    widest = searches[-1].axes
+    truth, points = cost(scores.max(axis=1)), widest.project(widest.shift(block))
+    more = np.empty((len(searches), len(counts), len(block)))
+    for at, search in enumerate(searches):
+        here = _keep(points, len(search.axes))
+        candidates = search.cells.candidates[search.cells_of(here, coarse)]
+        products = np.take_along_axis(here @ search.table.T, candidates, axis=1)
         for which, count in enumerate(counts):
-            left, best = products[:, :count].copy(), np.full(len(block), -np.inf, np.float32)
-            for _ in range(BEST):
-                place = left.argmax(axis=1)
-                np.maximum(best, scores[line, candidates[line, place]], out=best)
-                left[line, place] = -np.inf
-            more[at, which] = cost(best) - truth
+            places, _ = highest_few(products[:, :count], BEST)
+            more[at, which] = cost(scores[line, candidates[line, places]].max(axis=1)) - truth
     return float(truth.sum()), more.sum(axis=2), (more**2).sum(axis=2)
 
 

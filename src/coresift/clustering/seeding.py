@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from coresift.clustering.kernels import COMPILED, compiled
 from coresift.clustering.nearest import squared_distances
 from coresift.engine import Workers
 from coresift.inclusion import parts
@@ -27,48 +28,43 @@ def seed_centers(
     nearest center so far, and keeps the one that lowers Σ D^z the most (greedy k-means++ for z = 2). `weights` say how
     many rows each row of the sample stands for.
     """
-    return seed_several(sample, k, z, 1, rng, workers, progress, weights)[0]
+    rows, tries = open_rows(sample), 2 + int(np.log(k))
+    first = rng.integers(len(sample)) if weights is None else rng.choice(len(sample), p=parts(weights))
+    draws = rng.random((k - 1, tries))
+    with stage(progress, "seeding centers", k):
+        if COMPILED and rows.n <= rows.block_rows and tries <= compiled.MOST_LISTED:
+            return compiled.place_seeds(sample, int(first), draws, z, weights)
+        return place_by_products(sample, int(first), draws, z, weights, workers, progress)
 
 
-def seed_several(
+def place_by_products(
     sample: Singles,
-    k: int,
+    first: int,
+    draws: Floats,
     z: float,
-    tries: int,
-    rng: np.random.Generator,
+    weights: Floats | None,
     workers: Workers,
     progress: Progress,
-    weights: Floats | None = None,
-) -> list[Ints]:
-    """Return several seedings, each as `seed_centers` makes it; all of them advance together, which saves calls."""
-    rows, norms, lines = open_rows(sample), np.einsum("ij,ij->i", sample, sample), np.arange(tries)
-    candidates_per_step = 2 + int(np.log(k))
-    chosen, draws = np.empty((tries, k), np.int64), np.empty((k - 1, tries, candidates_per_step))
-    for attempt in range(tries):
-        first = rng.integers(len(sample)) if weights is None else rng.choice(len(sample), p=parts(weights))
-        chosen[attempt, 0] = first
-        draws[:, attempt] = rng.random((k - 1, candidates_per_step))
-    nothing = np.full((1, 1, len(sample)), np.inf, np.float32)
-    # One at a time: a product with a single column is rounded differently.
-    closest = np.concatenate(
-        [_update(sample, rows, norms, workers, nothing, sample[[first]]) for first in chosen[:, 0]]
-    )
-    lengths = np.ones(tries, np.int64)
-    with stage(progress, "seeding centers", k):
-        for step, shares in enumerate(draws, start=1):
-            cumulative = np.cumsum(_weighted(closest[:, 0], z, weights), axis=1)
-            left = cumulative[:, -1] > 0  # otherwise every row equals a center
-            if not left.any():
-                break
-            lengths += left
-            places = zip(cumulative, shares, strict=True)
-            found = np.array([np.searchsorted(line, share * line[-1], side="right") for line, share in places])
-            candidates = np.minimum(found, len(sample) - 1)
-            options = _update(sample, rows, norms, workers, closest, sample[candidates.ravel()])
-            best = _weighted(options, z, weights).sum(axis=2).argmin(axis=1)
-            chosen[:, step], closest = candidates[lines, best], options[lines, best][:, None]
-            progress.advance(1)
-    return [line[:length] for line, length in zip(chosen, lengths, strict=True)]
+) -> Ints:
+    """Return the positions of seeds: the first one, and one for each line of `draws`.
+
+    Distances come from products of matrices, block by block, which is faster for a large sample.
+    """
+    rows, norms, chosen = open_rows(sample), np.einsum("ij,ij->i", sample, sample), [first]
+    nothing = np.full(len(sample), np.inf, np.float32)
+    closest = _update(sample, rows, norms, workers, nothing, sample[[first]])[0]
+    for shares in draws:
+        cumulative = np.cumsum(_weighted(closest, z, weights))
+        if not cumulative[-1] > 0:  # every row equals a center
+            break
+        found = np.searchsorted(cumulative, shares * cumulative[-1], side="right")
+        candidates = np.minimum(found, len(sample) - 1)
+        options = _update(sample, rows, norms, workers, closest, sample[candidates])
+        best = _weighted(options, z, weights).sum(axis=1).argmin()
+        closest = options[best]
+        chosen.append(int(candidates[best]))
+        progress.advance(1)
+    return np.array(chosen)
 
 
 def _weighted(squared: Singles, z: float, weights: Floats | None) -> Floats:
@@ -88,14 +84,12 @@ def powers(squared: Singles, z: float) -> Floats:
 def _update(
     sample: Singles, rows: Rows, norms: Singles, workers: Workers, closest: Singles, centers: Singles
 ) -> Singles:
-    """Return the squared distances to the nearest center if a candidate is added: for each seeding, whose distances so
-    far are in `closest`, one line for each of its candidates."""
+    """Return one line per candidate: the squared distances to the nearest center if it is added."""
 
     def squared(start: int, block: Singles) -> Singles:
         here = slice(start, start + len(block))
-        distances = squared_distances(block, norms[here], centers)
-        return np.minimum(distances.reshape(len(closest), -1, len(block)), closest[:, :, here])
+        return np.minimum(squared_distances(block, norms[here], centers), closest[here])
 
     if rows.n <= rows.block_rows:
         return squared(0, sample)
-    return np.concatenate(list(workers.map(rows, squared)), axis=2)
+    return np.concatenate(list(workers.map(rows, squared)), axis=1)

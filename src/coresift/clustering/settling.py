@@ -12,10 +12,12 @@ from functools import partial
 
 import numpy as np
 
-from coresift.clustering.candidates import Cells, Stretch, best_few, best_two, runs_of, score_listed
+from coresift.clustering.candidates import CUT, Cells, Stretch, best_few, runs_of
 from coresift.clustering.exchange import exchange
+from coresift.clustering.kernels import add_rows, follow_lists, score_listed
 from coresift.clustering.nearest import Labels, with_bias
-from coresift.clustering.refine import OVERSHOOT, pull, sum_by_label
+from coresift.clustering.plain import Listing
+from coresift.clustering.refine import OVERSHOOT, pull
 from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
 from coresift.types import Bools, Floats, Ints, Singles
@@ -26,11 +28,14 @@ COMPARED, LISTED = 512, 6
 # that fits into a core's cache takes hardly longer.
 ALL = 2**16
 # How many steps the same lists are used for, and how often they are made anew at the end.
-STEPS_PER_LIST, MOST_LISTS = 8, 8
+STEPS_PER_LIST, MOST_LISTS = 12, 8
 # One in this many rows shows whether new lists are worth it. The steps that follow lower the cost as well, so what new
 # lists promise counts this many times.
 PROBED, LATER = 16, 6
-ROWS_PER_TASK = 2048
+# About so many rows show whether comparing rows only with the centers around their own raises the cost by more than
+# this share. If so, the round compares all of its rows with all centers.
+CHECKED, MISSED = 2048, 2e-3
+ROWS_PER_TASK = 8192
 
 
 @dataclass(frozen=True)
@@ -46,44 +51,48 @@ class Sample:
         return self.points[:, :-1]
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What a comparison found for a few points: their two nearest centers, the scores of these, their lists, for new
-    lists the highest score that a center may have that is not listed, the cost, and for each label that is present the
-    change of its sums (or the sums)."""
-
-    nearest: Labels
-    scores: Singles
-    lists: Labels
-    unlisted: Singles | None
-    cost: float
-    present: Ints
-    sums: Floats
-
-
 class Settling:
     """Centers (`means`), and for each row its label and a list of its nearest centers.
 
-    Rows count from the first round that includes them. `_margins` say by how much a row's second center is farther
-    away, and `_since` how far its own center had moved when they were measured. When a row's list was made, all
-    candidates that are not on it were at least `_reach` away, and centers had moved by `_listed_at` on average.
+    Rows count from the first round that includes them. When a row's list was made, all candidates that are not on it
+    were at least `_reach` away, and centers had moved by `_listed_at` on average.
     """
 
     def __init__(self, sample: Sample, centers: Singles, labels: Labels, z: float, workers: Workers) -> None:
-        self.means, self.labels = centers, labels.copy()
-        self.lists = np.zeros((len(labels), LISTED), np.int32)
+        n = len(labels)
+        self.means = centers
+        self._listing = Listing(
+            np.zeros((n, LISTED), np.int32),
+            labels.copy(),
+            np.zeros_like(labels),
+            np.zeros((n, 2), np.float32),
+            np.zeros(n, np.float32),
+            np.zeros(n, np.float32),
+        )
         self._sample, self._z, self._workers = sample, z, workers
         self._norms, self._patience = np.einsum("ij,ij->i", sample.coordinates, sample.coordinates), _patience(sample)
         self._table, self._drift = with_bias(centers), np.zeros(len(centers), np.float32)
         self._sums = np.zeros(self._table.shape)
-        self._counted: Bools = np.zeros(len(labels), np.bool_)
-        self._second, self._scores = np.zeros_like(labels), np.zeros((len(labels), 2), np.float32)
-        self._margins, self._since, self._reach, self._listed_at = np.zeros((4, len(labels)), np.float32)
+        self._counted: Bools = np.zeros(n, np.bool_)
+        self._reach, self._listed_at = np.zeros((2, n), np.float32)
         self._traveled = np.float32(0)
+
+    @property
+    def labels(self) -> Labels:
+        """The center of each row."""
+        return self._listing.labels
+
+    @property
+    def lists(self) -> Labels:
+        """The centers nearest to each row, when its list was made."""
+        return self._listing.lists
 
     def round(self, stride: int, gain: float) -> None:
         """Make lists for every `stride`-th row, and follow them until a step lowers the cost by less than `gain`."""
-        self._compare(np.arange(0, len(self.labels), stride), self._cells())
+        ids, cells = np.arange(0, len(self.labels), stride), self._cells()
+        if self._missed(ids[:: -(-len(ids) // CHECKED)], cells) > MISSED:
+            cells = Cells.of(self._table[:, :-1], len(self._table), self._workers)
+        self._compare(ids, cells)
         self._move()
         self._follow_lists(np.inf, gain)
 
@@ -102,11 +111,26 @@ class Settling:
         lower = 0.0
         for run in runs_of(cells.cell[self.labels[ids]]):
             own = ids[run.ids]
-            points = self._sample.points[own]
-            known = score_listed(points, self._table, self.lists[own]).max(axis=1)
-            best = np.maximum(best_few(points, self._table, cells, run, 1)[1][:, 0], known)
+            known = score_listed(self._sample.points, own, self._table, self.lists[own]).max(axis=1)
+            best = np.maximum(best_few(self._sample.points[own], self._table, cells, run, 1)[1][:, 0], known)
             lower += float((self._powers(own, known) - self._powers(own, best)).sum())
         return lower / max(len(ids), 1)
+
+    def _missed(self, ids: Ints, cells: Cells) -> float:
+        """Return by which share the cost of these rows is higher with the candidates of their cells than with all
+        centers. If clusters are far apart, a row that is in a wrong one has no center of its own among them."""
+        if len(cells.candidates) == 1:
+            return 0.0
+        true = listed = 0.0
+        for run in runs_of(cells.cell[self.labels[ids]]):
+            own = ids[run.ids]
+            points = self._sample.points[own]
+            best = best_few(points, self._table, cells, run, 1)[1][:, 0]
+            listed += float(self._powers(own, best).sum())
+            for piece in pieces_of(np.arange(len(own)), CUT):
+                best[piece] = (points[piece] @ self._table.T).max(axis=1)
+            true += float(self._powers(own, best).sum())
+        return listed / true - 1 if true else 0.0
 
     def outdated(self) -> Ints:
         """Return the rows that may belong to a center that is not on their list; for z ≠ 2 all, as in `_due`.
@@ -115,7 +139,7 @@ class Settling:
         """
         if self._z != 2:
             return np.flatnonzero(self._counted)
-        gaps = self._reach - np.sqrt(np.maximum(self._norms - 2 * self._scores[:, 0], 0))
+        gaps = self._reach - np.sqrt(np.maximum(self._norms - 2 * self._listing.scores[:, 0], 0))
         near = self._patience * gaps <= self._traveled - self._listed_at
         return np.flatnonzero(self._counted & near)
 
@@ -124,7 +148,8 @@ class Settling:
         self._place(self.means)
         ids = np.flatnonzero(self._counted)
         self._compare(ids, None)
-        nearest, scores = np.stack([self.labels[ids], self._second[ids]]), self._scores[ids].T
+        nearest = np.stack([self.labels[ids], self._listing.second[ids]])
+        scores = self._listing.scores[ids].T
         points, centers = self._sample.points[ids], np.ascontiguousarray(self._table[:, :-1])
         halves, removed, divided = exchange(points, centers, nearest, scores, self._workers)
         centers[divided], centers[removed] = halves[:, 0], halves[:, 1]
@@ -142,30 +167,22 @@ class Settling:
         """Return the rows that may belong to another center by now; for z ≠ 2 all, since all their weights change."""
         if self._z != 2:
             return np.flatnonzero(self._counted)
-        moved = self._drift[self.labels] - self._since
-        return np.flatnonzero(self._counted & (self._patience * self._margins <= moved))
+        moved = self._drift[self.labels] - self._listing.since
+        return np.flatnonzero(self._counted & (self._patience * self._listing.margins <= moved))
 
     def _compare(self, ids: Ints, cells: Cells | None) -> None:
         """Find the nearest centers of these rows, among the candidates of their cells or, without cells, among those on
         their lists; then find the means of all centers."""
+        before = self.labels[ids]
+        # Tasks store what they find about their own rows, so that no time goes into collecting it.
         if cells is None:
-            runs = [Stretch(piece, ()) for piece in pieces_of(np.arange(len(ids)), ROWS_PER_TASK)]
+            done = self._workers.each(pieces_of(ids, ROWS_PER_TASK), self._follow, name="settling centers")
         else:
-            runs = runs_of(cells.cell[self.labels[ids]])
-        if self._z != 2:
-            self._sums[:] = 0
-        results, cost = self._workers.each(runs, partial(self._look, ids, cells), name="settling centers"), 0.0
-        for run, result in zip(runs, results, strict=True):
-            own = ids[run.ids]
-            labels = result.nearest[:, 0]
-            near, far = np.maximum(self._norms[own] - 2 * result.scores.T, 0)
-            self.labels[own], self._second[own], self._scores[own] = labels, result.nearest[:, 1], result.scores
-            self._margins[own], self._since[own] = np.sqrt(far) - np.sqrt(near), self._drift[labels]
-            if result.unlisted is not None:
-                self.lists[own], self._listed_at[own] = result.lists, self._traveled
-                self._reach[own] = np.sqrt(np.maximum(self._norms[own] - 2 * result.unlisted, 0))
-            self._sums[result.present] += result.sums
-            cost += result.cost
+            runs = runs_of(cells.cell[before])
+            done = self._workers.each(runs, partial(self._list, ids, cells), name="settling centers")
+        for _ in done:
+            pass
+        cost = self._add(ids, before)
         self._counted[ids] = True
         self.means, explained = _means(self.means, self._sums)
         self._cost = self._squares() - explained if self._z == 2 else cost
@@ -173,29 +190,32 @@ class Settling:
     def _cells(self) -> Cells:
         return Cells.of(np.ascontiguousarray(self._table[:, :-1]), compared(self._table), self._workers)
 
-    def _look(self, ids: Ints, cells: Cells | None, run: Stretch) -> _Found:
-        """Compare the rows of a run, in a thread; nothing is stored yet."""
+    def _list(self, ids: Ints, cells: Cells, run: Stretch) -> None:
+        """List the nearest candidates of the rows of a run, and follow the lists."""
         own = ids[run.ids]
-        points = self._sample.points[own]
-        if cells is None:
-            lists, unlisted = self.lists[own], None
-            nearest, scores = best_two(lists, score_listed(points, self._table, lists))
-        else:
-            lists, listed_scores = best_few(points, self._table, cells, run, LISTED // 2, 2)
-            nearest, scores = best_two(lists, listed_scores)
-            unlisted = listed_scores[:, LISTED // 2 - 1 :: LISTED // 2].max(axis=1)
-        labels = nearest[:, 0]
-        if self._z == 2:  # sums change only by the rows that are new or have another label, few after the first steps
-            counted = self._counted[own]
-            added = np.flatnonzero(~counted | (labels != self.labels[own]))
-            taken = added[counted[added]]
-            which, signs = np.concatenate([added, taken]), np.ones(len(added) + len(taken), np.float32)
-            signs[len(added) :] = -1
-            both = np.concatenate([labels[added], self.labels[own[taken]]])
-            return _Found(nearest, scores, lists, unlisted, 0.0, *sum_by_label(points[which], both, signs))
-        powers = self._powers(own, scores[:, 0])
-        weights = pull(powers ** (1 / self._z), self._z).astype(np.float32)
-        return _Found(nearest, scores, lists, unlisted, float(powers.sum()), *sum_by_label(points, labels, weights))
+        self.lists[own], scores = best_few(self._sample.points[own], self._table, cells, run, LISTED)
+        self._reach[own] = np.sqrt(np.maximum(self._norms[own] - 2 * scores[:, -1], 0))
+        self._listed_at[own] = self._traveled
+        self._follow(own)
+
+    def _follow(self, ids: Ints) -> None:
+        """Find the two nearest centers on the lists of these rows."""
+        follow_lists(self._sample.points, self._norms, ids, self._table, self._drift, self._listing)
+
+    def _add(self, ids: Ints, before: Labels) -> float:
+        """Update the sums of all centers. For z = 2 they change only by the rows that are new or have another label,
+        few after the first steps; otherwise all weights change, and the cost is returned."""
+        labels, points = self.labels[ids], self._sample.points
+        if self._z == 2:
+            added = np.flatnonzero(~self._counted[ids] | (labels != before))
+            taken = added[self._counted[ids[added]]]
+            add_rows(points, labels[added], np.ones(len(added)), self._sums, ids[added])
+            add_rows(points, before[taken], np.full(len(taken), -1.0), self._sums, ids[taken])
+            return 0.0
+        powers = self._powers(ids, self._listing.scores[ids, 0])
+        self._sums[:] = 0
+        add_rows(points, labels, pull(powers ** (1 / self._z), self._z), self._sums, ids)
+        return float(powers.sum())
 
     def _powers(self, ids: Ints, scores: Singles) -> Floats:
         """Return the z-th powers of the distances of rows to the centers that have these scores."""

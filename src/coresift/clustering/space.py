@@ -11,7 +11,7 @@ from coresift.rows import Rows, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
 
 MOST_AXES = 192
-LEARNED_FROM = 4096
+LEARNED_FROM = 2048
 SWEEPS = 3
 # Rows by number are read in about this many pieces, of at least this many rows.
 READERS, FEWEST_READ = 64, 256
@@ -52,14 +52,24 @@ class Axes:
             shifted /= self.scale
         return shifted
 
+    def whole_points(self, block: Singles) -> Singles:
+        """Return rows minus the mean with all their coordinates, in units of the scale, and a last column of ones."""
+        points = np.empty((len(block), len(self.mean) + 1), np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.subtract(block, self.mean, out=points[:, :-1])
+            points[:, :-1] /= self.scale
+        points[:, -1] = 1
+        return points
+
     def project(self, shifted: Singles) -> Singles:
         """Return the coordinates of shifted rows, and a last column of ones."""
-        points = np.ones((len(shifted), len(self) + 1), np.float32)
+        points = np.empty((len(shifted), len(self) + 1), np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             if self.directions is None:
                 points[:, :-1] = shifted
             else:
                 np.matmul(shifted, self.directions, out=points[:, :-1])
+        points[:, -1] = 1
         return points
 
     def lift(self, points: Singles) -> Singles:
@@ -74,7 +84,7 @@ class Axes:
 
 def principal_axes(rows: Rows, rng: np.random.Generator, workers: Workers) -> Axes:
     """Return up to 192 axes, at most half of the dimensions, by subspace iteration on a sample's covariance."""
-    size = min(rows.n, max(LEARNED_FROM, 4 * rows.d))
+    size = min(rows.n, max(LEARNED_FROM, 2 * rows.d))
     sample = take(rows, np.sort(rng.choice(rows.n, size, replace=False)), workers)
     mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
     sample -= mean

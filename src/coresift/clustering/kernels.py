@@ -1,0 +1,20 @@
+"""The inner loops of clustering: compiled ones, if the package was built with a C compiler, or else those in numpy.
+
+`kernels.c` has the compiled loops, and `plain` has the same in numpy, several times slower. Each rounds in its own
+order, so results can differ in the last digits between an installation with compiled loops and one without.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coresift.clustering import compiled, plain
+
+if TYPE_CHECKING or compiled.LIBRARY is None:
+    from coresift.clustering.plain import add_rows, follow_lists, highest_few, nearest_of, score_listed
+else:
+    from coresift.clustering.compiled import add_rows, follow_lists, highest_few, nearest_of, score_listed
+
+__all__ = ["COMPILED", "add_rows", "compiled", "follow_lists", "highest_few", "nearest_of", "plain", "score_listed"]
+
+COMPILED = compiled.LIBRARY is not None

@@ -1,0 +1,107 @@
+"""The inner loops of clustering in numpy, for installations without compiled ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coresift.types import Floats, Ints, Singles
+
+Labels: TypeAlias = NDArray[np.int32]
+
+# How many numbers are compared with their centers at a time, so that they stay in a core's cache.
+COMPARED = 1 << 17
+# Squares below this have lost some or all of their digits in single precision.
+TINY = 1e-30
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What settling keeps about every row: a list of centers, the two best of them (`labels`, `second`), the scores
+    x·c − ‖c‖²/2 of these two, by how much the second is farther away (`margins`), and how far its own center had moved
+    when that was measured (`since`)."""
+
+    lists: Labels
+    labels: Labels
+    second: Labels
+    scores: Singles
+    margins: Singles
+    since: Singles
+
+
+def nearest_of(block: Singles, centers: Singles, options: Labels) -> tuple[Labels, Singles]:
+    """Return for each row the nearest of a few centers, the first one on a tie, and its distance by differences."""
+    labels = np.ascontiguousarray(options[:, 0])
+    distances = _distances(block, centers, labels)
+    for others in np.ascontiguousarray(options[:, 1:].T):
+        away = _distances(block, centers, others)
+        closer = away < distances
+        labels, distances = np.where(closer, others, labels), np.where(closer, away, distances)
+    return labels, distances
+
+
+def score_listed(points: Singles, ids: Ints, table: Singles, lists: Labels) -> Singles:
+    """Return the products of some points with the lines of the table on their lists, one line of `lists` per id."""
+    rows = points[ids]
+    scores, own = np.empty(lists.shape, np.float32), np.empty_like(rows)
+    for place, centers in enumerate(np.ascontiguousarray(lists.T)):
+        # "clip" avoids the copy that a check of the numbers would need; all of them are valid.
+        np.take(table, centers, axis=0, out=own, mode="clip")
+        np.einsum("ij,ij->i", rows, own, out=scores[:, place])
+    return scores
+
+
+def highest_few(scores: Singles, count: int) -> tuple[Labels, Singles]:
+    """Return the places of the highest scores in each line, and these scores, highest first."""
+    left, line = scores.copy(), np.arange(len(scores))
+    places, best = np.empty((len(scores), count), np.int32), np.empty((len(scores), count), np.float32)
+    for number in range(count):
+        places[:, number] = left.argmax(axis=1)
+        best[:, number] = left[line, places[:, number]]
+        left[line, places[:, number]] = -np.inf
+    return places, best
+
+
+def follow_lists(points: Singles, norms: Singles, ids: Ints, table: Singles, drift: Singles, listing: Listing) -> None:
+    """Find the two best centers on the lists of some points, and store what `Listing` has about them."""
+    lists, line = listing.lists[ids], np.arange(len(ids))
+    places, scores = highest_few(score_listed(points, ids, table, lists), 2)
+    near, far = np.maximum(norms[ids] - 2 * scores.T, 0)
+    listing.labels[ids], listing.second[ids] = lists[line, places[:, 0]], lists[line, places[:, 1]]
+    listing.scores[ids], listing.margins[ids] = scores, np.sqrt(far) - np.sqrt(near)
+    listing.since[ids] = drift[listing.labels[ids]]
+
+
+def add_rows(block: Singles, labels: Labels, weights: Floats, sums: Floats, ids: Ints | None = None) -> None:
+    """Add rows times their weights to the sums of their labels; only those with these numbers, if there are any."""
+    from scipy.sparse import csr_array
+
+    rows = block if ids is None else block[ids]
+    order = np.argsort(labels, kind="stable")
+    placed = labels[order]
+    starts = np.flatnonzero(np.diff(placed, prepend=-1))
+    shape = (len(starts), len(rows))
+    gather = csr_array((np.asarray(weights, np.float64)[order], order, np.append(starts, len(order))), shape=shape)
+    sums[placed[starts]] += gather @ rows
+
+
+def _distances(block: Singles, centers: Singles, labels: Labels) -> Singles:
+    squared = np.empty(len(block), np.float32)
+    step = max(64, COMPARED // block.shape[1])
+    difference = np.empty((min(step, len(block)), block.shape[1]), np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(block), step):
+            piece = block[start : start + step]
+            here = difference[: len(piece)]
+            np.take(centers, labels[start : start + step], axis=0, out=here, mode="clip")
+            np.subtract(piece, here, out=here)
+            np.einsum("ij,ij->i", here, here, out=squared[start : start + step])
+    distances = np.sqrt(squared)
+    tiny = np.flatnonzero(squared < TINY)
+    if tiny.size:
+        exact = block[tiny].astype(np.float64) - centers[labels[tiny]]
+        distances[tiny] = np.sqrt(np.einsum("ij,ij->i", exact, exact))
+    return distances
