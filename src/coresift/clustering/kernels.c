@@ -1,10 +1,11 @@
 /* The inner loops of clustering that matrix products cannot do: compare a row with a few centers of its own, find the
  * highest scores of a line, add rows to the sums of their centers, and place seeds. numpy spends most of its time here on
- * moving temporary arrays through memory. `kernels.py` calls these functions, and has the same in numpy.
+ * moving temporary arrays through memory. `compiled.py` calls these functions, and `plain.py` has the
+ * same in numpy.
  *
  * Matrices are float32 with unit stride within a row; `stride` is the distance between rows in numbers. Sums run in 16
- * lanes in a fixed order, so results do not depend on threads. Nothing is allocated, and numbers of rows and centers
- * must be valid.
+ * lanes in a fixed order, and products and sums are rounded one by one (-ffp-contract=off), so results depend neither on
+ * threads nor on the processor. Nothing is allocated, and numbers of rows and centers must be valid.
  */
 #include <math.h>
 #include <stddef.h>
