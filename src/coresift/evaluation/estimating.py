@@ -128,8 +128,9 @@ def figure(setup: Setup, reading: Reading, target: Target, asked: int, critical:
     if setup.superpopulation:
         extra += _between_units(setup, sample, deviations) + beside
     ends = (-math.inf, math.inf) if target.difference else setup.metric.ends
-    options = {"extra": extra, "critical": critical, "decided": setup.decided}
-    interval = interval_of(target, sample, setup.confidence, ends=ends, **options)
+    interval = interval_of(
+        target, sample, setup.confidence, extra=extra, critical=critical, ends=ends, decided=setup.decided
+    )
     return figure_of(interval, setup.confidence, sample.population, asked, spread, n)
 
 
