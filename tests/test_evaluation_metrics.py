@@ -76,8 +76,8 @@ def test_differences_ask_only_where_models_differ():
     assert np.all(GUESS[run.asked] != RIVAL[run.asked])
     assert found.rows == (GUESS != RIVAL).sum()
     assert found.low < truth < found.high
-    # If A happens to be right in all asked rows where the models differ, as in a tenth of the seeds, the interval of A − B
-    # is far too short; so the median of nine seeds is compared.
+    # In a tenth of the seeds, A happens to be right in all asked rows where models differ, and the interval of A − B
+    # is far too short, so the median of nine seeds is compared.
     options = {"labels": TRUTH, "predictions": models, "metric": "accuracy", "budget": 100}
     both = [cs.evaluate(seed=seed, **options).complete().figures["A − B"].half_width for seed in range(9)]
     assert found.half_width < 0.5 * np.median(both)
