@@ -116,8 +116,8 @@ def draw_phase(
 
     Neighbors in the order of what is expected of them compete (ordered pivotal method), so every level of it has its
     due number of rows, as if there were many thin strata. A systematic draw has that, too, but all of it hangs on one
-    random start: its variance depends on the population, and was up to an eighth above the estimate. The variance is
-    estimated as if rows were in random order, which is at most a little too large.
+    random start, so its variance depends on the population and may be above the estimate. The variance is estimated as
+    if rows were in random order, which is at most a little too large.
 
     Args:
         sizes: One size per row, above 0, also for rows that were drawn already.
