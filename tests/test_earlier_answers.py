@@ -120,12 +120,9 @@ def test_models_judged_in_the_same_way_tell_most():
     assert table.names[0] == "expected"
     assert table.sizes[0]
     assert np.corrcoef(table.columns[:, 0], results[:, -1])[0, 1] > 0.7
-    options = {"values": results[:, -1], "metric": "rate", "budget": 60}
-    widths = [
-        np.mean([cs.evaluate(signals=signals, seed=seed, **options).complete().half_width for seed in range(10)])
-        for signals in (table, cs.signals.history(results[:, :-1]))
-    ]
-    assert widths[0] < widths[1]
+    # Without kinds, the mean of both judges says nothing before there are answers.
+    ease = cs.signals.history(results[:, :-1]).columns[:, 0]
+    assert abs(np.corrcoef(ease, results[:, -1])[0, 1]) < 0.35
 
 
 def test_numbers_that_are_not_chances_are_no_sizes():

@@ -1,11 +1,14 @@
 """The benchmark of evaluations: its peers are what they claim to be, and its runs can be continued."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from benchmarks.evaluation import report, study
 from benchmarks.evaluation.faq import Settings, faq, horvitz_thompson_width
 from benchmarks.evaluation.history import Factors, fit, sigmoid
+from benchmarks.evaluation.history_limits import switched
 from benchmarks.evaluation.peers import active_inference, capped, uniform
 from benchmarks.evaluation.populations import Population
 
@@ -114,3 +117,12 @@ def test_the_best_covers():
     case = {"population": "x", "answers": 5, "rows": 10, "methods": methods}
     assert report.best(case) == study.OURS
     assert "in 1 of 1 cases" in report.verdict([case])
+
+
+def test_the_order_of_two_answers_follows_from_the_text_and_the_seed():
+    """As in AlpacaEval: about half of the texts are switched, other seeds switch others, and it can be repeated."""
+    texts = [f"Write sentence {number}." for number in range(400)]
+    orders = [[switched(text, seed, newer) for text in texts] for newer in (False, True) for seed in (0, 1)]
+    assert orders[0] == [switched(text) for text in texts]
+    assert all(abs(np.mean(order) - 0.5) < 0.1 for order in orders)
+    assert all(abs(np.mean(np.equal(a, b)) - 0.5) < 0.1 for a, b in itertools.combinations(orders, 2))

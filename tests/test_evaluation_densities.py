@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.special import stdtrit
 
 import coresift as cs
+from coresift.estimation.intervals import skewed_quantile
 from coresift.evaluation.chances import fit_logistic, predict_chances
 from coresift.evaluation.densities import (
     COUNTS,
@@ -17,7 +19,7 @@ from coresift.evaluation.densities import (
     next_binary_density,
     next_density,
 )
-from coresift.evaluation.intervals import interval_of, most_trials
+from coresift.evaluation.intervals import corrected, interval_of, most_trials
 from coresift.evaluation.metrics import Target
 from coresift.evaluation.sampling import Sample, draw_phase
 from coresift.evaluation.stages import Wish, first_stage
@@ -26,6 +28,7 @@ from coresift.prediction import standardized
 from coresift.types import Moments
 
 N = 3_000
+NORMAL = 1.959964
 
 
 def head(sureness):
@@ -209,6 +212,49 @@ def test_an_interval_is_never_stretched_without_bound(skewness):
     assert found.low < 7.0 < found.high
     assert 1.9 < (found.high - found.low) / 2 < 2.4
     assert math.copysign(1, (found.high - 7) - (7 - found.low)) == math.copysign(1, skewness) or not skewness
+
+
+def test_a_variance_that_decided_the_number_of_answers_counts_as_larger():
+    """By one over its effective number of terms at that time; a fixed number of answers changes nothing."""
+    terms = np.random.default_rng(0).exponential(size=200)
+    plain = Moments.of(terms, np.zeros(200))
+    assert corrected(plain, None) == (plain, 3 * plain.effective)
+    moments, freedom = corrected(plain, 0.7)
+    assert moments.variance == pytest.approx(plain.variance * (1 + 1 / (0.7 * plain.effective)))
+    assert moments.effective == pytest.approx(plain.effective)
+    assert freedom == pytest.approx(1.4 * plain.effective)
+    assert corrected(Moments(), 0.7)[0] == Moments()
+
+
+@pytest.mark.parametrize(("chance", "within"), [(0.13, 0.02), (0.05, 0.015), (0.03, 0.01)])
+def test_three_stages_keep_their_coverage(chance, within):
+    """Events of equal weight, 4,000 runs: 95 % less 1.5 points, with false alarms of 1e-5.
+
+    Without the correction, runs with 3 % of events cover in 94.5 %, with most misses on one side.
+    """
+    rng, covered = np.random.default_rng(3), 0
+    for _ in range(4_000):
+        answers = 200
+        events = max(rng.binomial(answers, chance), 1)
+        for part in (0.7, 1.0):
+            need = part * answers * (NORMAL / within) ** 2 * _moments(events, answers).variance
+            more = max(round(need) - answers, 0)
+            events, answers = events + rng.binomial(more, chance), answers + more
+        moments, freedom = corrected(_moments(events, answers), 0.7)
+        half = float(stdtrit(freedom, 0.975)) * math.sqrt(moments.variance)
+        skewness = moments.third / moments.variance**1.5
+        quantiles = [skewed_quantile(q * half / math.sqrt(moments.variance), skewness) for q in (1, -1)]
+        low, high = (events / answers - math.sqrt(moments.variance) * quantile for quantile in quantiles)
+        covered += low <= chance <= high
+    assert covered / 4_000 > 0.935
+
+
+def _moments(events, answers):
+    """The moments of a rate from rows that are equally likely."""
+    rate = events / answers
+    terms = np.array([(1 - rate) / answers, -rate / answers])
+    counts = np.array([events, answers - events])
+    return Moments(float(counts @ terms**2), float(counts @ terms**3), float(counts @ terms**4))
 
 
 def test_exact_intervals_become_normal_ones_as_events_become_many():

@@ -76,8 +76,11 @@ def test_differences_ask_only_where_models_differ():
     assert np.all(GUESS[run.asked] != RIVAL[run.asked])
     assert found.rows == (GUESS != RIVAL).sum()
     assert found.low < truth < found.high
-    both = cs.evaluate(labels=TRUTH, predictions=models, metric="accuracy", budget=100).complete()
-    assert found.half_width < 0.5 * both.figures["A − B"].half_width
+    # In a tenth of the seeds, A happens to be right in all asked rows where models differ, and the interval of A − B
+    # is far too short, so the median of nine seeds is compared.
+    options = {"labels": TRUTH, "predictions": models, "metric": "accuracy", "budget": 100}
+    both = [cs.evaluate(seed=seed, **options).complete().figures["A − B"].half_width for seed in range(9)]
+    assert found.half_width < 0.5 * np.median(both)
     whole = cs.evaluate(labels=TRUTH, predictions=models, metric="difference", budget=N).complete()
     assert whole.value == pytest.approx(truth)
     assert whole.verdicts[0].startswith("A is better than B by ")

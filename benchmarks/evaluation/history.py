@@ -30,12 +30,14 @@ class Table:
     """Items × models: 1 if the model succeeded on the item, 0 if it failed, NaN if the result is unknown.
 
     `kinds` has the judge and the number of the reference for each model, and `texts` its answers, if they are known.
+    `instructions` has the text of each item.
     """
 
     name: str
     results: Floats
     kinds: tuple[tuple[str, str], ...] = ()
     texts: tuple[tuple[str | None, ...], ...] = ()
+    instructions: tuple[str, ...] = ()
 
     def without(self, model: int) -> Floats:
         """Return the results of all other models."""
@@ -80,7 +82,7 @@ def alpaca() -> Table:
             columns.append(column)
             texts.append(tuple(answers))
             kinds.append((judge, str(_number(reference, references))))
-    return Table("AlpacaEval", np.stack(columns, axis=1), tuple(kinds), tuple(texts))
+    return Table("AlpacaEval", np.stack(columns, axis=1), tuple(kinds), tuple(texts), tuple(position_of))
 
 
 def _number(reference: dict[int, str], references: list[dict[int, str]]) -> int:

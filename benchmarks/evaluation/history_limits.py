@@ -4,14 +4,15 @@ python -m benchmarks.evaluation.history_limits      ten seconds; writes results/
 
 Every second of the 57 models takes a turn as the new one, and all others are its history. A predictor sees 80 random
 answers of the new model, and R² is measured on the items it did not see. For an upper limit, it sees nine tenths of
-all answers, which no method with 80 answers can. Judges themselves are a limit, too: they judged some pairs several
-times, and the correlation of two such verdicts is the largest R² that any predictor of a verdict can have.
+all answers, which no method with 80 answers can. Judges themselves are hardly a limit: they judged some pairs several
+times, and two verdicts on the same pair agree almost always if the judge saw both answers in the same order.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import random
 import zipfile
 from typing import Any
 
@@ -110,22 +111,65 @@ def limits() -> dict[str, object]:
         "uniform_rows": float(uniform),
         "drawn_by_doubt": float(doubt),
         "judges": {judge: repeated(judge) for judge in JUDGES},
+        "order": order_effects(),
     }
 
 
-def repeated(judge: str) -> tuple[int, float]:
-    """Return how many pairs a judge judged four times, and the mean correlation of two of its verdicts on a pair."""
+def repeated(judge: str) -> dict[str, float]:
+    """Return how two verdicts of a judge on the same pair correlate: over all couples of four, and by order."""
     verdicts = []
     with zipfile.ZipFile(fetch_wheel("alpaca_eval")) as wheel:
         for seed in range(4):
             path = f"alpaca_eval/evaluators_configs/{judge}/annotations_seed{seed}_configs.json"
             rows = [row for row in json.loads(wheel.read(path)) if row["preference"] in (1, 2)]
             names = "instruction", "input", "output_1", "output_2"
-            verdicts.append({tuple(row.get(name) for name in names): row["preference"] for row in rows})
+            verdicts.append({tuple(row.get(name) or "" for name in names): row["preference"] for row in rows})
     pairs = [pair for pair in verdicts[1] if all(pair in own for own in verdicts)]
     table = np.array([[own[pair] for pair in pairs] for own in verdicts], np.float64)
-    couples = itertools.combinations(range(4), 2)
-    return len(pairs), float(np.mean([np.corrcoef(table[first], table[second])[0, 1] for first, second in couples]))
+    order = np.array([[switched(pair[0] + pair[1], seed) for pair in pairs] for seed in range(4)])
+    both: dict[str, list[Floats]] = {"all": [], "same": [], "other": []}
+    for first, second in itertools.combinations(range(4), 2):
+        couple, same = table[[first, second]], order[first] == order[second]
+        for name, chosen in (("all", np.ones_like(same)), ("same", same), ("other", ~same)):
+            both[name].append(couple[:, chosen])
+    correlations = {name: float(np.corrcoef(np.concatenate(own, axis=1))[0, 1]) for name, own in both.items()}
+    return {"pairs": len(pairs), **correlations}
+
+
+def switched(text: str, seed: int = 0, newer: bool = False) -> bool:
+    """Return whether a judge saw the second answer first. AlpacaEval draws that from the instruction and the seed.
+
+    Args:
+        text: The instruction, and its input.
+        seed: The seed of the annotations; that of the leaderboard is 0.
+        newer: Whether the draw is that of the wheel's own code. ChatGPT judged the models of the leaderboard with it.
+            Everything else is older, and follows `random.choice`: then, and with no other rule that we tried, verdicts
+            on the same pair agree if the order is the same.
+    """
+    draw = random.Random(f"is_switched_outputs{text}{seed}")
+    return draw.choices([False, True])[0] if newer else draw.choice([False, True])
+
+
+def order_effects() -> dict[str, Any]:
+    """Return how much more often models win if they are shown first, and what knowing that adds to kinds.
+
+    The order is the same for all models of a judge, so most of it is in what earlier models say about an item. `before`
+    and `after` are medians of R², without and with the order and its product with the expected result as regressors.
+    """
+    table, effects, shares = alpaca(), dict[str, list[float]](), []
+    for model in range(0, table.results.shape[1], 2):
+        rows, judge = table.answered(model), table.kinds[model][0]
+        answers = table.results[rows, model]
+        first = np.array([switched(table.instructions[row], newer=judge == "chatgpt_fn") for row in rows])
+        effects.setdefault(judge, []).append(float(answers[first].mean() - answers[~first].mean()))
+        kinds = [table.kinds[other] for other in table.others_first(model)]
+        expected = cs.signals.history(table.without(model)[rows], kinds=kinds).columns[:, 0]
+        known = np.column_stack([np.ones(rows.size), expected, first, first * expected])
+        fits = (known[:, :columns] @ np.linalg.lstsq(known[:, :columns], answers, rcond=None)[0] for columns in (2, 4))
+        shares.append([_explained(answers, fit, np.zeros(0, np.int64)) for fit in fits])
+    before, after = np.median(shares, axis=0)
+    wins = {judge: float(np.median(own)) for judge, own in effects.items()}
+    return {"wins": wins, "before": float(before), "after": float(after)}
 
 
 def filled(results: Floats) -> Floats:
@@ -176,16 +220,25 @@ def text() -> str:
 
 
 def _judges(figures: dict[str, Any]) -> str:
-    """Say how well a judge predicts itself."""
-    judges = figures.get("judges", {})
-    if not judges:
+    """Say how well a judge predicts itself, and what the order of both answers does."""
+    judges, order = figures.get("judges", {}), figures.get("order")
+    if not judges or order is None:
         return ""
-    parts = ", ".join(f"{name} {share:.2f} ({pairs} pairs)" for name, (pairs, share) in judges.items())
-    sizes = ", ".join(f"{name} {1 / (1 - share):.2f}" for name, (_, share) in judges.items())
+    every, same, other = (
+        ", ".join(f"{name} {own[which]:.2f}" for name, own in judges.items()) for which in ("all", "same", "other")
+    )
+    pairs = ", ".join(f"{name} {own['pairs']}" for name, own in judges.items())
+    wins = ", ".join(f"{name} {100 * share:.0f}" for name, share in order["wins"].items())
     return (
-        "A judge's own noise is a limit for every predictor, with or without texts. Two verdicts of the same judge on "
-        f"the same pair of answers have this correlation: {parts}. No R² can be larger. So even if the judge's "
-        f"probabilities were known, uniform rows would have an ESS of at most 1/(1 − R²): {sizes}.\n"
+        f"A judge's own noise is no limit. Two verdicts of the same judge on the same pair of answers correlate only "
+        f"moderately ({every}; pairs: {pairs}), and an earlier version of this page took that for noise. But the order "
+        "in which the judge saw both answers was drawn anew for each verdict. It follows from the instruction and the "
+        f"seed, so it can be computed again: in the same order, verdicts have a correlation of {same}; in the other "
+        f"order, {other}. In the table, every item has one order per judge, so the order is a property of the item. "
+        f"Models win more often if they are shown first (median, points: {wins}). Earlier models that were judged in "
+        "the same way have most of this already: if the order and its product with the expected result are added to "
+        f"`kinds`, the median R² goes from {order['before']:.3f} to {order['after']:.3f} (fitted to all answers). So "
+        "there is no known limit below 2.5 for predictors that read the texts; we only know what we reached.\n"
     )
 
 

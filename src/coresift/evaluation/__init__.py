@@ -152,9 +152,10 @@ def evaluate(
     shown = choose(progress)
     seed = whole("seed", seed, least=0)
     population = population_of(chosen, context, source, known, groups, units, seed, engine, shown)
-    setup = Setup(chosen, context, population, share("confidence", confidence), target == TARGETS[1])
     shares = chosen.ends == (0.0, 1.0) or bool(chosen.labels and context.codes)
     wish = wish_of(within, budget, group_within, population, shares)
+    confidence = share("confidence", confidence)
+    setup = Setup(chosen, context, population, confidence, target == TARGETS[1], wish.decided)
     question = chosen.question(context)
     oracle = as_oracle(with_id_column(answers, None if source is None else source.id_name), question)
     names = names_of(ids, count) if ids is not None else None if source is None else source.names

@@ -146,7 +146,7 @@ class Course:
     def forecasts(self, setup: Setup, reading: Reading, here: Floats) -> list[tuple[Forecast, Reached]]:
         """Return, for each number, the forecast of its variance, and its half-width from a variance."""
         # More answers do not make rows like these more alike, so only the draw's own error is forecast.
-        setup, sample = replace(setup, superpopulation=False), reading.sample
+        setup, sample = replace(setup, superpopulation=False, decided=None), reading.sample
         critical = critical_value(setup, reading.targets)
         forecasts: list[tuple[Forecast, Reached]] = []
         for target in reading.targets:

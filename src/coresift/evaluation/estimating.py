@@ -33,6 +33,7 @@ class Setup(Value):
         population: What is known about the relevant rows.
         confidence: The confidence of the intervals.
         superpopulation: Whether the number is about rows like these, of which these are a sample.
+        decided: If the variance decides how many answers are asked, the part of them that it is estimated from.
     """
 
     metric: Metric
@@ -40,6 +41,7 @@ class Setup(Value):
     population: Population
     confidence: float
     superpopulation: bool = False
+    decided: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +128,9 @@ def figure(setup: Setup, reading: Reading, target: Target, asked: int, critical:
     if setup.superpopulation:
         extra += _between_units(setup, sample, deviations) + beside
     ends = (-math.inf, math.inf) if target.difference else setup.metric.ends
-    interval = interval_of(target, sample, setup.confidence, extra=extra, critical=critical, ends=ends)
+    interval = interval_of(
+        target, sample, setup.confidence, extra=extra, critical=critical, ends=ends, decided=setup.decided
+    )
     return figure_of(interval, setup.confidence, sample.population, asked, spread, n)
 
 

@@ -10,7 +10,7 @@ from coresift.estimation.intervals import skewed_quantile
 from coresift.estimation.rates import clopper_pearson
 from coresift.evaluation.metrics import Target
 from coresift.evaluation.sampling import Sample
-from coresift.types import Bools, Floats, Interval
+from coresift.types import Bools, Floats, Interval, Moments
 
 # With fewer positives or negatives than this, counted by Kish, a rate gets the exact interval.
 FEW_EVENTS = 30.0
@@ -28,6 +28,7 @@ def interval_of(
     extra: float = 0.0,
     critical: float | None = None,
     ends: tuple[float, float] = (-math.inf, math.inf),
+    decided: float | None = None,
 ) -> Interval:
     """Return an estimate with its interval.
 
@@ -38,21 +39,21 @@ def interval_of(
         extra: Variance in addition to that of the draw.
         critical: How many standard errors the interval extends on each side, by default the normal quantile.
         ends: The smallest and largest possible value.
+        decided: If the variance decided how many answers were asked, the part of them that it was estimated from.
     """
     from scipy.special import ndtr, stdtrit
 
-    moments = target.fit.moments
+    moments, freedom = corrected(target.fit.moments, decided)
     variance = moments.variance + extra
     error = math.sqrt(variance)
     sure = 0.5 + confidence / 2 if critical is None else float(ndtr(critical))
     if target.event and not sample.complete and is_rare(target.linear, sample.weights):
-        return _rare(target, sample, variance, 2 * sure - 1)
+        return _rare(target, sample, variance, freedom, 2 * sure - 1)
     if target.limits is not None and not sample.complete:
         return _by_limits(target, target.limits(sure), variance, stdtrit(math.inf, sure) * math.sqrt(extra), ends)
     if not 0 < error < math.inf:
         return Interval(target.value, target.value - error, target.value + error, error)
-    # The variance is itself an estimate; its degrees of freedom are three times its effective number of terms.
-    freedom = 3 * moments.effective * (variance / moments.variance) ** 2 if moments.variance > 0 else math.inf
+    freedom = freedom * (variance / moments.variance) ** 2 if moments.variance > 0 else math.inf
     quantile = float(stdtrit(max(freedom, 1.0), sure))
     skewness = moments.third / error**3
     low, high = (target.value - error * skewed_quantile(q, skewness) for q in (quantile, -quantile))
@@ -60,6 +61,30 @@ def interval_of(
         low, high = target.read(low), target.read(high)
     value = min(max(target.value, ends[0]), ends[1])
     return Interval(value, max(low, ends[0]), min(high, ends[1]), error)
+
+
+def corrected(moments: Moments, decided: float | None) -> tuple[Moments, float]:
+    """Return the moments of an estimate, and the degrees of freedom of its variance, which is itself an estimate.
+
+    With a fixed number of answers, there are three degrees of freedom per effective term of the variance. If the
+    variance decides how many answers are asked, a variance that is too small by chance ends the run early. At the end,
+    it is then too small on average, by at most its relative variance when the number was decided, which is one over
+    the effective number of terms at that time (triple sampling, Hall 1981). There are two degrees of freedom per term.
+
+    Args:
+        moments: The moments from all answers.
+        decided: The part of the answers that decided how many were asked; None if their number was fixed.
+
+    Examples:
+        >>> equal = Moments.of(np.full(100, 0.01), np.zeros(100))
+        >>> [round(number, 4) for number in (corrected(equal, 0.5)[0].variance, corrected(equal, 0.5)[1])]
+        [1.02, 100.0]
+    """
+    if decided is None or moments.variance <= 0:
+        return moments, 3 * moments.effective
+    terms = decided * moments.effective
+    factor = 1 + 1 / max(terms, 1.0)
+    return Moments(moments.variance * factor, moments.third, moments.squares * factor**2), 2 * terms
 
 
 def _by_limits(
@@ -126,7 +151,7 @@ def kish(weights: Floats) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum()) if weights.size else 0.0
 
 
-def _rare(target: Target, sample: Sample, variance: float, confidence: float) -> Interval:
+def _rare(target: Target, sample: Sample, variance: float, freedom: float, confidence: float) -> Interval:
     """Return the exact interval of a rate, on the scale of the target.
 
     It is the interval of Clopper and Pearson for m trials, where m is the number of equally likely rows that would be
@@ -146,8 +171,8 @@ def _rare(target: Target, sample: Sample, variance: float, confidence: float) ->
         size, few = kish(sample.weights), rarest(events, sample.weights)
         by_variance = rate * (1 - rate) * unit**2 / variance if variance > 0 else math.inf
         # The variance is itself an estimate, so it counts as larger than it is.
-        freedom, sure = max(3 * target.fit.moments.effective, 1.0), 0.5 + confidence / 2
-        wider = (stdtrit(freedom, sure) / stdtrit(math.inf, sure)) ** 2
+        sure = 0.5 + confidence / 2
+        wider = (stdtrit(max(freedom, 1.0), sure) / stdtrit(math.inf, sure)) ** 2
         trials = max(
             min(by_variance, most_trials(size, len(sample), population, 0.0)),
             min(by_variance / wider, most_trials(size, len(sample), population, few)),

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from coresift.inclusion import CERTAIN, fixed_size_inclusion
-from coresift.recipes import EVEN_DRAW
+from coresift.recipes import SPREAD_DRAW
 from coresift.types import Bools, Floats, Ints, Value
 
 
@@ -114,9 +114,10 @@ def draw_phase(
 ) -> tuple[Ints, Ints, Floats]:
     """Draw a fixed number of rows from every stratum, in proportion to their sizes.
 
-    Rows are drawn systematically in the order of what is expected of them, so every level of it has its due number of
-    rows, as if there were many thin strata. The variance is estimated as if they were in random order, which is at most
-    a little too large.
+    Neighbors in the order of what is expected of them compete (ordered pivotal method), so every level of it has its
+    due number of rows, as if there were many thin strata. A systematic draw has that, too, but all of it hangs on one
+    random start, so its variance depends on the population and may be above the estimate. The variance is estimated as
+    if rows were in random order, which is at most a little too large.
 
     Args:
         sizes: One size per row, above 0, also for rows that were drawn already.
@@ -137,7 +138,7 @@ def draw_phase(
         rows = rows[rng.permutation(rows.size)]
         rows = rows[np.argsort(order[rows], kind="stable")]
         inclusion = fixed_size_inclusion(sizes[rows], int(counts[stratum]))
-        drawn, _ = EVEN_DRAW.draw(inclusion, rng)
+        drawn, _ = SPREAD_DRAW.draw(inclusion, rng)
         ids.append(rows[drawn])
         chances[rows] = np.where(inclusion >= CERTAIN, 1.0, inclusion)
         earlier = np.flatnonzero(own & ~left)

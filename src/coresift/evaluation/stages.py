@@ -102,6 +102,12 @@ class Wish(Value):
     group_within: Floats = field(default_factory=lambda: np.zeros(0))
     earlier: tuple[Wish, ...] = ()
 
+    @property
+    def decided(self) -> float | None:
+        """The part of the answers whose variance decides how many there are; None if the number is fixed."""
+        wishes = (*self.earlier, self)
+        return SECOND if any(wish.within is not None or wish.group_within.size for wish in wishes) else None
+
 
 def first_stage(population: int, groups: int, wish: Wish, per_root: float = math.inf) -> int:
     """Return the size of the first stage; with a fixed budget, at most `per_root` times its root."""

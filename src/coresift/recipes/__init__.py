@@ -18,6 +18,8 @@ __all__ = ["Recipe", "by_distance", "by_proxy", "default", "mixture", "paper", "
 
 # A fixed number of distinct rows, spread along their order; pilots are drawn this way, and baselines by default.
 EVEN_DRAW: Design = Systematic()
+# The same, but random within every step, so that the variance does not depend on how one random start meets the rows.
+SPREAD_DRAW: Design = Pivotal()
 # Regressions with more columns than this are not drawn by leverage scores unless you ask for it.
 MOST_LEVERAGE_COLUMNS = 2_000
 
