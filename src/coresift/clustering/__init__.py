@@ -37,9 +37,9 @@ MOST_ATTEMPTS = 16
 ROUGH_GAIN = 1e-2
 # From this many centers on, seeding works in groups, since comparing with all centers takes most of the time.
 MANY_CENTERS = 256
-# The most axes on which centers are learned, and up to how many dimensions axes that capture less than most of the
-# variance are not worth it.
-SAMPLE_AXES, FEW_DIMENSIONS = 160, 128
+# The most axes on which centers are learned, and up to how many dimensions axes that capture less than nearly all of
+# the variance are not worth it.
+SAMPLE_AXES, FEW_DIMENSIONS, NEARLY_ALL = 160, 128, 0.95
 
 
 @named_options
@@ -227,8 +227,9 @@ def learning_axes(axes: Axes) -> Axes:
 
     Axes save little time if rows have few dimensions, so they must capture more then.
     """
-    near = axes.first(min(axes.enough(CAPTURED), SAMPLE_AXES))
-    least = CAPTURED if len(axes.mean) <= FEW_DIMENSIONS else LEAST_CAPTURED
+    few = len(axes.mean) <= FEW_DIMENSIONS
+    near = axes.first(min(axes.enough(NEARLY_ALL if few else CAPTURED), SAMPLE_AXES))
+    least = NEARLY_ALL if few else LEAST_CAPTURED
     return near if near.captured[-1] >= least else axes.whole()
 
 

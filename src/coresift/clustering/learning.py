@@ -23,10 +23,10 @@ from coresift.types import Ints, Singles
 # Rows per center that seeding uses; the steps that follow use the whole sample.
 SEEDED_FROM = 24
 # Steps end when one lowers the cost by less than this share: first for a part of the rows, then for all.
-ROUGH_GAIN, LEAST_GAIN = 2e-3, 3e-4
-# With at least this many rows per center, there are so many rounds with every fourth row first, which is enough to find
+ROUGH_GAIN, LEAST_GAIN = 2e-3, 1e-4
+# With at least this many rows per center, there are so many rounds with every second row first, which is enough to find
 # out which centers to exchange. Otherwise there is one, with all rows.
-ROUGHED_FROM, ROUGH_ROUNDS, PART = 64, 2, 4
+ROUGHED_FROM, ROUGH_ROUNDS, PART = 32, 2, 2
 
 
 def draw_sample(rows: Rows, size: int, axes: Axes, rng: np.random.Generator, workers: Workers) -> Sample:

@@ -31,7 +31,7 @@ ALL = 2**16
 STEPS_PER_LIST, MOST_LISTS = 12, 8
 # One in this many rows shows whether new lists are worth it. The steps that follow lower the cost as well, so what new
 # lists promise counts this many times.
-PROBED, LATER = 16, 6
+PROBED, LATER = 16, 2
 # About so many rows show whether comparing rows only with the centers around their own raises the cost by more than
 # this share. If so, the round compares all of its rows with all centers.
 CHECKED, MISSED = 2048, 2e-3

@@ -11,7 +11,8 @@ from coresift.rows import Rows, refuse_bad_row
 from coresift.types import Floats, Ints, Singles
 
 MOST_AXES = 192
-LEARNED_FROM = 2048
+# So many rows are used, fewer if they have many numbers, but at least two per dimension.
+LEARNED_FROM, LEARNED_NUMBERS = 4096, 2**21
 SWEEPS = 3
 # Rows by number are read in about this many pieces, of at least this many rows.
 READERS, FEWEST_READ = 64, 256
@@ -84,7 +85,7 @@ class Axes:
 
 def principal_axes(rows: Rows, rng: np.random.Generator, workers: Workers) -> Axes:
     """Return up to 192 axes, at most half of the dimensions, by subspace iteration on a sample's covariance."""
-    size = min(rows.n, max(LEARNED_FROM, 2 * rows.d))
+    size = min(rows.n, max(2 * rows.d, min(LEARNED_FROM, LEARNED_NUMBERS // rows.d)))
     sample = take(rows, np.sort(rng.choice(rows.n, size, replace=False)), workers)
     mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
     sample -= mean
