@@ -104,7 +104,7 @@ def test_an_unfinished_clustering_wipes_its_bar(monkeypatch):
     threads = threading.active_count()
     with pytest.raises(cs.InputError) as caught:
         cs.cluster(rows, 5)
-    assert "seeding centers" in screen.getvalue()
+    assert "refining centers" in screen.getvalue()
     assert f"row {bad} has NaN" in str(caught.value)
     assert threading.active_count() == threads
     assert screen.getvalue().count("\x1b[?25l") == screen.getvalue().count("\x1b[?25h") > 0
