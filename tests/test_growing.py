@@ -1,5 +1,7 @@
 """Growing: the law of weights against `phases`, unbiased by enumeration, and intervals that are worth the rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from enumeration import Scripted, samples
@@ -194,3 +196,18 @@ def test_each_step_splits_clusters_into_as_many_as_a_new_selection_has(problem):
     assert _split(picked, settle(opened, 2_999, 0, asking=True, clusters=clustering), clustering, None).k == 300
     by_distance = cs.select(rows, budget=100, clusters=clustering)
     assert _split(by_distance, job, clustering, None) is clustering
+
+
+def test_a_grown_selection_without_learned_parts_is_written_and_read(problem, tmp_path):
+    """Files of grown selections had no such column at first."""
+    rows, losses = problem
+    first = cs.select(rows, losses, 60)
+    grown = cs.grow(first, losses, 120, rows=rows)
+    assert grown.learned_kept.size == 120
+    older = replace(grown, learned_kept=np.zeros(0))
+    cs.save(older, tmp_path / "older.parquet")
+    read = cs.load(tmp_path / "older.parquet")
+    assert read.learned_kept.size == 0
+    fixed, learned = (cs.estimate(each, losses[each.ids]).total for each in (read, grown))
+    assert fixed.value == pytest.approx(learned.value, rel=0.1)
+    assert fixed.value != learned.value
