@@ -49,7 +49,8 @@ LIBRARY = _load()
 
 def nearest_of(block: Singles, centers: Singles, options: Labels) -> tuple[Labels, Singles]:
     """Return for each row the nearest of a few centers, the first one on a tie, and its distance by differences."""
-    block, centers, options = _lines(block), np.ascontiguousarray(centers), np.ascontiguousarray(options, np.int32)
+    block, centers = _lines(block), np.ascontiguousarray(centers, np.float32)
+    options = np.ascontiguousarray(options, np.int32)
     labels, distances = np.empty(len(block), np.int32), np.empty(len(block), np.float32)
     _call("nearest_of", *_matrix(block), centers, options, options.shape[1], labels, distances)
     return labels, distances
@@ -57,10 +58,10 @@ def nearest_of(block: Singles, centers: Singles, options: Labels) -> tuple[Label
 
 def score_listed(points: Singles, ids: Ints, table: Singles, lists: Labels) -> Singles:
     """Return the products of some points with the lines of the table on their lists, one line of `lists` per id."""
-    scores = np.empty(lists.shape, np.float32)
+    points, ids, table = _lines(points), _numbers(ids), np.ascontiguousarray(table, np.float32)
+    lists, scores = np.ascontiguousarray(lists, np.int32), np.empty(lists.shape, np.float32)
     stride, _, d = _matrix(points)[1:]
-    lists = np.ascontiguousarray(lists, np.int32)
-    _call("score_listed", points, stride, len(ids), d, np.ascontiguousarray(ids), table, lists, lists.shape[1], scores)
+    _call("score_listed", points, stride, len(ids), d, ids, table, lists, lists.shape[1], scores)
     return scores
 
 
@@ -68,12 +69,14 @@ def highest_few(scores: Singles, count: int) -> tuple[Labels, Singles]:
     """Return the places of the highest scores in each line, and these scores, highest first."""
     assert count <= MOST_LISTED
     places, best = np.empty((len(scores), count), np.int32), np.empty((len(scores), count), np.float32)
-    _call("highest_few", np.ascontiguousarray(scores), *scores.shape, count, places, best)
+    _call("highest_few", np.ascontiguousarray(scores, np.float32), *scores.shape, count, places, best)
     return places, best
 
 
 def follow_lists(points: Singles, norms: Singles, ids: Ints, table: Singles, drift: Singles, listing: Listing) -> None:
     """Find the two best centers on the lists of some points, and store what `Listing` has about them."""
+    points, ids, table = _lines(points), _numbers(ids), np.ascontiguousarray(table, np.float32)
+    norms, drift = np.ascontiguousarray(norms, np.float32), np.ascontiguousarray(drift, np.float32)
     stride, _, d = _matrix(points)[1:]
     arrays = (listing.labels, listing.second, listing.scores, listing.margins, listing.since)
     count = listing.lists.shape[1]
@@ -82,9 +85,11 @@ def follow_lists(points: Singles, norms: Singles, ids: Ints, table: Singles, dri
 
 def add_rows(block: Singles, labels: Labels, weights: Floats, sums: Floats, ids: Ints | None = None) -> None:
     """Add rows times their weights to the sums of their labels; only those with these numbers, if there are any."""
-    block, labels = _lines(block), np.ascontiguousarray(labels, np.int32)
-    stride, _, d = _matrix(block)[1:]
-    _call("add_rows", block, stride, len(labels), d, ids, labels, np.ascontiguousarray(weights, np.float64), sums)
+    block, labels, ids = _lines(block), np.ascontiguousarray(labels, np.int32), None if ids is None else _numbers(ids)
+    weights, (stride, _, d) = np.ascontiguousarray(weights, np.float64), _matrix(block)[1:]
+    assert sums.dtype == np.float64  # it is changed in place
+    assert sums.flags.c_contiguous
+    _call("add_rows", block, stride, len(labels), d, ids, labels, weights, sums)
 
 
 def place_seeds(sample: Singles, first: int, draws: Floats, z: float, weights: Floats | None) -> Ints:
@@ -105,6 +110,10 @@ def _lines(block: Singles) -> Singles:
     """Return the block, or a copy if its lines are not contiguous or not aligned."""
     regular = block.dtype == np.float32 and block.flags.aligned and block.strides[1] == 4 and block.strides[0] % 4 == 0
     return block if regular else np.array(block, np.float32, order="C")
+
+
+def _numbers(ids: Ints) -> Ints:
+    return np.ascontiguousarray(ids, np.int64)
 
 
 def _matrix(block: Singles) -> tuple[Singles, int, int, int]:

@@ -37,6 +37,7 @@ def draw_sample(rows: Rows, size: int, axes: Axes, rng: np.random.Generator, wor
     def project(block: Singles) -> tuple[Singles, Singles]:
         if axes.directions is None:
             points = axes.whole_points(block)
+            # Nothing is left outside of the axes, but a row that is not finite must be noticed.
             return points, np.einsum("ij,ij->i", points[:, :-1], points[:, :-1]) * np.float32(0)
         shifted = axes.shift(block)
         points = axes.project(shifted)
