@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
 from coresift.checks import InputError
 from coresift.evaluation.calibration import Calibration
 from coresift.evaluation.densities import MISSES, RIGHT_OR_WRONG, Belief
-from coresift.evaluation.errors import Count, combined
-from coresift.evaluation.intervals import kish
+from coresift.evaluation.errors import Count, Limits, combined, kish
 from coresift.evaluation.labels import coded, key_of, never_predicted, right
 from coresift.evaluation.metrics import Context, Labels, Linearized, Mean, Smooth, Target, all_pairs
 from coresift.evaluation.questions import CLASS, numbers, question_of_numbers
@@ -24,7 +22,6 @@ from coresift.types import Bools, Floats, Ints
 CLASSES = 12
 # With fewer effective positives than this, an interval of precision, recall or F1 is only approximate.
 FEW_POSITIVES = 30.0
-Limits: TypeAlias = Callable[[float], tuple[float, float]]
 POSITIVE = ("1", "yes", "true", "positive", "pos")
 
 

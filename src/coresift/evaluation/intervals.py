@@ -7,13 +7,12 @@ import math
 import numpy as np
 
 from coresift.estimation.intervals import skewed_quantile
-from coresift.estimation.rates import clopper_pearson
+from coresift.estimation.rates import clopper_pearson, mid_p_interval
+from coresift.evaluation.errors import FEW_EVENTS, kish
 from coresift.evaluation.metrics import Target
 from coresift.evaluation.sampling import Sample
 from coresift.types import Bools, Floats, Interval, Moments
 
-# With fewer positives or negatives than this, counted by Kish, a rate gets the exact interval.
-FEW_EVENTS = 30.0
 # A forecast counts on this part of the events that it expects.
 SURE = 0.8
 # The quantile of the largest |t| is estimated from this many random draws.
@@ -104,11 +103,13 @@ def max_t(targets: list[Target], confidence: float) -> float:
     """
     errors = np.stack([target.fit.errors for target in targets])
     sizes = np.sqrt(np.sum(errors**2, axis=1))
-    moving = sizes > 0
-    if not moving.any():
+    # If no row differs so far, nothing is known about the correlation, and the estimate counts as independent.
+    counts = (sizes > 0) | np.array([target.limits is not None for target in targets])
+    if not counts.any():
         return 0.0
-    unit = errors[moving] / sizes[moving][:, None]
+    unit = errors[counts] / np.where(sizes > 0, sizes, 1.0)[counts][:, None]
     correlation = unit @ unit.T
+    np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
     normal = np.random.default_rng(18).standard_normal((TRIALS, values.size))
     largest = np.abs(normal * np.sqrt(np.maximum(values, 0.0)) @ vectors.T).max(axis=1)
@@ -146,17 +147,13 @@ def most_trials(size: float, asked: int, population: int, events: float) -> floa
     return min(size, float(asked)) / (1 - min(asked / population, 0.99)) / trusted
 
 
-def kish(weights: Floats) -> float:
-    """Return Kish's effective sample size, (Σw)²/Σw²."""
-    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.size else 0.0
-
-
 def _rare(target: Target, sample: Sample, variance: float, freedom: float, confidence: float) -> Interval:
-    """Return the exact interval of a rate, on the scale of the target.
+    """Return the interval of a rate with few events, on the scale of the target.
 
-    It is the interval of Clopper and Pearson for m trials, where m is the number of equally likely rows that would be
-    as uncertain (Korn and Graubard 1998). The estimated variance gives m, but it is usually too small if there are few
-    events, so m has a limit, too. Rows that were seen are certain.
+    It is the mid-p interval for m trials, where m is the number of equally likely rows that would be as uncertain (as
+    Korn and Graubard 1998 do with the exact interval, which covers too often). The estimated variance gives m, but it
+    is usually too small if there are few events, so m has a limit, too. Rows that were seen are certain. If all answers
+    are equal, the interval is exact.
     """
     from scipy.special import stdtrit
 
@@ -178,7 +175,8 @@ def _rare(target: Target, sample: Sample, variance: float, freedom: float, confi
             min(by_variance / wider, most_trials(size, len(sample), population, few)),
         )
     trials = max(trials, 1.0)
-    low, high = np.clip(clopper_pearson(rate * trials, trials, confidence), *certain)
+    ends_of = clopper_pearson if seen in (0, len(sample)) else mid_p_interval
+    low, high = np.clip(ends_of(rate * trials, trials, confidence), *certain)
     low, high = sorted((unit * float(low), unit * float(high)))
     value = unit * rate if seen in (0, len(sample)) else min(max(target.value, low), high)
     return Interval(value, low, high, math.sqrt(variance))

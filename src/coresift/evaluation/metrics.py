@@ -11,7 +11,8 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from coresift.evaluation.calibration import Calibration, Fit
 from coresift.evaluation.densities import COUNTS, NUMBERS, RIGHT_OR_WRONG, Belief
+from coresift.evaluation.errors import Limits, difference_limits
 from coresift.evaluation.questions import numbers, question_of_numbers
 from coresift.oracle.questions import Question
 from coresift.types import Bools, Floats, Ints, Value
@@ -84,7 +86,7 @@ class Target(Value):
     difference: bool = False
     gradient: Floats = field(default_factory=lambda: np.zeros(0))
     read: Callable[[float], float] | None = field(default=None, compare=False)
-    limits: Callable[[float], tuple[float, float]] | None = field(default=None, compare=False)
+    limits: Limits | None = field(default=None, compare=False)
 
 
 class Metric(ABC):
@@ -170,8 +172,9 @@ class Smooth(Metric):
             again = np.array([calibration.fit(column, fit.penalty).total for column in columns[:, :asked].T])
             value = self._all(again, context)[place][1]
             difference = SIGN in name
-            event = _event(columns, gradient)
-            targets.append(Target(name, value, linear, columns @ gradient, fit, event, difference, gradient[:asked]))
+            event = 0.0 if difference else _event(columns, gradient)
+            target = Target(name, value, linear, columns @ gradient, fit, event, difference, gradient[:asked])
+            targets.append(_with_limits(target, columns[:, :asked], context, calibration) if difference else target)
         return targets
 
     def _all(self, totals: Floats, context: Context) -> list[Linearized]:
@@ -187,6 +190,33 @@ def _event(columns: Floats, gradient: Floats) -> float:
     if used.size != 1 or not np.all((columns[:, used[0]] == 0) | (columns[:, used[0]] == 1)):
         return 0.0
     return float(gradient[used[0]])
+
+
+def _with_limits(target: Target, columns: Floats, context: Context, calibration: Calibration) -> Target:
+    """Give a difference of two models its limits, if answers are right or wrong and few rows differ."""
+    gradient = target.gradient
+    unit, used = float(np.abs(gradient).max(initial=0.0)), np.flatnonzero(gradient)
+    if unit == 0 or not np.isin(columns[:, used], (-1, 0, 1)).all() or np.any(np.abs(gradient[used]) != unit):
+        return target
+    signs = np.round(target.linear / unit)
+    if np.abs(signs).max(initial=0.0) > 1:
+        return target
+    limits = difference_limits(calibration, signs, target.fit.penalty, _differing(target.name, context))
+    return target if limits is None else replace(target, limits=partial(_scaled, limits, unit))
+
+
+def _scaled(limits: Limits, unit: float, sure: float) -> tuple[float, float]:
+    low, high = limits(sure)
+    return unit * low, unit * high
+
+
+def _differing(name: str, context: Context) -> int:
+    """Return how many rows can differ between two models: those with different predictions, if these are known."""
+    if not context.codes:
+        return context.n
+    names = {f"{context.models[a]}{SIGN}{context.models[b]}": (a, b) for a, b in all_pairs(len(context.models))}
+    first, second = names[name]
+    return int(np.count_nonzero(context.codes[first] != context.codes[second]))
 
 
 def all_pairs(count: int) -> list[tuple[int, int]]:
