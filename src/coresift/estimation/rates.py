@@ -55,7 +55,7 @@ def mid_p_interval(positives: float, trials: float, confidence: float = 0.95) ->
     Examples:
         >>> low, high = mid_p_interval(3, 100)
         >>> round(low, 4), round(high, 4)
-        (0.0076, 0.0799)
+        (0.0077, 0.0795)
     """
     from scipy.optimize import brentq
     from scipy.special import betainc
