@@ -80,7 +80,7 @@ clean:
 	$(PYTHON) -m venv .venv
 	touch $@
 
-.venv/core.stamp: .venv/python.stamp pyproject.toml constraints.txt hatch_build.py src/coresift/clustering/kernels.c
+.venv/core.stamp: .venv/python.stamp pyproject.toml constraints.txt hatch_build.py $(wildcard src/coresift/clustering/*.[ch])
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $@
 

@@ -20,7 +20,7 @@ OPTIONS = ["-O3", "-ffp-contract=off", "-shared", "-fPIC"]
 
 
 class CustomBuildHook(BuildHookInterface):
-    """Builds `_kernels.so` next to `kernels.c`, for wheels and for editable installations."""
+    """Builds `_kernels.so` next to its sources, for wheels and for editable installations."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile, and mark the wheel as one for this platform."""
@@ -29,7 +29,7 @@ class CustomBuildHook(BuildHookInterface):
         library.unlink(missing_ok=True)
         if wanted == "0":
             return
-        problem = compile_library(FOLDER / "kernels.c", library)
+        problem = compile_library(sorted(FOLDER.glob("*.c")), library)
         if problem and wanted == "1":
             raise RuntimeError(f"The clustering loops could not be compiled: {problem}")
         if problem:
@@ -40,15 +40,15 @@ class CustomBuildHook(BuildHookInterface):
         build_data["artifacts"].append("src/coresift/clustering/_kernels.so")
 
 
-def compile_library(source: Path, library: Path) -> str:
-    """Compile a C file; return what went wrong, or nothing."""
+def compile_library(sources: list[Path], library: Path) -> str:
+    """Compile C files; return what went wrong, or nothing."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
     with tempfile.TemporaryDirectory(dir=library.parent) as folder:
         # A compiler that cannot build one function for several processors builds it for the plain one.
         for extra in ([], ["-DPLAIN"]):
             partial = Path(folder) / library.name
             try:
-                command = [*compiler, *OPTIONS, *extra, "-o", str(partial), str(source), "-lm"]
+                command = [*compiler, *OPTIONS, *extra, "-o", str(partial), *map(str, sources), "-lm"]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
             except OSError as error:
                 return str(error)

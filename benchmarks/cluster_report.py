@@ -6,7 +6,6 @@ from typing import Any
 
 from coresift.clustering import LARGEST_SAMPLE, SAMPLE_AXES, SAMPLE_PER_CENTER, SMALLEST_SAMPLE
 from coresift.clustering.refine import fold_size
-from coresift.clustering.search import TOGETHER
 from coresift.engine import RUNS
 from coresift.rows.base import block_length
 
@@ -35,7 +34,7 @@ def driver_memory(n: int, d: int, k: int, axes: int) -> float:
 def traffic(n: int, d: int, k: int, axes: int) -> dict[str, float]:
     """Return the bytes over the network: from storage, to each node, to and from the driver, and between workers."""
     block = block_length(d)
-    run = max(TOGETHER, fold_size(k, block)) * block
+    run = fold_size(k, block) * block
     table = 8 * min(k, run) * (d + 2)
     return {
         "read": 3 * 2.0 * n * d + 2.0 * sample_rows(n, k, axes) * d,

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 import coresift as cs
 from coresift.clustering.nearest import distances_to
 from coresift.clustering.refine import snap
-from coresift.clustering.search import Exact
+from coresift.clustering.searches import Exact
 from coresift.clustering.snapping import assign_rows
 from coresift.engine import available_cores
 from coresift.progress import Progress

@@ -1,4 +1,4 @@
-"""The search on principal axes: numbers of centers, costs within the tolerance, and it knows when not to."""
+"""Finding centers quickly: costs within the tolerance, lists and cells that hold what they say, and exchanges."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 import coresift as cs
 from coresift.clustering import learning_axes
 from coresift.clustering.candidates import Cells, best_few, closest, group, runs_of
+from coresift.clustering.codes import MOST_DIMENSIONS
 from coresift.clustering.exchange import exchange, least_needed, split
 from coresift.clustering.nearest import distances_to, with_bias
-from coresift.clustering.search import Exact, Reduced, choose_search, trust_lists
+from coresift.clustering.search import choose_search, quantize, trust_lists
+from coresift.clustering.searches import Exact
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.settling import Sample, Settling
 from coresift.clustering.snapping import assign_rows
@@ -62,9 +64,10 @@ def inflation_of(seed, d, z, clustered=True):
 @given(seed=st.integers(0, 10**6), d=st.integers(60, 150), z=st.sampled_from([1.0, 2.0, 3.0]), clustered=st.booleans())
 def test_inflation_stays_near_the_tolerance_at_worst(seed, d, z, clustered):
     search, inflation = inflation_of(seed, d, z, clustered)
-    assert 0 <= inflation + 1e-6 <= 1.5 * 0.005
+    assert 0 <= inflation + 1e-6 <= 0.005
+    assert search.path.startswith("quantized: 8 bits on")
     if not clustered:
-        assert search.path.startswith("exact")
+        assert "all dimensions" in search.path
 
 
 @pytest.mark.slow
@@ -72,19 +75,28 @@ def test_inflation_stays_near_the_tolerance_at_worst(seed, d, z, clustered):
 def test_inflation_is_within_the_tolerance_nearly_always(z):
     """Each choice may be wrong once in a hundred: over three in 24 happens to right code once in 10,000."""
     found = [inflation_of(seed, 60 + 3 * seed, z) for seed in range(24)]
-    assert sum(inflation > 0.005 for _, inflation in found) <= 3
-    assert sum(search.path.startswith("reduced") for search, _ in found) >= (20 if z < 3 else 8)
+    assert sum(inflation > 0.005 / 4 for _, inflation in found) <= 3
+    assert sum(search.path.startswith("quantized") for search, _ in found) == 24
 
 
 @pytest.mark.slow
-def test_isotropic_noise_is_searched_exactly_and_says_why():
-    rows = np.random.default_rng(0).normal(size=(6000, 400)).astype(np.float32)
+def test_isotropic_noise_is_compared_on_all_dimensions_unless_there_are_too_many():
+    rows = np.random.default_rng(0).normal(size=(6000, MOST_DIMENSIONS + 1)).astype(np.float32)
     assert chosen(rows, rows[:300]).path == "exact: the variance is spread over too many axes"
+    assert chosen(rows[:, :400], rows[:300, :400]).path.startswith("quantized: 8 bits on all dimensions")
+
+
+def test_few_rows_or_centers_are_searched_exactly():
+    rows = low_rank(3000, 80, 1)
+    assert chosen(rows, rows[:100]).path == "exact: few centers"
+    assert chosen(rows[:2000], rows[:300]).path == "exact: few rows"
 
 
 def test_a_tolerance_too_small_for_a_reduced_search_gives_the_exact_one():
     rows = low_rank(3000, 80, 1)
-    assert chosen(rows, rows[:600], tolerance=1e-12).path == "exact: no reduced search was within 0.00% of its cost"
+    # Centers in groups of 15 that are equal when they are rounded.
+    centers = np.repeat(rows[:40], 15, axis=0) + np.float32(1e-4) * low_rank(600, 80, 2)
+    assert chosen(rows, centers, tolerance=1e-12).path == "exact: no quantized search was within 0.00% of its cost"
 
 
 @pytest.mark.slow
@@ -102,7 +114,7 @@ def test_exact_is_brute_force():
 def test_a_reduced_clustering_is_about_as_good_as_an_exact_one(z):
     rows = low_rank(6000, 96, 3)
     reduced, exact = cs.cluster(rows, 400, z=z), cs.cluster(rows, 400, z=z, exact=True)
-    assert reduced.search.startswith("reduced: the 6 centers on each row's list")
+    assert reduced.search.startswith("lists: the 6 centers on each row's list")
     assert reduced.free_cost <= 1.01 * exact.free_cost
     np.testing.assert_array_equal(reduced.labels[reduced.centers], np.arange(400))
     distances = np.linalg.norm(rows - rows[reduced.centers[reduced.labels]], axis=1)
@@ -362,12 +374,12 @@ def test_few_dimensions_are_all_kept_unless_half_of_them_have_nearly_all_the_var
 
 
 def test_leading_coordinates_that_tell_clusters_apart_are_not_taken_for_axes():
-    """The axes capture too little here, so the search is exact; it mistook 16 coordinates for axes, and failed."""
+    """The axes capture too little here, so all dimensions are compared; 16 coordinates were mistaken for axes once."""
     rng = np.random.default_rng(7)
     middles = np.zeros((300, 1000), np.float32)
     middles[:, :16] = 4.5 * rng.normal(size=(300, 16))
-    rows = middles[rng.integers(300, size=2000)] + rng.normal(size=(2000, 1000)).astype(np.float32)
-    assert chosen(rows, middles).path == "exact: the variance is spread over too many axes"
+    rows = middles[rng.integers(300, size=2100)] + rng.normal(size=(2100, 1000)).astype(np.float32)
+    assert chosen(rows, middles).path.startswith("quantized: 8 bits on all dimensions")
     found = cs.cluster(rows, 300)
     assert np.mean(found.labels == brute_force(rows, found.free_centers)[0]) > 0.999
 
@@ -390,11 +402,11 @@ def test_lists_are_trusted_if_they_raise_the_cost_by_no_more_than_the_tolerance(
     assert trusted(lists) is None
 
 
-def test_all_candidates_and_all_axes_find_the_nearest():
+def test_all_axes_find_the_nearest():
     rows = low_rank(500, 40, 8, rank=20)
     centers = rows[:30]
     whole = principal_axes(cs.open_rows(rows), np.random.default_rng(0), SerialWorkers()).whole()
-    labels, distances = assigned(rows, Reduced.of(centers, whole, 30, SerialWorkers()))
+    labels, distances = assigned(rows, quantize(centers, whole, rows))
     truth, shortest = brute_force(rows, centers)
     np.testing.assert_array_equal(labels, truth)
     np.testing.assert_allclose(distances, shortest, rtol=1e-4, atol=1e-5)

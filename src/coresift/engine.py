@@ -24,16 +24,13 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from coresift.checks import whole
 from coresift.progress import Progress, stage
-from coresift.rows import Block, Rows
+from coresift.rows import Rows
 from coresift.types import Ints, Singles, Strategy
 
 S = TypeVar("S")
 T = TypeVar("T")
 # A function of a block's first row number, the block, and its part of each array in `beside`.
 BlockFunction = Callable[..., T]
-# A function of workers for parallel work, a few blocks that it reads itself, and their part of each array; it returns
-# one result per block.
-GroupFunction = Callable[..., list[T]]
 # Arrays with one entry per row.
 Beside = Sequence[NDArray[Any]]
 
@@ -89,19 +86,6 @@ class Workers(Protocol):
         name: str = "",
     ) -> Iterator[T]:
         """Yield function(start, block, *parts of `beside`) for each block in row order; with `fold`, joined results."""
-        ...
-
-    def groups(
-        self,
-        rows: Rows,
-        size: int,
-        function: GroupFunction[T],
-        *,
-        beside: Beside = (),
-        fold: Fold[T] | None = None,
-        name: str = "",
-    ) -> Iterator[T]:
-        """Yield all results of function(workers, blocks, *parts) for `size` blocks at a time, like `map`."""
         ...
 
     def pick(
@@ -192,26 +176,6 @@ class _Pool:
             else:
                 yield from self._in_order(tasks, progress)
 
-    def groups(
-        self,
-        rows: Rows,
-        size: int,
-        function: GroupFunction[T],
-        *,
-        beside: Beside = (),
-        fold: Fold[T] | None = None,
-        name: str = "",
-    ) -> Iterator[T]:
-        results = self._groups(rows, size, function, beside, name)
-        return results if fold is None else fold.again(fold.of(results))
-
-    def _groups(self, rows: Rows, size: int, function: GroupFunction[T], beside: Beside, name: str) -> Iterator[T]:
-        progress = self._progress if name else Progress()
-        with stage(progress, name, rows.n):
-            for blocks, parts in _grouped(rows, size, beside):
-                yield from function(self, blocks, *parts)
-                progress.advance(min(size * rows.block_rows, rows.n - blocks[0][0]))
-
     def pick(
         self, rows: Rows, pieces: Sequence[Ints], function: Callable[[Singles], T], *, name: str = ""
     ) -> Iterator[T]:
@@ -274,21 +238,6 @@ class SerialWorkers:
         results = (_run(function, start, read, beside) for start, read in rows.blocks())
         return results if fold is None else fold.again(fold.of(results))
 
-    def groups(
-        self,
-        rows: Rows,
-        size: int,
-        function: GroupFunction[T],
-        *,
-        beside: Beside = (),
-        fold: Fold[T] | None = None,
-        name: str = "",
-    ) -> Iterator[T]:
-        """Yield all results of function(workers, blocks, *parts) for `size` blocks at a time, like `map`."""
-        groups = (function(self, blocks, *parts) for blocks, parts in _grouped(rows, size, beside))
-        results = chain.from_iterable(groups)
-        return results if fold is None else fold.again(fold.of(results))
-
     def pick(
         self, rows: Rows, pieces: Sequence[Ints], function: Callable[[Singles], T], *, name: str = ""
     ) -> Iterator[T]:
@@ -332,12 +281,6 @@ def _take_control() -> None:
 
 
 SINGLE_THREADED = _SingleThreadedBlas()
-
-
-def _grouped(rows: Rows, size: int, beside: Beside) -> Iterator[tuple[list[Block], list[NDArray[Any]]]]:
-    blocks = rows.blocks()
-    while group := list(islice(blocks, size)):
-        yield group, parts_of(beside, group[0][0], group[0][0] + size * rows.block_rows)
 
 
 def parts_of(beside: Beside, start: int, stop: int) -> list[NDArray[Any]]:

@@ -11,7 +11,8 @@ from coresift.checks import named_options, positive, whole
 from coresift.clustering.learning import draw_sample, learn_centers
 from coresift.clustering.nearest import Labels
 from coresift.clustering.refine import LEAST_GAIN, cost_of, refine, refuse_infinite, step
-from coresift.clustering.search import CAPTURED, LEAST_CAPTURED, Exact, KnownLabels, Search, choose_search, trust_lists
+from coresift.clustering.search import LEAST_CAPTURED, choose_search, trust_lists
+from coresift.clustering.searches import Exact, KnownLabels, Search
 from coresift.clustering.seeding import powers, seed_centers
 from coresift.clustering.snapping import Assignment, fill_up, snap_all
 from coresift.clustering.space import Axes, principal_axes, take
@@ -40,6 +41,8 @@ MANY_CENTERS = 256
 # The most axes on which centers are learned, and up to how many dimensions axes that capture less than nearly all of
 # the variance are not worth it.
 SAMPLE_AXES, FEW_DIMENSIONS, NEARLY_ALL = 160, 128, 0.95
+# The share of the variance beyond which more axes are not worth it.
+CAPTURED = 0.9
 
 
 @named_options
@@ -58,8 +61,8 @@ def cluster(
 ) -> Clustering:
     """Cluster rows around k of them, for the cost Σ ‖e − c(e)‖^z (z = 2: k-means, z = 1: k-median).
 
-    With many centers, rows are compared with a few candidates on principal axes if that raises the cost of sample rows
-    by at most `tolerance`. The result's `search` says which search was used, and why.
+    With many centers, rows are compared with them as whole numbers of 8 bits if that raises the cost of sample rows by
+    at most `tolerance`. The result's `search` says which search was used, and why.
 
     Args:
         rows: Anything that `open_rows` takes.
@@ -137,20 +140,20 @@ def _find(
     rng = generator(seed, Stream.CLUSTERING)
     if min(k, rows.n) < MANY_CENTERS:
         free = _few_centers(rows, min(k, rows.n), z, tries, rng, workers, progress)
-        assignment = snap_all(rows, free, lambda centers, _: Exact.of(centers, "few centers"), workers)
+        assignment = snap_all(rows, free, lambda centers: Exact.of(centers, "few centers"), workers)
     else:
         start = _many_centers(rows, min(k, rows.n), z, rng, workers, progress, tolerance)
         chooser = partial(_choose, rows, z, start.axes, workers, rng, tolerance)
 
-        def choose_last(centers: Singles, coarse: Labels | None) -> Search:
+        def choose_last(centers: Singles) -> Search:
             # Lists have the numbers of these centers, of which some are left out if rows equal each other.
             if start.lists is not None and centers is start.centers and tolerance is not None:
                 search = trust_lists(rows, centers, z, rng, workers, lists=start.lists, tolerance=tolerance)
                 if search is not None:
                     return search
-            return chooser(centers, coarse)
+            return chooser(centers)
 
-        assignment = snap_all(rows, start.centers, choose_last, workers, start.labels)
+        assignment = snap_all(rows, start.centers, choose_last, workers)
     return fill_up(rows, k, assignment, workers)
 
 
@@ -235,11 +238,10 @@ def learning_axes(axes: Axes) -> Axes:
 
 @dataclass(frozen=True)
 class _Start:
-    """Free centers, approximate labels of all rows, the axes on which they were found, and a list of the centers near
-    each row if they were learned from all rows."""
+    """Free centers, the axes on which they were found, and a list of the centers near each row if they were learned
+    from all rows."""
 
     centers: Singles
-    labels: Labels
     axes: Axes
     lists: Labels | None = None
 
@@ -262,13 +264,11 @@ def _many_centers(
     centers = near.lift(points)
     if size == rows.n:
         # These centers lie on the axes, so their rows are known already.
-        search: Search = KnownLabels(centers)
         if near.directions is not None:
-            centers = step(rows, search, centers, z, workers, labels)[1]
-        return _Start(centers, labels, axes, lists)
-    search = _choose(rows, z, axes if near.directions is None else near, workers, rng, tolerance, centers, None)
-    _, centers, labels = step(rows, search, centers, z, workers)
-    return _Start(centers, labels, axes)
+            centers = step(rows, KnownLabels(centers, labels), centers, z, workers)[1]
+        return _Start(centers, axes, lists)
+    search = _choose(rows, z, axes if near.directions is None else near, workers, rng, tolerance, centers)
+    return _Start(step(rows, search, centers, z, workers)[1], axes)
 
 
 def _choose(
@@ -279,8 +279,7 @@ def _choose(
     rng: np.random.Generator,
     tolerance: float | None,
     centers: Singles,
-    coarse: Labels | None,
 ) -> Search:
     if tolerance is None:
         return Exact.of(centers)
-    return choose_search(rows, centers, z, axes, rng, workers, coarse=coarse, tolerance=tolerance)
+    return choose_search(rows, centers, z, axes, rng, workers, tolerance=tolerance)

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from coresift.clustering.plain import Labels, Listing
+from coresift.clustering.plain import SLOTS, Labels, Listing
 from coresift.types import Floats, Ints, Singles
+
+Bytes = NDArray[np.uint8]
 
 # The most centers on a list, and the most candidates for a seed.
 MOST_LISTED = 16
@@ -26,6 +29,10 @@ SIGNATURES = {
     "follow_lists": "psspps" + "pps" + "pppppp",
     "add_rows": "pssspppp",
     "place_seeds": "pssssd" + "pppppp",
+    "add_scores": "psspssp",
+    "pick_few": "psssp",
+    "compare_bytes": "psspps" + "sp",
+    "has_bytes": "",
 }
 
 
@@ -45,6 +52,8 @@ def _load() -> ctypes.CDLL | None:
 
 
 LIBRARY = _load()
+# Whether this processor has instructions for products of whole numbers of 8 bits.
+BYTES = LIBRARY is not None and LIBRARY.has_bytes() == 1
 
 
 def nearest_of(block: Singles, centers: Singles, options: Labels) -> tuple[Labels, Singles]:
@@ -104,6 +113,29 @@ def place_seeds(sample: Singles, first: int, draws: Floats, z: float, weights: F
     weights = None if weights is None else np.ascontiguousarray(weights, np.float64)
     options = (weights, np.ascontiguousarray(draws), chosen, room[0], room[1:], np.empty(n))
     return chosen[: _call("place_seeds", tiles, n, d, seeds + 1, tries, z / 2, *options)]
+
+
+def add_scores(products: Singles, bias: Labels, first: int, low: int, keys: Labels) -> None:
+    """Keep the two highest keys of each slot, as `plain.add_scores` says."""
+    n, width = products.shape
+    assert keys.dtype == np.int32  # it is changed in place
+    assert keys.flags.c_contiguous
+    products, bias = np.ascontiguousarray(products, np.float32), np.ascontiguousarray(bias, np.int32)
+    _call("add_scores", products, n, width // SLOTS, bias, first, low, keys)
+
+
+def compare_bytes(rows: Bytes, table: NDArray[np.int8], bias: Labels, low: int, keys: Labels) -> None:
+    """Keep the two highest keys of each slot over all tiles of a table (tiles × groups of columns × slots × 4)."""
+    assert keys.flags.c_contiguous
+    _call("compare_bytes", rows, *rows.shape, table, bias, len(table), low, keys)
+
+
+def pick_few(keys: Labels, low: int, count: int) -> Labels:
+    """Return for each row the centers with the highest keys, highest first; of equal keys, the first in the line."""
+    assert count <= MOST_LISTED
+    keys, places = np.ascontiguousarray(keys, np.int32), np.empty((len(keys), count), np.int32)
+    _call("pick_few", keys, len(keys), low, count, places)
+    return places
 
 
 def _lines(block: Singles) -> Singles:

@@ -8,37 +8,16 @@
  * threads nor on the processor. Nothing is allocated, and numbers of rows and centers must be valid.
  */
 #include <math.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#ifdef PLAIN
-#define FAST
-#elif defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__)
-#define FAST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define FAST
-#endif
-#define INLINE static inline __attribute__((always_inline))
+#include "lanes.h"
 
-enum { LANES = 16, TILE = 64, MOST_LISTED = 16 };
+enum { TILE = 64 };
 /* Squares below this have lost some or all of their digits in single precision. */
 static const float TINY = 1e-30f;
 
-typedef ptrdiff_t size;
-
-/* Sixteen numbers that are computed together; the compiler uses whatever registers the processor has. */
-typedef float lanes __attribute__((vector_size(64)));
-typedef float loose __attribute__((vector_size(64), aligned(4), may_alias));
-
-typedef int32_t whole __attribute__((vector_size(64)));
 typedef float quarter __attribute__((vector_size(16)));
 typedef int32_t bits __attribute__((vector_size(16)));
 typedef int64_t pair __attribute__((vector_size(16)));
-
-INLINE lanes load(const float *from)
-{
-    return *(const loose *)from;
-}
 
 INLINE lanes higher(lanes a, lanes b)
 {

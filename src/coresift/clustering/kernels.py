@@ -11,10 +11,37 @@ from typing import TYPE_CHECKING
 from coresift.clustering import compiled, plain
 
 if TYPE_CHECKING or compiled.LIBRARY is None:
-    from coresift.clustering.plain import add_rows, follow_lists, highest_few, nearest_of, score_listed
+    from coresift.clustering.plain import (
+        add_rows,
+        add_scores,
+        follow_lists,
+        highest_few,
+        nearest_of,
+        pick_few,
+        score_listed,
+    )
 else:
-    from coresift.clustering.compiled import add_rows, follow_lists, highest_few, nearest_of, score_listed
+    from coresift.clustering.compiled import (
+        add_rows,
+        add_scores,
+        follow_lists,
+        highest_few,
+        nearest_of,
+        pick_few,
+        score_listed,
+    )
 
-__all__ = ["COMPILED", "add_rows", "compiled", "follow_lists", "highest_few", "nearest_of", "plain", "score_listed"]
+__all__ = [
+    "COMPILED",
+    "add_rows",
+    "add_scores",
+    "compiled",
+    "follow_lists",
+    "highest_few",
+    "nearest_of",
+    "pick_few",
+    "plain",
+    "score_listed",
+]
 
 COMPILED = compiled.LIBRARY is not None

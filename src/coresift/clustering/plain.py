@@ -16,6 +16,8 @@ Labels: TypeAlias = NDArray[np.int32]
 COMPARED = 1 << 17
 # Squares below this have lost some or all of their digits in single precision.
 TINY = 1e-30
+# Centers stand in tiles of this many slots, and each slot keeps so many keys (`codes`), for 16 slots at a time.
+SLOTS, KEPT, LANES = 96, 2, 16
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,28 @@ def add_rows(block: Singles, labels: Labels, weights: Floats, sums: Floats, ids:
     shape = (len(starts), len(rows))
     gather = csr_array((np.asarray(weights, np.float64)[order], order, np.append(starts, len(order))), shape=shape)
     sums[placed[starts]] += gather @ rows
+
+
+def add_scores(products: Singles, bias: Labels, first: int, low: int, keys: Labels) -> None:
+    """Keep the two highest keys of each slot, given the products of rows with a few tiles of centers.
+
+    A key is the product plus the bias, with the tile's number in its last bits; earlier tiles have higher keys. `keys`
+    has for each 16 slots the highest keys, and then the second highest.
+    """
+    n, tiles = len(products), products.shape[1] // SLOTS
+    scores = products.astype(np.int32) + bias
+    new = (scores.reshape(n, tiles, SLOTS) & np.int32(~low)) | (low - first - np.arange(tiles, dtype=np.int32))[:, None]
+    known = keys.reshape(n, SLOTS // LANES, KEPT, LANES).swapaxes(1, 2).reshape(n, KEPT, SLOTS)
+    best = np.sort(np.concatenate([known, new], axis=1), axis=1)[:, : -KEPT - 1 : -1]
+    keys[:] = best.reshape(n, KEPT, SLOTS // LANES, LANES).swapaxes(1, 2).reshape(n, KEPT * SLOTS)
+
+
+def pick_few(keys: Labels, low: int, count: int) -> Labels:
+    """Return for each row the centers with the highest keys, highest first; of equal keys, the first in the line."""
+    best = np.argsort(-keys.astype(np.int64), axis=1, kind="stable")[:, :count]
+    tiles = low - (np.take_along_axis(keys, best, axis=1) & np.int32(low))
+    parts, lane = best // (KEPT * LANES), best % LANES
+    return np.asarray(tiles * SLOTS + parts * LANES + lane, np.int32)
 
 
 def _distances(block: Singles, centers: Singles, labels: Labels) -> Singles:

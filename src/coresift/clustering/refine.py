@@ -12,7 +12,7 @@ import numpy as np
 from coresift.checks import refuse
 from coresift.clustering.kernels import add_rows
 from coresift.clustering.nearest import Labels
-from coresift.clustering.search import Exact, Search
+from coresift.clustering.searches import Exact, Search
 from coresift.columns import add_up, spans
 from coresift.engine import Fold, Workers
 from coresift.rows import Rows, first_bad_row, refuse_bad_row
@@ -84,13 +84,11 @@ def refuse_infinite(rows: Rows, z: float) -> NoReturn:
     refuse_bad_row(rows)
 
 
-def step(
-    rows: Rows, search: Search, centers: Singles, z: float, workers: Workers, coarse: Labels | None = None
-) -> tuple[float, Singles, Labels]:
+def step(rows: Rows, search: Search, centers: Singles, z: float, workers: Workers) -> tuple[float, Singles, Labels]:
     """Return the cost of the centers, the centers after one step, and the labels of all rows, in one pass."""
     join = partial(_join, centers.shape)
     fold = Fold(join, fold_size(len(centers), rows.block_rows))
-    blocks = search.assign(rows, partial(_block_sums, z), workers, coarse, "refining centers", fold)
+    blocks = search.assign(rows, partial(_block_sums, z), workers, "refining centers", fold)
     labels = empty(rows.n, np.int32)
     cost, _, present, weights, sums = join(_store_labels(blocks, labels))
     if not np.isfinite(cost):

@@ -9,7 +9,7 @@ import numpy as np
 
 from coresift.clustering.nearest import Codebook, Labels, distances_to, nearest
 from coresift.clustering.refine import snap
-from coresift.clustering.search import Search
+from coresift.clustering.searches import Search
 from coresift.clustering.space import take
 from coresift.columns import fill, spans
 from coresift.engine import Workers
@@ -33,22 +33,20 @@ class Assignment:
     path: str
 
 
-Chooser = Callable[[Singles, Labels | None], Search]
+Chooser = Callable[[Singles], Search]
 
 
-def snap_all(rows: Rows, free: Singles, choose: Chooser, workers: Workers, coarse: Labels | None = None) -> Assignment:
+def snap_all(rows: Rows, free: Singles, choose: Chooser, workers: Workers) -> Assignment:
     """Assign every row by the search that `choose` returns, and snap each center to a row."""
-    search = choose(free, coarse)
-    labels, free_distances = assign_rows(rows, search, workers, coarse)
+    search = choose(free)
+    labels, free_distances = assign_rows(rows, search, workers)
     chosen = snap(labels, free_distances, len(free))
     filled = np.flatnonzero(chosen >= 0)
     twins = _first_equal(_take(rows, chosen[filled], workers))
     distinct = filled[twins == np.arange(len(twins))]
-    numbers = np.full(len(free), -1, np.int32)
     if len(distinct) < len(filled):  # rounding gave two equal rows to different centers
-        numbers[distinct] = np.arange(len(distinct))
-        numbers[filled] = numbers[filled[twins]]
-        return snap_all(rows, free[distinct], choose, workers, None if coarse is None else _renumber(labels, numbers))
+        return snap_all(rows, free[distinct], choose, workers)
+    numbers = np.full(len(free), -1, np.int32)
     numbers[filled] = np.arange(len(filled))
     labels = _renumber(labels, numbers)
     distances = _measure(rows, chosen[filled], labels, workers)
@@ -60,7 +58,7 @@ def _renumber(labels: Labels, numbers: Labels) -> Labels:
     return fill(labels, lambda rows: numbers[labels[rows]])
 
 
-def assign_rows(rows: Rows, search: Search, workers: Workers, coarse: Labels | None = None) -> tuple[Labels, Singles]:
+def assign_rows(rows: Rows, search: Search, workers: Workers) -> tuple[Labels, Singles]:
     """Return the center of every row, by this search, and its distance."""
 
     def keep(start: int, block: Singles, labels: Labels, distances: Singles) -> tuple[Labels, Singles]:
@@ -68,7 +66,7 @@ def assign_rows(rows: Rows, search: Search, workers: Workers, coarse: Labels | N
 
     labels, distances = empty(rows.n, np.int32), empty(rows.n, np.float32)
     start = 0
-    for block_labels, away in search.assign(rows, keep, workers, coarse, "assigning rows"):
+    for block_labels, away in search.assign(rows, keep, workers, "assigning rows"):
         if not np.isfinite(away).all():
             refuse_bad_row(rows)
         labels[start : start + len(away)] = block_labels

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from coresift.clustering.nearest import Labels
-from coresift.clustering.search import Exact, Search, choose_search
+from coresift.clustering.search import choose_search
+from coresift.clustering.searches import Exact, Search
 from coresift.clustering.snapping import assign_rows
 from coresift.clustering.space import principal_axes, take
 from coresift.engine import Workers
@@ -21,7 +22,7 @@ TOLERANCE = 0.005
 def nearest_members(rows: Rows, members: Ints, rng: np.random.Generator, workers: Workers) -> tuple[Labels, Singles]:
     """Return the index in `members` of each row's nearest member, and the distance; a member is nearest to itself.
 
-    With many members and rows the search is approximate: it visits cells of neighbors, if that increases the sum of
+    With many members and rows the search is approximate: it rounds rows to 8 bits, if that increases the sum of
     squared distances by at most half a percent.
     """
     order = np.argsort(members, kind="stable")

@@ -14,7 +14,8 @@ import numpy as np
 from coresift.clustering import learning_axes
 from coresift.clustering.nearest import Codebook, distances_to, nearest
 from coresift.clustering.refine import step
-from coresift.clustering.search import LEAST_CAPTURED, Exact, Reduced, choose_search
+from coresift.clustering.search import LEAST_CAPTURED, choose_search
+from coresift.clustering.searches import Exact
 from coresift.clustering.seeding import seed_centers
 from coresift.clustering.space import principal_axes
 from coresift.engine import Local, Workers
@@ -41,8 +42,7 @@ class Rates:
     `read`: read the row as float32. `compare`: compare it with all centers in full dimension. `move`: the same, and add
     it to the sums of a step. `search`: find its center as a clustering of these rows will. `measure`: its distance to
     one center. `seed`: a step of the seeding. With many centers, `axes` is the total time to find the principal axes,
-    `near` the number of axes that centers are learned on, and `together` how many numbers of a row are in memory during
-    the search (0 if the search is exact). `copied`: whether a block takes memory of its own.
+    and `near` the number of axes that centers are learned on.
     """
 
     read: float
@@ -53,15 +53,13 @@ class Rates:
     seed: float = 0.0
     axes: float = 0.0
     near: int = 0
-    together: int = 0
-    copied: bool = True
 
 
 def calibrate(rows: Rows, k: int, *, many: bool, threads: int | None = None) -> Rates:
     """Time the steps of a clustering with k centers on a few blocks of the rows; it takes about half a second."""
     rng = np.random.default_rng(0)
     with Local(threads).open(Progress()) as workers:
-        blocks, read, copied = _read(rows, workers)
+        blocks, read = _read(rows, workers)
         sample = np.concatenate(blocks)
         with np.errstate(over="ignore", invalid="ignore"):
             if not np.isfinite(np.einsum("ij,ij->i", sample, sample)).all():
@@ -80,7 +78,6 @@ def calibrate(rows: Rows, k: int, *, many: bool, threads: int | None = None) -> 
             move=max(move - compare, 0.0) + compare * scale,
             search=compare * scale,
             measure=ones / len(compared),
-            copied=copied,
         )
         if not many:
             return replace(rates, seed=_seeding(sample, rng, workers))
@@ -110,17 +107,16 @@ def _with_search(
         return replace(rates, axes=taken, near=len(near))
     _, means, _ = step(part, Exact.of(centers), centers, 2.0, workers)
     method = choose_search(others, means, 2.0, axes, rng, workers, tolerance=TOLERANCE)
-    search = _timed(lambda: list(method.assign(others, _nothing, workers, None, ""))) / others.n * scale
-    together = len(method.axes) if isinstance(method, Reduced) else 0
-    return replace(rates, axes=taken, near=len(near), search=search, together=together)
+    search = _timed(lambda: list(method.assign(others, _nothing, workers, ""))) / others.n * scale
+    return replace(rates, axes=taken, near=len(near), search=search)
 
 
 def _nothing(*_: object) -> None:
     return None
 
 
-def _read(rows: Rows, workers: Workers) -> tuple[list[Singles], float, bool]:
-    """Read a few blocks in parallel; return them, the seconds per row, and whether they are copies."""
+def _read(rows: Rows, workers: Workers) -> tuple[list[Singles], float]:
+    """Read a few blocks in parallel; return them, and the seconds per row."""
     count = max(1, READ // (rows.d * rows.block_rows))
     readers = [read for _, read in islice(rows.blocks(), count)]
     start = time.perf_counter()
@@ -128,19 +124,11 @@ def _read(rows: Rows, workers: Workers) -> tuple[list[Singles], float, bool]:
     sums = list(workers.each(readers, lambda read: _summed(read())))
     taken = time.perf_counter() - start
     blocks = [block for block, _ in sums]
-    return blocks, taken / sum(map(len, blocks)), not _is_view(blocks[0])
+    return blocks, taken / sum(map(len, blocks))
 
 
 def _summed(block: Singles) -> tuple[Singles, float]:
     return block, float(block.sum())
-
-
-def _is_view(block: Singles) -> bool:
-    """Return whether a block is a view of a mapped file or of an existing array."""
-    owner = block
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    return isinstance(owner, np.memmap) or (owner is not block and bool(owner.flags.owndata))
 
 
 def _each(rows: Rows, function: Callable[[Singles], object], workers: Workers) -> None:

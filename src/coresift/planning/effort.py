@@ -16,7 +16,6 @@ from coresift.clustering import (
     sample_numbers,
     sample_size,
 )
-from coresift.clustering.search import SCAN, TOGETHER
 from coresift.clustering.strata import HELD, share_centers
 from coresift.columns import BLOCK
 from coresift.components import SAMPLE
@@ -28,8 +27,8 @@ from coresift.types import Ints
 # The usual number of steps until few centers settle: on the rows that are looked at first, then on the whole sample.
 FEW_STEPS, LATER_STEPS = 9, 3
 # Over all steps, each row of a sample is compared with this many centers; gathering them takes as long as this many
-# axes.
-SETTLING, GATHERING = 2000, 160
+# axes; finding the best product takes as long as SCAN axes.
+SETTLING, GATHERING, SCAN = 2000, 160, 16
 # Bytes per thread, for libraries, and for reading tables.
 A_THREAD, LIBRARIES, TABLES = 19e6, 57e6, 60e6
 # Bytes per row of a sample, for the list of its nearest centers and what is known about them.
@@ -68,7 +67,7 @@ def effort(rows: Rows, k: int, rates: Rates, threads: int, n: int | None = None,
     seconds = rates.axes + size * (2 * rates.read + settle)
     all_rows = 2 * rates.read + rates.move - rates.compare + (0.0 if size == n else rates.search)
     all_rows += 2 * rates.read + rates.search + rates.measure
-    memory = _many_memory(rows, k, replace(rates, together=0) if nodes else rates, threads, n)
+    memory = _many_memory(rows, k, rates, threads, n)
     return Effort(passes(n, k), arithmetic, seconds + n * all_rows / speed, memory)
 
 
@@ -112,11 +111,7 @@ def _many_memory(rows: Rows, k: int, rates: Rates, threads: int, n: int) -> floa
     # Every task converts its block to double precision and returns its sums. At two levels, the sums of several blocks
     # are joined, with the first two of them at hand.
     sums = 8.0 * rows.d * ((2 * threads + 1) * min(k, rows.block_rows) + 7 * k + threads * rows.block_rows)
-    numbers = rates.together + 1 + (rows.d if rates.copied else 0) if rates.together else 0
-    searched = 4.0 * numbers * min(n, TOGETHER * rows.block_rows)
-    # With a sample of all rows, the step over all rows needs no search.
-    held = max(sample + sums, searched) if sample_size(n, k) == n else sample + sums + searched
-    return held + A_THREAD * threads / 2 + ASSIGNED * in_memory(n, 4)
+    return sample + sums + A_THREAD * threads / 2 + ASSIGNED * in_memory(n, 4)
 
 
 def in_memory(n: int, width: int) -> float:

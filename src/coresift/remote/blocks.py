@@ -22,9 +22,7 @@ from coresift.engine import (
     Beside,
     BlockFunction,
     Fold,
-    GroupFunction,
     Local,
-    SerialWorkers,
     Workers,
     parts_of,
 )
@@ -82,15 +80,14 @@ class Ray(Strategy):
 
 @dataclass(frozen=True)
 class _Job(Generic[T]):
-    """The work on a stretch of rows: a function of each block, or of each group of `size` blocks; and a fold."""
+    """The work on a stretch of rows: a function of each block, and a fold."""
 
     function: Callable[..., Any]
-    size: int
     fold: Fold[T] | None
 
     def run(self, start: int, blocks: Iterator[Singles], beside: Beside) -> list[T]:
         """Return the results of the blocks from row `start` on; with a fold, one result per run."""
-        results = self._groups(start, blocks, beside) if self.size else self._blocks(start, blocks, beside)
+        results = self._blocks(start, blocks, beside)
         return list(results if self.fold is None else self.fold.of(results))
 
     def _blocks(self, start: int, blocks: Iterator[Singles], beside: Beside) -> Iterator[T]:
@@ -98,19 +95,6 @@ class _Job(Generic[T]):
         for block in blocks:
             yield self.function(start + done, block, *parts_of(beside, done, done + len(block)))
             done += len(block)
-
-    def _groups(self, start: int, blocks: Iterator[Singles], beside: Beside) -> Iterator[T]:
-        done = 0
-        while group := [block for _, block in zip(range(self.size), blocks, strict=False)]:
-            starts = start + done + np.cumsum([0, *map(len, group)])
-            read = [(int(first), partial(_itself, block)) for first, block in zip(starts, group, strict=False)]
-            stop = int(starts[-1]) - start
-            yield from self.function(SerialWorkers(), read, *parts_of(beside, done, stop))
-            done = stop
-
-
-def _itself(block: Singles) -> Singles:
-    return block
 
 
 class _Cluster:
@@ -143,21 +127,7 @@ class _Cluster:
     ) -> Iterator[T]:
         if rows.n <= rows.block_rows:
             return self._threads.map(rows, function, beside=beside, fold=fold, name=name)
-        return self._run(rows, _Job(function, 0, fold), 1, beside, name)
-
-    def groups(
-        self,
-        rows: Rows,
-        size: int,
-        function: GroupFunction[T],
-        *,
-        beside: Beside = (),
-        fold: Fold[T] | None = None,
-        name: str = "",
-    ) -> Iterator[T]:
-        if rows.n <= rows.block_rows:
-            return self._threads.groups(rows, size, function, beside=beside, fold=fold, name=name)
-        return self._run(rows, _Job(function, size, fold), size, beside, name)
+        return self._run(rows, _Job(function, fold), beside, name)
 
     def pick(
         self, rows: Rows, pieces: Sequence[Ints], function: Callable[[Singles], T], *, name: str = ""
@@ -174,9 +144,9 @@ class _Cluster:
     def each(self, items: Sequence[S], function: Callable[[S], T], *, name: str = "") -> Iterator[T]:
         return self._threads.each(items, function, name=name)
 
-    def _run(self, rows: Rows, job: _Job[T], unit: int, beside: Beside, name: str) -> Iterator[T]:
+    def _run(self, rows: Rows, job: _Job[T], beside: Beside, name: str) -> Iterator[T]:
         workers = self._workers()
-        unit = unit if job.fold is None else job.fold.size
+        unit = 1 if job.fold is None else job.fold.size
         count = units_per_task(rows, unit, workers)
         if job.fold is not None:  # a power of two, so that 16 runs are a whole number of tasks
             count = 1 << (min(count, RUNS).bit_length() - 1)

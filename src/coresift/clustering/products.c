@@ -1,0 +1,140 @@
+/* Products of rows and centers as whole numbers of 8 bits, and the centers with the highest of them.
+ *
+ * Centers stand in tiles of 96, the slots. For each row, each slot keeps the two highest keys it has seen: a key is the
+ * score of a center (its product with the row plus its bias) whose last bits are replaced by the number of its tile,
+ * earlier tiles above later ones. So keeping the best takes three instructions per 16 scores. All numbers are whole, so
+ * every processor finds the same keys: those with VNNI instructions by `compare_bytes`, all others by `add_scores`, from
+ * a product of matrices in floating point that is exact for such numbers.
+ */
+#include "lanes.h"
+
+enum { PARTS = 6, SLOTS = PARTS * LANES, KEPT = 2, ROWS = 4, ROWS_AT_ONCE = 256 };
+/* About how many bytes of the table are used for all rows at once, so that they stay in the second-level cache. */
+enum { CACHED = 400000 };
+
+/* Two lines of keys for each 16 slots: the highest, and the second highest. */
+INLINE void keep(whole *kept, whole key)
+{
+    whole first = kept[0], second = kept[1];
+    whole lower = key < first;
+    lower = (key & lower) | (first & ~lower);
+    whole better = lower > second;
+    kept[1] = (lower & better) | (second & ~better);
+    better = key > first;
+    kept[0] = (key & better) | (first & ~better);
+}
+
+/* Keep the best of a few tiles, given the products as floating-point numbers, one line of 96 per tile and row. */
+FAST size add_scores(const float *products, size n, size tiles, const int32_t *bias, size first, size low, int32_t *keys)
+{
+    for (size i = 0; i < n; i++) {
+        loosewhole *kept = (loosewhole *)(keys + i * KEPT * SLOTS);
+        for (size part = 0; part < PARTS; part++) {
+            whole best[KEPT] = {kept[KEPT * part], kept[KEPT * part + 1]};
+            for (size t = 0; t < tiles; t++) {
+                size at = t * SLOTS + part * LANES;
+                whole score = __builtin_convertvector(load(products + i * tiles * SLOTS + at), whole);
+                score += *(const loosewhole *)(bias + at);
+                keep(best, (score & ~(int32_t)low) | (int32_t)(low - first - t));
+            }
+            kept[KEPT * part] = best[0];
+            kept[KEPT * part + 1] = best[1];
+        }
+    }
+    return 0;
+}
+
+/* The centers with the highest keys of each row, best first. */
+FAST size pick_few(const int32_t *keys, size n, size low, size count, int32_t *places)
+{
+    for (size i = 0; i < n; i++, keys += KEPT * SLOTS, places += count) {
+        int32_t best[MOST_LISTED];
+        for (size c = 0; c < count; c++)
+            best[c] = INT32_MIN;
+        for (size slot = 0; slot < KEPT * SLOTS; slot++) {
+            int32_t key = keys[slot];
+            if (key <= best[count - 1])
+                continue;
+            size c = count - 1;
+            for (; c > 0 && best[c - 1] < key; c--) {
+                best[c] = best[c - 1];
+                places[c] = places[c - 1];
+            }
+            best[c] = key;
+            size tile = low - (key & low), part = slot / (KEPT * LANES);
+            places[c] = (int32_t)(tile * SLOTS + part * LANES + slot % LANES);
+        }
+    }
+    return 0;
+}
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(PLAIN)
+#include <immintrin.h>
+#define VNNI __attribute__((target("avx512f,avx512bw,avx512vnni")))
+
+/* Four rows and some tiles; `rows` are the numbers plus 128, four columns of a center stand together in the table. */
+VNNI static void compare_four(const uint8_t *rows, size width, const int8_t *table, const int32_t *bias, size tiles,
+                              size first, size low, int32_t *keys)
+{
+    const __m512i rest = _mm512_set1_epi32(~(int32_t)low);
+    for (size t = 0; t < tiles; t++, table += width * SLOTS, bias += SLOTS) {
+        __m512i sums[ROWS][PARTS];
+        for (int part = 0; part < PARTS; part++)
+            for (int row = 0; row < ROWS; row++)
+                sums[row][part] = _mm512_loadu_si512(bias + part * LANES);
+        for (size column = 0; column < width; column += 4) {
+            __m512i own[PARTS];
+            for (int part = 0; part < PARTS; part++)
+                own[part] = _mm512_loadu_si512(table + (column * PARTS + part * 4) * LANES);
+            for (int row = 0; row < ROWS; row++) {
+                int32_t four;
+                __builtin_memcpy(&four, rows + row * width + column, sizeof four);
+                __m512i same = _mm512_set1_epi32(four);
+                for (int part = 0; part < PARTS; part++)
+                    sums[row][part] = _mm512_dpbusd_epi32(sums[row][part], same, own[part]);
+            }
+        }
+        __m512i number = _mm512_set1_epi32((int32_t)(low - first - t));
+        for (int row = 0; row < ROWS; row++) {
+            int32_t *kept = keys + row * KEPT * SLOTS;
+            for (int part = 0; part < PARTS; part++, kept += KEPT * LANES) {
+                __m512i key = _mm512_or_si512(_mm512_and_si512(sums[row][part], rest), number);
+                __m512i best = _mm512_loadu_si512(kept), second = _mm512_loadu_si512(kept + LANES);
+                _mm512_storeu_si512(kept + LANES, _mm512_max_epi32(second, _mm512_min_epi32(best, key)));
+                _mm512_storeu_si512(kept, _mm512_max_epi32(best, key));
+            }
+        }
+    }
+}
+
+/* Keep the best of all tiles for n rows, a multiple of four, of `width` numbers, another one. */
+size compare_bytes(const uint8_t *rows, size n, size width, const int8_t *table, const int32_t *bias, size tiles,
+                   size low, int32_t *keys)
+{
+    size together = CACHED / (width * SLOTS) + 1;
+    for (size start = 0; start < n; start += ROWS_AT_ONCE)
+        for (size first = 0; first < tiles; first += together) {
+            size few = tiles - first < together ? tiles - first : together;
+            for (size i = start; i < n && i < start + ROWS_AT_ONCE; i += ROWS)
+                compare_four(rows + i * width, width, table + first * width * SLOTS, bias + first * SLOTS, few, first, low,
+                             keys + i * KEPT * SLOTS);
+        }
+    return 0;
+}
+
+size has_bytes(void)
+{
+    return __builtin_cpu_supports("avx512vnni") != 0;
+}
+#else
+size compare_bytes(const uint8_t *rows, size n, size width, const int8_t *table, const int32_t *bias, size tiles,
+                   size low, int32_t *keys)
+{
+    return -1;
+}
+
+size has_bytes(void)
+{
+    return 0;
+}
+#endif
