@@ -461,11 +461,17 @@ def without_twins(budget=60, **options):
     return {name: getattr(picked, name) for name in ("ids", "multiplicity", "inclusion", "weights", "order")}
 
 
-def clustered(k, **options):
-    """Cluster the demo rows, and return the exact arrays, the large ones as digests."""
-    found = cs.cluster(demo().rows, k, seed=SEED, **options)
+def clustered(k, array=None, **options):
+    """Cluster rows (by default the demo's), and return the exact arrays, the large ones as digests."""
+    found = cs.cluster(demo().rows if array is None else array, k, seed=SEED, **options)
     parts = {part: np.asarray(getattr(found, part)) for part in CLUSTERING_PARTS if part != "search"}
     return parts | {part: digest(parts[part]) for part in ("free_centers", "distances", "labels")}
+
+
+def many_rows():
+    """Return more rows than 260 centers are learned from, so that the others have to find their centers."""
+    scales = np.linspace(2, 0.1, 24, dtype=np.float32)
+    return np.random.default_rng(SEED).standard_normal((70_000, 24), np.float32) * scales
 
 
 def digest(array):
@@ -666,6 +672,7 @@ ROW_CASES: dict[str, Case] = {
     "rows-cluster": partial(clustered, 30),
     "rows-cluster-many": partial(clustered, 300),
     "rows-cluster-many-exact": partial(clustered, 300, exact=True),
+    "rows-cluster-quantized": lambda: clustered(260, many_rows()),
     "rows-cluster-z1": partial(clustered, 30, z=1.0),
     "rows-cluster-normalize": partial(clustered, 30, normalize=True),
     "rows-cluster-strata": lambda: clustered(30, strata=demo().classes),

@@ -186,10 +186,10 @@ def test_nodes_that_are_killed_change_nothing_and_nobody_is_asked_twice(
 
 @pytest.mark.parametrize("form", ["array", "table", "files"])
 def test_many_centers_are_found_in_the_same_way(form, engine, small_blocks, tmp_path):
-    """Groups of blocks, nearly right labels beside them, and folded sums."""
+    """Centers as whole numbers, sent to the nodes, and folded sums."""
     rng = np.random.default_rng(0)
     rows = (rng.standard_normal((80_000, 32)) * np.linspace(2, 0.2, 32) ** 2).astype(np.float32)
-    source, options, path = rows, {"k": 260}, "reduced"
+    source, options, path = rows, {"k": 260}, "quantized"
     if form == "table":
         source = pa.table({"e": pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 32)})
         options, path = {"k": 100, "normalize": True}, "exact"
