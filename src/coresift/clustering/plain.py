@@ -97,11 +97,19 @@ def add_scores(products: Singles, bias: Labels, first: int, low: int, keys: Labe
     has for each 16 slots the highest keys, and then the second highest.
     """
     n, tiles = len(products), products.shape[1] // SLOTS
-    scores = products.astype(np.int32) + bias
-    new = (scores.reshape(n, tiles, SLOTS) & np.int32(~low)) | (low - first - np.arange(tiles, dtype=np.int32))[:, None]
-    known = keys.reshape(n, SLOTS // LANES, KEPT, LANES).swapaxes(1, 2).reshape(n, KEPT, SLOTS)
-    best = np.sort(np.concatenate([known, new], axis=1), axis=1)[:, : -KEPT - 1 : -1]
-    keys[:] = best.reshape(n, KEPT, SLOTS // LANES, LANES).swapaxes(1, 2).reshape(n, KEPT * SLOTS)
+    new = products.astype(np.int32)
+    new += bias
+    new &= np.int32(~low)
+    new = new.reshape(n, tiles, SLOTS)
+    new |= (low - first - np.arange(tiles, dtype=np.int32))[:, None]
+    best = new.max(axis=1)
+    new[new == best[:, None]] = np.iinfo(np.int32).min  # no two keys of a slot are equal
+    second = new.max(axis=1)
+    parts = (n, SLOTS // LANES, LANES)
+    best, second, kept = best.reshape(parts), second.reshape(parts), keys.reshape(n, SLOTS // LANES, KEPT, LANES)
+    lower = np.minimum(kept[:, :, 0], best)
+    kept[:, :, 0] = np.maximum(kept[:, :, 0], best)
+    kept[:, :, 1] = np.maximum(np.maximum(kept[:, :, 1], second), lower)
 
 
 def pick_few(keys: Labels, low: int, count: int) -> Labels:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coresift.clustering.codes import MOST_DIMENSIONS, Codes
-from coresift.clustering.kernels import nearest_of
+from coresift.clustering.kernels import COMPILED, nearest_of
 from coresift.clustering.nearest import Codebook, Labels, nearest
 from coresift.clustering.searches import BEST, Exact, Listed, Quantized, Search
 from coresift.clustering.space import Axes, pieces_of, take
@@ -30,6 +30,8 @@ FEWEST_ROWS, FEWEST_CENTERS = 2 * FEWEST_CHECKED, 128
 # How many axes a search may have, and the share of the variance that they must capture.
 AXES = (16, 24, 32, 48, 64, 96, 128, 160, 192)
 LEAST_CAPTURED = 0.65
+# Without compiled loops, keeping the best centers takes about as long as this many axes.
+SCAN = 350
 # Coordinates beyond so many times their root mean square are cut off, so that few large ones do not make all others
 # coarse.
 CUT = 16
@@ -53,7 +55,7 @@ def choose_search(
         return Exact.of(centers, "few rows" if rows.n < FEWEST_ROWS else "few centers")
     spaces = _spaces(axes)
     if not spaces:
-        return Exact.of(centers, "the variance is spread over too many axes")
+        return Exact.of(centers, "the variance is spread over too many axes" if COMPILED else "no compiled loops")
     check = _Check.of(rows, centers, z, rng, workers, tolerance / STRICT)
     for space in spaces:
         search = quantize(centers, space, check.sample)
@@ -70,7 +72,8 @@ def _spaces(axes: Axes) -> list[Axes]:
     d = len(axes.mean)
     few = [] if axes.directions is None else [n for n in AXES if n <= len(axes)]
     spaces = [axes.first(number) for number in few if axes.captured[number - 1] >= LEAST_CAPTURED]
-    return spaces + ([axes.whole()] if d <= MOST_DIMENSIONS else [])
+    spaces += [axes.whole()] if d <= MOST_DIMENSIONS else []
+    return [space for space in spaces if COMPILED or len(space) + SCAN <= d]
 
 
 def quantize(centers: Singles, axes: Axes, sample: Singles) -> Quantized:
