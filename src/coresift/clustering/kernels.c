@@ -11,7 +11,7 @@
 
 #include "lanes.h"
 
-enum { TILE = 64 };
+enum { TILE = 64, AHEAD = 12, LINE = 64 };
 /* Squares below this have lost some or all of their digits in single precision. */
 static const float TINY = 1e-30f;
 
@@ -121,6 +121,14 @@ INLINE float distance(const float *a, const float *b, size d)
     return (float)sqrt(exact);
 }
 
+/* Rows by number are spread over memory, so a row is asked for while some before it are compared. */
+INLINE void ask_for(const float *row, size d)
+{
+    for (size i = 0; i < d; i += LINE / (size)sizeof *row)
+        __builtin_prefetch(row + i);
+    __builtin_prefetch(row + d - 1);
+}
+
 /* The nearest of `count` centers for each row, the first one on a tie, and its distance. */
 FAST size nearest_of(const float *rows, size stride, size n, size d, const float *centers, const int32_t *options,
                      size count, int32_t *labels, float *distances)
@@ -149,6 +157,7 @@ FAST size score_listed(const float *rows, size stride, size n, size d, const int
 {
     for (size i = 0; i < n; i++) {
         const float *row = rows + ids[i] * stride;
+        ask_for(rows + ids[i + AHEAD < n ? i + AHEAD : n - 1] * stride, d);
         for (size c = 0; c < count; c++)
             scores[i * count + c] = dot(row, table + (size)lists[i * count + c] * d, d);
     }
@@ -215,7 +224,7 @@ FAST size highest_few(const float *scores, size n, size m, size count, int32_t *
     return 0;
 }
 
-/* The two best centers on the lists of some rows, and what `settling` keeps about them.
+/* The two best centers on the lists of some rows.
  *
  * Everything but `ids` has one entry per row of the sample (`scores` has two). */
 FAST size follow_lists(const float *rows, size stride, size d, const float *norms, const int64_t *ids, size n,
@@ -223,9 +232,18 @@ FAST size follow_lists(const float *rows, size stride, size d, const float *norm
                        int32_t *second, float *scores, float *margins, float *since)
 {
     for (size i = 0; i < n; i++) {
-        size id = ids[i];
+        size id = ids[i], later = ids[i + AHEAD < n ? i + AHEAD : n - 1];
         const float *row = rows + id * stride;
         const int32_t *list = lists + id * count;
+        ask_for(rows + later * stride, d);
+        __builtin_prefetch(lists + later * count);
+        __builtin_prefetch(lists + later * count + count - 1);
+        __builtin_prefetch(norms + later);
+        __builtin_prefetch(labels + later, 1);
+        __builtin_prefetch(second + later, 1);
+        __builtin_prefetch(scores + 2 * later, 1);
+        __builtin_prefetch(margins + later, 1);
+        __builtin_prefetch(since + later, 1);
         int32_t best = list[0], next = list[0];
         float high = -INFINITY, low = -INFINITY;
         for (size c = 0; c < count; c++) {
@@ -257,6 +275,8 @@ FAST size add_rows(const float *rows, size stride, size n, size d, const int64_t
 {
     for (size i = 0; i < n; i++) {
         const float *row = rows + (ids ? ids[i] : i) * stride;
+        if (ids)
+            ask_for(rows + ids[i + AHEAD < n ? i + AHEAD : n - 1] * stride, d);
         double *own = sums + (size)labels[i] * d, weight = weights[i];
         for (size j = 0; j < d; j++)
             own[j] += weight * row[j];
