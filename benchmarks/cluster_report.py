@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from coresift.clustering import LARGEST_SAMPLE, SAMPLE_AXES, SAMPLE_PER_CENTER, SMALLEST_SAMPLE
+from coresift.clustering import LARGEST_SAMPLE, SAMPLE_PER_CENTER, SMALLEST_SAMPLE
 from coresift.clustering.refine import fold_size
+from coresift.clustering.space import MOST_AXES
 from coresift.engine import RUNS
 from coresift.rows.base import block_length
 
@@ -51,7 +52,7 @@ def seconds(n: int, d: int, nodes: int, figures: dict[str, Any]) -> dict[str, fl
     The time of the draw is that of `select` outside the stages of its clustering, and grows with the number of rows.
     """
     measured, selection = figures["stages"], figures["ray"]
-    k, axes, stages = measured["clusters"], SAMPLE_AXES, measured["stages"]
+    k, axes, stages = measured["clusters"], MOST_AXES, measured["stages"]
     passes = sum(stages[name] for name in PASSES)
     per_block = passes * measured["threads"] / measured["blocks"]
     blocks = -(-n // block_length(d))
@@ -67,7 +68,7 @@ def seconds(n: int, d: int, nodes: int, figures: dict[str, Any]) -> dict[str, fl
 def write_report(figures: dict[str, Any]) -> str:
     """Return the figures as a page."""
     n, d, k = figures["rows"], figures["dimension"], figures["budget"] // 10
-    axes = min(SAMPLE_AXES, d // 2)
+    axes = min(MOST_AXES, d // 2)
     formula = driver_memory(n, d, k, axes) / 1e6
     stages = figures["stages"]
     lines = [
@@ -116,9 +117,9 @@ def estimates(figures: dict[str, Any]) -> list[str]:
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for n in SIZES:
-        bytes_moved = {name: f"{value / 1e9:,.3g} GB" for name, value in traffic(n, d, k, SAMPLE_AXES).items()}
+        bytes_moved = {name: f"{value / 1e9:,.3g} GB" for name, value in traffic(n, d, k, MOST_AXES).items()}
         cells = [bytes_moved[name] for name in ("read", "to_a_node", "to_driver", "from_driver", "between")]
-        memory = f"{driver_memory(n, d, k, SAMPLE_AXES) / 1e9:,.1f} GB"
+        memory = f"{driver_memory(n, d, k, MOST_AXES) / 1e9:,.1f} GB"
         lines.append(f"| {n:.0e} | {' | '.join(cells)} | {memory} |".replace("e+0", "e"))
     lines += [
         "",

@@ -5,8 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import coresift as cs
 from coresift.clustering import compiled, kernels, plain
@@ -16,7 +14,7 @@ from coresift.engine import SerialWorkers
 from coresift.progress import Progress
 
 BOTH = [plain, *([compiled] if compiled.LIBRARY is not None else [])]
-LOOPS = ("add_rows", "follow_lists", "highest_few", "nearest_of", "score_listed")
+LOOPS = ("add_rows", "add_scores", "follow_lists", "nearest_of", "pick_few", "score_listed")
 either = pytest.mark.parametrize("loops", BOTH, ids=lambda module: module.__name__.rsplit(".", 1)[-1])
 
 
@@ -80,22 +78,6 @@ def test_scores_of_listed_centers_are_plain_products(loops, d):
     lists = np.random.default_rng(3).integers(30, size=(20, 6)).astype(np.int32)
     expected = np.einsum("ij,ikj->ik", points[ids].astype(np.float64), table[lists].astype(np.float64))
     np.testing.assert_allclose(loops.score_listed(points, ids, table, lists), expected, rtol=1e-4, atol=1e-5)
-
-
-@either
-@given(
-    seed=st.integers(0, 10**6),
-    m=st.sampled_from([1, 5, 15, 16, 63, 64, 65, 130, 200, 511]),
-    count=st.integers(1, 6),
-    distinct=st.sampled_from([2, 5, 10**6]),
-)
-def test_the_highest_scores_of_a_line_come_first_and_the_first_of_equal_ones(loops, seed, m, count, distinct):
-    count = min(count, m)
-    scores = np.random.default_rng(seed).integers(distinct, size=(7, m)).astype(np.float32)
-    places, best = loops.highest_few(scores, count)
-    for line, own, found in zip(scores, places, best, strict=True):
-        np.testing.assert_array_equal(found, np.sort(line)[::-1][:count])
-        np.testing.assert_array_equal(own, np.argsort(-line, kind="stable")[:count])
 
 
 @either

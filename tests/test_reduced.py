@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 import coresift as cs
 from coresift.clustering import learning_axes
-from coresift.clustering.candidates import Cells, best_few, closest, group, runs_of
 from coresift.clustering.codes import MOST_DIMENSIONS
 from coresift.clustering.exchange import exchange, least_needed, split
 from coresift.clustering.nearest import distances_to, with_bias
@@ -151,64 +150,6 @@ def test_a_bad_row_is_named():
         cs.cluster(rows, 300)
 
 
-@pytest.mark.slow
-@given(count=st.integers(1, 200), seed=st.integers(0, 99))
-def test_cells_hold_every_point_once_and_none_is_empty(count, seed):
-    points = np.random.default_rng(seed).normal(size=(count, 3)).astype(np.float32)
-    middles, cell = group(points, SerialWorkers())
-    assert cell.shape == (count,)
-    assert np.bincount(cell, minlength=len(middles)).min() >= 1
-    for number, middle in enumerate(middles):
-        np.testing.assert_allclose(middle, points[cell == number].mean(axis=0), atol=1e-5)
-
-
-def test_candidates_are_the_nearest_to_the_middle_of_the_cell_after_its_own():
-    points = np.random.default_rng(1).normal(size=(60, 4)).astype(np.float32)
-    middles, cell = group(points, SerialWorkers())
-    for number, candidates in enumerate(closest(points, cell, middles, 12, SerialWorkers())):
-        own = np.flatnonzero(cell == number)
-        assert set(candidates[: own.size]) == set(own)
-        gaps = ((points - middles[number]) ** 2).sum(axis=1)
-        gaps[own] = -1
-        np.testing.assert_allclose(gaps[candidates], np.sort(gaps)[:12], atol=1e-5)
-
-
-@given(count=st.integers(1, 6000), cells=st.integers(1, 50), seed=st.integers(0, 99))
-def test_runs_hold_every_point_once_cell_by_cell(count, cells, seed):
-    cell = np.random.default_rng(seed).integers(cells, size=count)
-    runs = runs_of(cell)
-    assert runs_of(cell[:0]) == []  # no row may be left to compare
-    np.testing.assert_array_equal(np.sort(np.concatenate([run.ids for run in runs])), np.arange(count))
-    for run in runs:
-        assert run.cuts[0][1] == 0
-        assert run.cuts[-1][2] == len(run.ids)
-        for number, start, stop in run.cuts:
-            assert set(cell[run.ids[start:stop]]) == {number}
-            assert stop - start <= 512
-
-
-def test_a_single_cell_has_all_centers_also_where_fewer_are_asked_for():
-    points = np.random.default_rng(3).normal(size=(20, 4)).astype(np.float32)
-    for cells in (Cells.of(points, 20, SerialWorkers()), Cells.of(points, 99, SerialWorkers()).first(5)):
-        assert not cells.cell.any()
-        np.testing.assert_array_equal(cells.candidates, [np.arange(20)])
-
-
-def test_the_best_candidates_are_those_of_plain_loops():
-    rng = np.random.default_rng(2)
-    centers, points = rng.normal(size=(40, 5)).astype(np.float32), rng.normal(size=(100, 5)).astype(np.float32)
-    cells = Cells.of(centers, 15, SerialWorkers())
-    coarse = rng.integers(40, size=100)
-    table, padded = with_bias(centers), np.column_stack([points, np.ones(100, np.float32)])
-    for run in runs_of(cells.cell[coarse]):
-        few, scores = best_few(padded[run.ids], table, cells, run, 3)
-        for place, i in enumerate(run.ids):
-            candidates = cells.candidates[cells.cell[coarse[i]]]
-            products = table[candidates] @ padded[i]
-            np.testing.assert_array_equal(few[place], candidates[np.argsort(-products)][:3])
-            np.testing.assert_allclose(scores[place], np.sort(products)[:-4:-1], atol=1e-5)
-
-
 def plain_lloyd(rows, centers, steps):
     """Return the cost after steps in which every row is compared with every center, and centers move to the means."""
     for _ in range(steps):
@@ -253,9 +194,10 @@ def test_new_lists_promise_what_plain_loops_say(z):
     squares = ((rows[:, None] - centers) ** 2).sum(axis=2)
     listed = np.take_along_axis(squares, settling.lists, axis=1).min(axis=1)
     falls = (listed + sample.rest) ** (z / 2) - (squares.min(axis=1) + sample.rest) ** (z / 2)
-    ids, cells = np.arange(0, 500, 3), Cells.of(centers, 40, SerialWorkers())
-    assert settling.promise(ids, cells) == pytest.approx(np.mean(falls[::3]), rel=1e-4)
-    assert settling.promise(ids[:0], cells) == 0
+    ids = np.arange(0, 500, 3)
+    # Rounding to 8 bits finds the nearest center of nearly all rows.
+    assert settling.promise(ids) == pytest.approx(np.mean(falls[::3]), rel=1e-3)
+    assert settling.promise(ids[:0]) == 0
 
 
 def test_lists_are_outdated_where_centers_have_moved_by_the_gap_to_those_not_listed():
@@ -264,17 +206,17 @@ def test_lists_are_outdated_where_centers_have_moved_by_the_gap_to_those_not_lis
     settling = Settling(
         Sample(with_ones(rows), np.zeros(300, np.float32)), start, np.zeros(300, np.int32), 2.0, SerialWorkers()
     )
-    settling._compare(np.arange(0, 300, 2), Cells.of(start, 40, SerialWorkers()))
+    settling._list(np.arange(0, 300, 2))
     settling._place(start + shift)
-    settling._compare(np.arange(0, 300, 4), None)
+    settling._compare(np.arange(0, 300, 4))
     moved = np.linalg.norm(shift, axis=1).mean()
     spread = np.sum(rows**2, axis=0)
     dimensions = spread.sum() ** 2 / np.sum(spread**2)
     expected = []
     for row in range(0, 300, 2):
         before = np.linalg.norm(rows[row] - start, axis=1)
-        last = np.sort(before)[settling.lists.shape[1] - 1]
-        assert np.delete(before, settling.lists[row]).min() >= last
+        last = before[settling.lists[row, -1]]
+        assert np.delete(before, settling.lists[row]).min() >= 0.98 * last
         centers = start + shift if row % 4 == 0 else start  # distances are those of the last comparison
         gap = last - np.linalg.norm(rows[row] - centers[settling.lists[row]], axis=1).min()
         if np.sqrt(dimensions) * gap <= moved:
@@ -292,14 +234,14 @@ def cost_of(rows, centers):
 
 
 def exchanged(rows, centers):
-    """Return the centers after exchanges, from the two nearest centers of each row by plain products."""
+    """Return the centers after exchanges, and what these are expected to gain; products say which two are nearest."""
     products = with_ones(rows) @ with_bias(centers).T
     nearest = np.argsort(-products, axis=1)[:, :2].astype(np.int32)
     scores = np.take_along_axis(products, nearest, axis=1)
-    halves, removed, divided = exchange(with_ones(rows), centers, nearest.T, scores.T, SerialWorkers())
+    moves = exchange(with_ones(rows), centers, nearest.T, scores.T, SerialWorkers())
     moved = centers.copy()
-    moved[divided], moved[removed] = halves[:, 0], halves[:, 1]
-    return moved
+    moved[moves.divided], moved[moves.removed] = moves.halves[:, 0], moves.halves[:, 1]
+    return moved, moves.gain
 
 
 def test_a_spare_center_moves_to_the_cluster_that_lacks_one():
@@ -309,9 +251,10 @@ def test_a_spare_center_moves_to_the_cluster_that_lacks_one():
     # Clusters 9 and 14 have two centers each; 2 and 3 have one between them, and so have 4 and 5.
     between = (middles[[2, 4]] + middles[[3, 5]]) / 2
     centers = np.concatenate([between, middles[[0, 1]], middles[6:], middles[[9, 14]] + np.float32(0.05)])
-    moved = exchanged(rows, centers)
+    moved, gain = exchanged(rows, centers)
     assert np.count_nonzero((moved != centers).any(axis=1)) == 4
     assert cost_of(rows, moved) < 0.01 * cost_of(rows, centers)
+    assert gain == pytest.approx(cost_of(rows, centers) - cost_of(rows, moved), rel=0.01)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -352,7 +295,8 @@ def test_exchanges_lower_the_cost(seed):
     rng = np.random.default_rng(seed)
     rows = low_rank(1000, 6, seed, rank=6, clusters=rng.integers(10, 200))
     centers = rows[rng.choice(1000, 64, replace=False)]
-    moved = exchanged(rows, centers)
+    moved, gain = exchanged(rows, centers)
+    assert gain > 0
     assert 0 < np.count_nonzero((moved != centers).any(axis=1)) <= 16
     assert cost_of(rows, moved) < cost_of(rows, centers)
 

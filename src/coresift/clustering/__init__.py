@@ -38,11 +38,9 @@ MOST_ATTEMPTS = 16
 ROUGH_GAIN = 1e-2
 # From this many centers on, seeding works in groups, since comparing with all centers takes most of the time.
 MANY_CENTERS = 256
-# The most axes on which centers are learned, and up to how many dimensions axes that capture less than nearly all of
-# the variance are not worth it.
-SAMPLE_AXES, FEW_DIMENSIONS, NEARLY_ALL = 160, 128, 0.95
-# The share of the variance beyond which more axes are not worth it.
-CAPTURED = 0.9
+# Centers are learned on axes that capture nearly all of the variance. Up to this many dimensions, axes that capture
+# less are not worth it.
+NEARLY_ALL, FEW_DIMENSIONS = 0.95, 128
 
 
 @named_options
@@ -231,7 +229,7 @@ def learning_axes(axes: Axes) -> Axes:
     Axes save little time if rows have few dimensions, so they must capture more then.
     """
     few = len(axes.mean) <= FEW_DIMENSIONS
-    near = axes.first(min(axes.enough(NEARLY_ALL if few else CAPTURED), SAMPLE_AXES))
+    near = axes.first(axes.enough(NEARLY_ALL))
     least = NEARLY_ALL if few else LEAST_CAPTURED
     return near if near.captured[-1] >= least else axes.whole()
 

@@ -28,6 +28,17 @@ NO_CENTER, LOWEST = -(2**30), -(2**29)
 ROWS_AT_ONCE, TILES_AT_ONCE = 512, 12
 
 
+# Coordinates beyond so many times their root mean square are cut off, so that few large ones do not make all others
+# coarse.
+CUT = 16
+
+
+def largest_of(points: Singles) -> float:
+    """Return the largest coordinate of points that is not cut off."""
+    typical = float(np.sqrt(np.mean(points**2, dtype=np.float64)))
+    return min(float(np.abs(points).max()), CUT * typical)
+
+
 @dataclass(frozen=True)
 class Codes:
     """Centers in tiles of 96 slots, ready for products.

@@ -25,7 +25,6 @@ KINDS = {"p": ctypes.c_void_p, "s": ctypes.c_ssize_t, "d": ctypes.c_double}
 SIGNATURES = {
     "nearest_of": "psssppspp",
     "score_listed": "pssspppsp",
-    "highest_few": "pssspp",
     "follow_lists": "psspps" + "pps" + "pppppp",
     "add_rows": "pssspppp",
     "place_seeds": "pssssd" + "pppppp",
@@ -72,14 +71,6 @@ def score_listed(points: Singles, ids: Ints, table: Singles, lists: Labels) -> S
     stride, _, d = _matrix(points)[1:]
     _call("score_listed", points, stride, len(ids), d, ids, table, lists, lists.shape[1], scores)
     return scores
-
-
-def highest_few(scores: Singles, count: int) -> tuple[Labels, Singles]:
-    """Return the places of the highest scores in each line, and these scores, highest first."""
-    assert count <= MOST_LISTED
-    places, best = np.empty((len(scores), count), np.int32), np.empty((len(scores), count), np.float32)
-    _call("highest_few", np.ascontiguousarray(scores, np.float32), *scores.shape, count, places, best)
-    return places, best
 
 
 def follow_lists(points: Singles, norms: Singles, ids: Ints, table: Singles, drift: Singles, listing: Listing) -> None:

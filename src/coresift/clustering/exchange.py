@@ -6,6 +6,8 @@ the increase of the cost if a center is removed is compared with the decrease if
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from coresift.clustering.kernels import add_rows, score_listed
@@ -19,10 +21,19 @@ MOVED = 8
 ROWS_PER_TASK = 8192
 
 
-def exchange(
-    points: Singles, centers: Singles, nearest: Labels, scores: Singles, workers: Workers
-) -> tuple[Singles, Ints, Ints]:
-    """Return which centers to remove, which clusters to split instead, and the means of the halves of these (m×2×d).
+@dataclass(frozen=True)
+class Moves:
+    """Which centers to remove, which clusters to split instead, the means of the halves of these (m×2×d), and by how
+    much the cost is expected to fall."""
+
+    removed: Ints
+    divided: Ints
+    halves: Singles
+    gain: float
+
+
+def exchange(points: Singles, centers: Singles, nearest: Labels, scores: Singles, workers: Workers) -> Moves:
+    """Return the moves that lower the cost.
 
     `points` end with a column of ones; `nearest` and `scores` are the two nearest centers of each point and
     x·c − ‖c‖²/2. Each move lowers Σ ‖x − c‖² if no other center nearby moves, so Lloyd steps should follow.
@@ -35,7 +46,8 @@ def exchange(
     gains[removed] = -np.inf
     divided = np.argsort(-gains, kind="stable")[: removed.size]
     worth = np.count_nonzero(gains[divided] > losses[removed])  # gains fall, and losses rise
-    return halves[divided[:worth]], removed[:worth], divided[:worth]
+    removed, divided = removed[:worth], divided[:worth]
+    return Moves(removed, divided, halves[divided], float((gains[divided] - losses[removed]).sum()))
 
 
 def least_needed(losses: Floats, first: Labels, second: Labels, most: int) -> Ints:

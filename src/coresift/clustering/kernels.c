@@ -1,7 +1,6 @@
-/* The inner loops of clustering that matrix products cannot do: compare a row with a few centers of its own, find the
- * highest scores of a line, add rows to the sums of their centers, and place seeds. numpy spends most of its time here on
- * moving temporary arrays through memory. `compiled.py` calls these functions, and `plain.py` has the
- * same in numpy.
+/* The inner loops of clustering that matrix products cannot do: compare a row with a few centers of its own, add rows to
+ * the sums of their centers, and place seeds. numpy spends most of its time here on moving temporary arrays through memory.
+ * `compiled.py` calls these functions, and `plain.py` has the same in numpy.
  *
  * Matrices are float32 with unit stride within a row; `stride` is the distance between rows in numbers. Sums run in 16
  * lanes in a fixed order, and products and sums are rounded one by one (-ffp-contract=off), so results depend neither on
@@ -16,36 +15,11 @@ enum { TILE = 64, AHEAD = 12, LINE = 64 };
 static const float TINY = 1e-30f;
 
 typedef float quarter __attribute__((vector_size(16)));
-typedef int32_t bits __attribute__((vector_size(16)));
-typedef int64_t pair __attribute__((vector_size(16)));
-
-INLINE lanes higher(lanes a, lanes b)
-{
-    whole mask = a > b;
-    return (lanes)(((whole)a & mask) | ((whole)b & ~mask));
-}
 
 INLINE lanes lower(lanes a, lanes b)
 {
     whole mask = a < b;
     return (lanes)(((whole)a & mask) | ((whole)b & ~mask));
-}
-
-/* The numbers below a bound, and −∞ for all others. */
-INLINE lanes below(lanes a, float bound)
-{
-    whole mask = a < bound;
-    lanes nothing = {0};
-    nothing -= INFINITY;
-    return (lanes)(((whole)a & mask) | ((whole)nothing & ~mask));
-}
-
-INLINE int any(whole mask)
-{
-    pair part[4];
-    __builtin_memcpy(part, &mask, sizeof part);
-    pair joined = (part[0] | part[1]) | (part[2] | part[3]);
-    return (joined[0] | joined[1]) != 0;
 }
 
 INLINE float sum_lanes(lanes all)
@@ -54,21 +28,6 @@ INLINE float sum_lanes(lanes all)
     __builtin_memcpy(part, &all, sizeof part);
     quarter sum = (part[0] + part[1]) + (part[2] + part[3]);
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-INLINE quarter higher_quarter(quarter a, quarter b)
-{
-    bits mask = a > b;
-    return (quarter)(((bits)a & mask) | ((bits)b & ~mask));
-}
-
-INLINE float highest_lane(lanes all)
-{
-    quarter part[4];
-    __builtin_memcpy(part, &all, sizeof part);
-    quarter top = higher_quarter(higher_quarter(part[0], part[1]), higher_quarter(part[2], part[3]));
-    float left = top[0] > top[1] ? top[0] : top[1], right = top[2] > top[3] ? top[2] : top[3];
-    return left > right ? left : right;
 }
 
 INLINE float dot(const float *a, const float *b, size d)
@@ -160,66 +119,6 @@ FAST size score_listed(const float *rows, size stride, size n, size d, const int
         ask_for(rows + ids[i + AHEAD < n ? i + AHEAD : n - 1] * stride, d);
         for (size c = 0; c < count; c++)
             scores[i * count + c] = dot(row, table + (size)lists[i * count + c] * d, d);
-    }
-    return 0;
-}
-
-/* A score that at least `count` scores of a line reach: of the highest scores of every 32nd place, the `count`-th. */
-INLINE float reached(const float *line, size m, size count)
-{
-    lanes even = load(line), odd = load(line + LANES);
-    for (size l = 2 * LANES; l + 2 * LANES <= m; l += 2 * LANES) {
-        even = higher(load(line + l), even);
-        odd = higher(load(line + l + LANES), odd);
-    }
-    float bound = highest_lane(higher(even, odd));
-    for (size c = 1; c < count; c++) {
-        lanes left = higher(below(even, bound), below(odd, bound));
-        bound = highest_lane(left);
-    }
-    return bound;
-}
-
-/* Insert the scores from `start` to `stop` that reach the bound into the list of the best. */
-INLINE void insert(const float *line, size start, size stop, float bound, size count, int32_t *place, float *best)
-{
-    for (size l = start; l < stop; l++) {
-        float value = line[l];
-        if (!(value >= bound) || !(value > best[count - 1]))
-            continue;
-        size c = count - 1;
-        for (; c > 0 && best[c - 1] < value; c--) {
-            best[c] = best[c - 1];
-            place[c] = place[c - 1];
-        }
-        best[c] = value;
-        place[c] = (int32_t)l;
-    }
-}
-
-/* Of each line of m scores, the places of the `count` highest and these scores, highest first; the first on a tie. */
-FAST size highest_few(const float *scores, size n, size m, size count, int32_t *places, float *highest)
-{
-    for (size i = 0; i < n; i++) {
-        const float *line = scores + i * m;
-        int32_t *place = places + i * count;
-        float *best = highest + i * count, bound = m >= 4 * LANES ? reached(line, m, count) : -INFINITY;
-        for (size c = 0; c < count; c++) {
-            best[c] = -INFINITY;
-            place[c] = 0;
-        }
-        size l = 0;
-        for (; l + 4 * LANES <= m; l += 4 * LANES) {
-            const float *part = line + l;
-            lanes first = higher(load(part), load(part + LANES));
-            lanes last = higher(load(part + 2 * LANES), load(part + 3 * LANES));
-            if (!any(higher(first, last) >= bound))
-                continue;
-            for (size some = l; some < l + 4 * LANES; some += LANES)
-                if (any(load(line + some) >= bound))
-                    insert(line, some, some + LANES, bound, count, place, best);
-        }
-        insert(line, l, m, bound, count, place, best);
     }
     return 0;
 }

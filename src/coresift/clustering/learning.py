@@ -22,11 +22,14 @@ from coresift.types import Ints, Singles
 
 # Rows per center that seeding uses; the steps that follow use the whole sample.
 SEEDED_FROM = 24
-# Steps end when one lowers the cost by less than this share: first for a part of the rows, then for all.
-ROUGH_GAIN, LEAST_GAIN = 2e-3, 1e-4
-# With at least this many rows per center, there are so many rounds with every second row first, which is enough to find
-# out which centers to exchange. Otherwise there is one, with all rows.
-ROUGHED_FROM, ROUGH_ROUNDS, PART = 32, 2, 2
+# Steps end when one lowers the cost by less than this share: in rounds that end with an exchange of centers, and at the
+# end.
+ROUGH_GAIN, LEAST_GAIN = 5e-3, 2e-5
+# There are at most so many such rounds with the same rows; they end when an exchange is expected to lower the cost by
+# less than this share.
+MOST_ROUNDS, LEAST_EXCHANGED = 2, 1e-3
+# With at least this many rows per center, the first rounds use every second row.
+ROUGHED_FROM, PART = 32, 2
 
 
 def draw_sample(rows: Rows, size: int, axes: Axes, rng: np.random.Generator, workers: Workers) -> Sample:
@@ -67,11 +70,11 @@ def learn_centers(
     workers = workers.here
     centers, labels = _seed_in_groups(sample, k, z, rng, workers, progress)
     settling = Settling(sample, centers, labels, z, workers)
-    rounds, stride = (ROUGH_ROUNDS, PART) if len(labels) >= ROUGHED_FROM * k else (1, 1)
-    for _ in range(rounds):
-        settling.round(stride, ROUGH_GAIN)
-        if z == 2:
-            settling.exchange()
+    for stride in (PART, 1) if len(labels) >= ROUGHED_FROM * k else (1,):
+        for _ in range(MOST_ROUNDS):
+            settling.round(stride, ROUGH_GAIN)
+            if z != 2 or settling.exchange() < LEAST_EXCHANGED:
+                break
     settling.round(1, LEAST_GAIN)
     settling.finish(LEAST_GAIN)
     return settling.means, settling.labels, settling.lists

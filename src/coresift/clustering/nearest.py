@@ -55,14 +55,6 @@ def nearest(block: Singles, codebook: Codebook) -> tuple[Labels, Singles]:
     return labels, distances_to(block, codebook.centers, labels)
 
 
-def highest(points: Singles, table: Singles) -> Labels:
-    """Return for each point the line of the table with the highest product, the first one on a tie."""
-    labels, step = np.empty(len(points), np.int32), _tile_rows(table)
-    for start in range(0, len(points), step):
-        labels[start : start + step], _ = _highest(points[start : start + step], table)
-    return labels
-
-
 def highest_scores(block: Singles, mean: Singles, table: Singles) -> tuple[Labels, Singles]:
     """Return for each row, less the mean, the line of the table with the highest product, and that product.
 
@@ -100,12 +92,6 @@ def _highest(points: Singles, table: Singles) -> tuple[Ints, Singles]:
         np.copyto(labels, places + start, where=better)
         np.copyto(best, values, where=better)
     return labels, best
-
-
-def order_by(numbers: NDArray[np.integer[Any]]) -> Ints:
-    """Return the stable order of labels; numbers of 16 bits are sorted ten times as fast."""
-    short = numbers.astype(np.uint16) if numbers.size and numbers.max() < 2**16 else numbers
-    return np.argsort(short, kind="stable")
 
 
 def distances_to(block: Singles, centers: Singles, labels: Labels) -> Singles:

@@ -16,8 +16,9 @@ Labels: TypeAlias = NDArray[np.int32]
 COMPARED = 1 << 17
 # Squares below this have lost some or all of their digits in single precision.
 TINY = 1e-30
-# Centers stand in tiles of this many slots, and each slot keeps so many keys (`codes`), for 16 slots at a time.
-SLOTS, KEPT, LANES = 96, 2, 16
+# Centers stand in tiles of this many slots, and each slot keeps so many keys (`codes`), for 16 slots at a time. A row
+# has fewer keys than RANKS.
+SLOTS, KEPT, LANES, RANKS = 96, 2, 16, 256
 
 
 @dataclass(frozen=True)
@@ -56,23 +57,13 @@ def score_listed(points: Singles, ids: Ints, table: Singles, lists: Labels) -> S
     return scores
 
 
-def highest_few(scores: Singles, count: int) -> tuple[Labels, Singles]:
-    """Return the places of the highest scores in each line, and these scores, highest first."""
-    left, line = scores.copy(), np.arange(len(scores))
-    places, best = np.empty((len(scores), count), np.int32), np.empty((len(scores), count), np.float32)
-    for number in range(count):
-        places[:, number] = left.argmax(axis=1)
-        best[:, number] = left[line, places[:, number]]
-        left[line, places[:, number]] = -np.inf
-    return places, best
-
-
 def follow_lists(points: Singles, norms: Singles, ids: Ints, table: Singles, drift: Singles, listing: Listing) -> None:
     """Find the two best centers on the lists of some points, and store what `Listing` has about them."""
-    lists, line = listing.lists[ids], np.arange(len(ids))
-    places, scores = highest_few(score_listed(points, ids, table, lists), 2)
+    lists, scores = listing.lists[ids], score_listed(points, ids, table, listing.lists[ids])
+    places = np.argsort(-scores, axis=1, kind="stable")[:, :2]
+    scores = np.take_along_axis(scores, places, axis=1)
     near, far = np.maximum(norms[ids] - 2 * scores.T, 0)
-    listing.labels[ids], listing.second[ids] = lists[line, places[:, 0]], lists[line, places[:, 1]]
+    listing.labels[ids], listing.second[ids] = np.take_along_axis(lists, places, axis=1).T
     listing.scores[ids], listing.margins[ids] = scores, np.sqrt(far) - np.sqrt(near)
     listing.since[ids] = drift[listing.labels[ids]]
 
@@ -114,10 +105,11 @@ def add_scores(products: Singles, bias: Labels, first: int, low: int, keys: Labe
 
 def pick_few(keys: Labels, low: int, count: int) -> Labels:
     """Return for each row the centers with the highest keys, highest first; of equal keys, the first in the line."""
-    best = np.argsort(-keys.astype(np.int64), axis=1, kind="stable")[:, :count]
-    tiles = low - (np.take_along_axis(keys, best, axis=1) & np.int32(low))
-    parts, lane = best // (KEPT * LANES), best % LANES
-    return np.asarray(tiles * SLOTS + parts * LANES + lane, np.int32)
+    # A rank is a key with its slot: higher for a higher key, and on a tie for the first slot.
+    ranks = keys.astype(np.int64) * RANKS + np.arange(RANKS - 1, RANKS - 1 - keys.shape[1], -1)
+    best = np.sort(np.partition(ranks, -count, axis=1)[:, -count:], axis=1)[:, ::-1]
+    slots, tiles = RANKS - 1 - best % RANKS, low - (best // RANKS & low)
+    return np.asarray(tiles * SLOTS + slots // (KEPT * LANES) * LANES + slots % LANES, np.int32)
 
 
 def _distances(block: Singles, centers: Singles, labels: Labels) -> Singles:

@@ -8,7 +8,7 @@
  */
 #include "lanes.h"
 
-enum { PARTS = 6, SLOTS = PARTS * LANES, KEPT = 2, ROWS = 4, ROWS_AT_ONCE = 256 };
+enum { PARTS = 6, SLOTS = PARTS * LANES, KEPT = 2, ROWS = 4, ROWS_AT_ONCE = 256, RANKS = 256 };
 /* About how many bytes of the table are used for all rows at once, so that they stay in the second-level cache. */
 enum { CACHED = 400000 };
 
@@ -44,25 +44,82 @@ FAST size add_scores(const float *products, size n, size tiles, const int32_t *b
     return 0;
 }
 
-/* The centers with the highest keys of each row, best first. */
+INLINE whole larger(whole a, whole b)
+{
+    whole mask = a > b;
+    return (a & mask) | (b & ~mask);
+}
+
+typedef int32_t four __attribute__((vector_size(16)));
+typedef int64_t pair __attribute__((vector_size(16)));
+
+INLINE int any(whole mask)
+{
+    pair part[4];
+    __builtin_memcpy(part, &mask, sizeof part);
+    pair joined = (part[0] | part[1]) | (part[2] | part[3]);
+    return (joined[0] | joined[1]) != 0;
+}
+
+INLINE four larger_four(four a, four b)
+{
+    four mask = a > b;
+    return (a & mask) | (b & ~mask);
+}
+
+INLINE int32_t highest_lane(whole all)
+{
+    four part[4];
+    __builtin_memcpy(part, &all, sizeof part);
+    four top = larger_four(larger_four(part[0], part[1]), larger_four(part[2], part[3]));
+    int32_t left = top[0] > top[1] ? top[0] : top[1], right = top[2] > top[3] ? top[2] : top[3];
+    return left > right ? left : right;
+}
+
+/* A key that at least `count` keys of a row reach: of the highest keys of every 16th place, the `count`-th. */
+INLINE int32_t reached(const loosewhole *keys, size count)
+{
+    whole top = keys[0], low = {0};
+    low += INT32_MIN;
+    for (size v = 1; v < KEPT * PARTS; v++)
+        top = larger(top, keys[v]);
+    int32_t bound = INT32_MIN;
+    for (size c = 0; c < count; c++) {
+        bound = highest_lane(top);
+        whole below = top < bound;
+        top = (top & below) | (low & ~below);
+    }
+    return bound;
+}
+
+/* The centers with the highest keys of each row, best first; of equal keys, the first in the line. */
 FAST size pick_few(const int32_t *keys, size n, size low, size count, int32_t *places)
 {
     for (size i = 0; i < n; i++, keys += KEPT * SLOTS, places += count) {
-        int32_t best[MOST_LISTED];
+        /* A rank is a key with its slot, so that it is higher for a higher key, and on a tie for the first slot. There
+         * are no branches that the processor could not predict. */
+        int64_t hits[LANES], best[MOST_LISTED];
+        int32_t bound = reached((const loosewhole *)keys, count);
         for (size c = 0; c < count; c++)
-            best[c] = INT32_MIN;
-        for (size slot = 0; slot < KEPT * SLOTS; slot++) {
-            int32_t key = keys[slot];
-            if (key <= best[count - 1])
+            best[c] = INT64_MIN;
+        for (size start = 0; start < KEPT * SLOTS; start += LANES) {
+            size found = 0;
+            if (!any(*(const loosewhole *)(keys + start) >= bound))
                 continue;
-            size c = count - 1;
-            for (; c > 0 && best[c - 1] < key; c--) {
-                best[c] = best[c - 1];
-                places[c] = places[c - 1];
+            for (size slot = start; slot < start + LANES; slot++) {
+                hits[found] = (int64_t)keys[slot] * RANKS + (RANKS - 1 - slot);
+                found += keys[slot] >= bound;
             }
-            best[c] = key;
-            size tile = low - (key & low), part = slot / (KEPT * LANES);
-            places[c] = (int32_t)(tile * SLOTS + part * LANES + slot % LANES);
+            for (size h = 0; h < found; h++)
+                for (size c = 0; c < count; c++) {
+                    int64_t old = best[c], new = hits[h];
+                    best[c] = old > new ? old : new;
+                    hits[h] = old > new ? new : old;
+                }
+        }
+        for (size c = 0; c < count; c++) {
+            size slot = RANKS - 1 - (best[c] & (RANKS - 1)), tile = low - (keys[slot] & low);
+            places[c] = (int32_t)(tile * SLOTS + slot / (KEPT * LANES) * LANES + slot % LANES);
         }
     }
     return 0;
@@ -87,9 +144,9 @@ VNNI static void compare_four(const uint8_t *rows, size width, const int8_t *tab
             for (int part = 0; part < PARTS; part++)
                 own[part] = _mm512_loadu_si512(table + (column * PARTS + part * 4) * LANES);
             for (int row = 0; row < ROWS; row++) {
-                int32_t four;
-                __builtin_memcpy(&four, rows + row * width + column, sizeof four);
-                __m512i same = _mm512_set1_epi32(four);
+                int32_t group;
+                __builtin_memcpy(&group, rows + row * width + column, sizeof group);
+                __m512i same = _mm512_set1_epi32(group);
                 for (int part = 0; part < PARTS; part++)
                     sums[row][part] = _mm512_dpbusd_epi32(sums[row][part], same, own[part]);
             }

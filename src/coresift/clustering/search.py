@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coresift.clustering.codes import MOST_DIMENSIONS, Codes
+from coresift.clustering.codes import MOST_DIMENSIONS, Codes, largest_of
 from coresift.clustering.kernels import COMPILED, nearest_of
 from coresift.clustering.nearest import Codebook, Labels, nearest
 from coresift.clustering.searches import BEST, Exact, Listed, Quantized, Search
@@ -32,9 +32,6 @@ AXES = (16, 24, 32, 48, 64, 96, 128, 160, 192)
 LEAST_CAPTURED = 0.65
 # Without compiled loops, keeping the best centers takes about as long as this many axes.
 SCAN = 350
-# Coordinates beyond so many times their root mean square are cut off, so that few large ones do not make all others
-# coarse.
-CUT = 16
 # Rows far outside the axes can have much of the added cost, but a sample has few of them. More axes take little time,
 # so the added cost of a search is kept this many times below the tolerance.
 STRICT = 4
@@ -80,8 +77,7 @@ def quantize(centers: Singles, axes: Axes, sample: Singles) -> Quantized:
     """Return the search on these axes, scaled for rows like those of the sample."""
     shifted = axes.shift(centers)
     halves = 0.5 * np.einsum("ij,ij->i", shifted, shifted).astype(np.float64)
-    points = axes.project(axes.shift(sample))[:, :-1]
-    largest = min(float(np.abs(points).max()), CUT * float(np.sqrt(np.mean(points**2, dtype=np.float64))))
+    largest = largest_of(axes.project(axes.shift(sample))[:, :-1])
     return Quantized(centers, axes, Codes.of(axes.project(shifted)[:, :-1], halves, largest))
 
 

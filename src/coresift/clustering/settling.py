@@ -1,18 +1,17 @@
 """Settle many centers: move them to the means of their rows, and rows to their nearest centers, until little changes.
 
-Three things save time. The first steps use a part of the rows. A row is compared with many centers only now and then;
-the nearest of them are listed, and in between it is compared only with those on its list. For z = 2, a row is not
-compared at all until centers have moved so far that it may belong to another one.
+Three things save time. The first steps use a part of the rows. A row is compared with all centers only now and then, as
+whole numbers; the nearest of them are listed, and in between it is compared only with those on its list. For z = 2, a
+row is not compared at all until centers have moved so far that it may belong to another one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from coresift.clustering.candidates import CUT, Cells, Stretch, best_few, runs_of
+from coresift.clustering.codes import Codes, largest_of
 from coresift.clustering.exchange import exchange
 from coresift.clustering.kernels import add_rows, follow_lists, score_listed
 from coresift.clustering.nearest import Labels, with_bias
@@ -22,20 +21,17 @@ from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
 from coresift.types import Bools, Floats, Ints, Singles
 
-# To make its list, a row is compared with this many centers around its own. So many of them are listed.
-COMPARED, LISTED = 512, 6
-# If all centers together have at most this many numbers, each row is compared with all of them: a product with a matrix
-# that fits into a core's cache takes hardly longer.
-ALL = 2**16
+# How many centers a row's list has.
+LISTED = 6
 # How many steps the same lists are used for, and how often they are made anew at the end.
 STEPS_PER_LIST, MOST_LISTS = 12, 8
 # One in this many rows shows whether new lists are worth it. The steps that follow lower the cost as well, so what new
 # lists promise counts this many times.
 PROBED, LATER = 16, 2
-# About so many rows show whether comparing rows only with the centers around their own raises the cost by more than
-# this share. If so, the round compares all of its rows with all centers.
-CHECKED, MISSED = 2048, 2e-3
-ROWS_PER_TASK = 8192
+# The number of rows per task: all those that follow their lists, and those that are compared with all centers.
+ROWS_PER_TASK, LISTED_PER_TASK = 8192, 2048
+# About how many rows say how large coordinates are.
+SCALED_BY = 4096
 
 
 @dataclass(frozen=True)
@@ -54,8 +50,8 @@ class Sample:
 class Settling:
     """Centers (`means`), and for each row its label and a list of its nearest centers.
 
-    Rows count from the first round that includes them. When a row's list was made, all candidates that are not on it
-    were at least `_reach` away, and centers had moved by `_listed_at` on average.
+    Rows count from the first round that includes them, one in `_stride`. When a row's list was made, the farthest
+    center on it was `_reach` away, and centers had moved by `_listed_at` on average.
     """
 
     def __init__(self, sample: Sample, centers: Singles, labels: Labels, z: float, workers: Workers) -> None:
@@ -72,7 +68,8 @@ class Settling:
         self._sample, self._z, self._workers = sample, z, workers
         self._norms, self._patience = np.einsum("ij,ij->i", sample.coordinates, sample.coordinates), _patience(sample)
         self._table, self._drift = with_bias(centers), np.zeros(len(centers), np.float32)
-        self._sums = np.zeros(self._table.shape)
+        self._sums, self._stride = np.zeros(self._table.shape), 1
+        self._largest = largest_of(sample.coordinates[:: max(1, n // SCALED_BY)])
         self._counted: Bools = np.zeros(n, np.bool_)
         self._reach, self._listed_at = np.zeros((2, n), np.float32)
         self._traveled = np.float32(0)
@@ -89,48 +86,29 @@ class Settling:
 
     def round(self, stride: int, gain: float) -> None:
         """Make lists for every `stride`-th row, and follow them until a step lowers the cost by less than `gain`."""
-        ids, cells = np.arange(0, len(self.labels), stride), self._cells()
-        if self._missed(ids[:: -(-len(ids) // CHECKED)], cells) > MISSED:
-            cells = Cells.of(self._table[:, :-1], len(self._table), self._workers)
-        self._compare(ids, cells)
+        self._stride = stride
+        self._list(np.arange(0, len(self.labels), stride))
         self._move()
         self._follow_lists(np.inf, gain)
 
     def finish(self, gain: float) -> None:
         """Make lists anew and follow them, until new ones would lower the cost by less than `gain`, a share of it."""
         for _ in range(MOST_LISTS):
-            due, cells = self.outdated(), self._cells()
-            if LATER * self.promise(due[::PROBED], cells) * len(due) < gain * self._cost:
+            due = self.outdated()
+            if LATER * self.promise(due[::PROBED]) * len(due) < gain * self._cost:
                 break
-            self._compare(due, cells)
+            self._list(due)
             self._move()
             self._follow_lists(self._cost, gain)
 
-    def promise(self, ids: Ints, cells: Cells) -> float:
+    def promise(self, ids: Ints) -> float:
         """Return by how much the mean cost of these rows would fall with new lists and the same centers."""
-        lower = 0.0
-        for run in runs_of(cells.cell[self.labels[ids]]):
-            own = ids[run.ids]
-            known = score_listed(self._sample.points, own, self._table, self.lists[own]).max(axis=1)
-            best = np.maximum(best_few(self._sample.points[own], self._table, cells, run, 1)[1][:, 0], known)
-            lower += float((self._powers(own, known) - self._powers(own, best)).sum())
+        codes, lower = self._codes(), 0.0
+        for own in pieces_of(ids, LISTED_PER_TASK):
+            best = codes.best(self._sample.points[own, :-1], 1)
+            old, new = (self._score(own, lists).max(axis=1) for lists in (self.lists[own], best))
+            lower += float((self._powers(own, old) - self._powers(own, np.maximum(old, new))).sum())
         return lower / max(len(ids), 1)
-
-    def _missed(self, ids: Ints, cells: Cells) -> float:
-        """Return by which share the cost of these rows is higher with the candidates of their cells than with all
-        centers. If clusters are far apart, a row that is in a wrong one has no center of its own among them."""
-        if len(cells.candidates) == 1:
-            return 0.0
-        true = listed = 0.0
-        for run in runs_of(cells.cell[self.labels[ids]]):
-            own = ids[run.ids]
-            points = self._sample.points[own]
-            best = best_few(points, self._table, cells, run, 1)[1][:, 0]
-            listed += float(self._powers(own, best).sum())
-            for piece in pieces_of(np.arange(len(own)), CUT):
-                best[piece] = (points[piece] @ self._table.T).max(axis=1)
-            true += float(self._powers(own, best).sum())
-        return listed / true - 1 if true else 0.0
 
     def outdated(self) -> Ints:
         """Return the rows that may belong to a center that is not on their list; for z ≠ 2 all, as in `_due`.
@@ -143,21 +121,23 @@ class Settling:
         near = self._patience * gaps <= self._traveled - self._listed_at
         return np.flatnonzero(self._counted & near)
 
-    def exchange(self) -> None:
-        """Move centers that are hardly needed to clusters that are better split. A round should follow."""
+    def exchange(self) -> float:
+        """Move centers that are hardly needed to clusters that are better split. A round should follow.
+
+        Returns by which share the moves were expected to lower the cost.
+        """
         self._place(self.means)
-        ids = np.flatnonzero(self._counted)
-        self._compare(ids, None)
-        nearest = np.stack([self.labels[ids], self._listing.second[ids]])
-        scores = self._listing.scores[ids].T
-        points, centers = self._sample.points[ids], np.ascontiguousarray(self._table[:, :-1])
-        halves, removed, divided = exchange(points, centers, nearest, scores, self._workers)
-        centers[divided], centers[removed] = halves[:, 0], halves[:, 1]
+        self._compare(np.flatnonzero(self._counted))
+        some, centers = slice(None, None, self._stride), np.ascontiguousarray(self._table[:, :-1])
+        nearest, scores = np.stack([self.labels[some], self._listing.second[some]]), self._listing.scores[some].T
+        moves = exchange(self._sample.points[some], centers, nearest, scores, self._workers)
+        centers[moves.divided], centers[moves.removed] = moves.halves[:, 0], moves.halves[:, 1]
         self._place(centers)
+        return moves.gain / self._cost if self._cost > 0 else 0.0
 
     def _follow_lists(self, lowest: float, gain: float) -> None:
         for _ in range(STEPS_PER_LIST):
-            self._compare(self._due(), None)
+            self._compare(self._due())
             self._move()
             if self._cost >= lowest * (1 - gain):
                 break
@@ -170,37 +150,41 @@ class Settling:
         moved = self._drift[self.labels] - self._listing.since
         return np.flatnonzero(self._counted & (self._patience * self._listing.margins <= moved))
 
-    def _compare(self, ids: Ints, cells: Cells | None) -> None:
-        """Find the nearest centers of these rows, among the candidates of their cells or, without cells, among those on
-        their lists; then find the means of all centers."""
+    def _list(self, ids: Ints) -> None:
+        """List the centers nearest to these rows, and follow the lists."""
+        codes = self._codes()
+
+        def make(own: Ints) -> None:
+            self.lists[own] = codes.best(self._sample.points[own, :-1], LISTED)
+            farthest = self._score(own, self.lists[own, -1:])[:, 0]
+            self._reach[own] = np.sqrt(np.maximum(self._norms[own] - 2 * farthest, 0))
+            self._listed_at[own] = self._traveled
+
+        for _ in self._workers.each(pieces_of(ids, LISTED_PER_TASK), make, name="settling centers"):
+            pass
+        self._compare(ids)
+
+    def _codes(self) -> Codes:
+        return Codes.of(self._table[:, :-1], -self._table[:, -1].astype(np.float64), self._largest)
+
+    def _compare(self, ids: Ints) -> None:
+        """Find the nearest centers of these rows among those on their lists; then find the means of all centers."""
         before = self.labels[ids]
         # Tasks store what they find about their own rows, so that no time goes into collecting it.
-        if cells is None:
-            done = self._workers.each(pieces_of(ids, ROWS_PER_TASK), self._follow, name="settling centers")
-        else:
-            runs = runs_of(cells.cell[before])
-            done = self._workers.each(runs, partial(self._list, ids, cells), name="settling centers")
-        for _ in done:
+        for _ in self._workers.each(pieces_of(ids, ROWS_PER_TASK), self._follow, name="settling centers"):
             pass
         cost = self._add(ids, before)
         self._counted[ids] = True
         self.means, explained = _means(self.means, self._sums)
         self._cost = self._squares() - explained if self._z == 2 else cost
 
-    def _cells(self) -> Cells:
-        return Cells.of(np.ascontiguousarray(self._table[:, :-1]), compared(self._table), self._workers)
-
-    def _list(self, ids: Ints, cells: Cells, run: Stretch) -> None:
-        """List the nearest candidates of the rows of a run, and follow the lists."""
-        own = ids[run.ids]
-        self.lists[own], scores = best_few(self._sample.points[own], self._table, cells, run, LISTED)
-        self._reach[own] = np.sqrt(np.maximum(self._norms[own] - 2 * scores[:, -1], 0))
-        self._listed_at[own] = self._traveled
-        self._follow(own)
-
     def _follow(self, ids: Ints) -> None:
         """Find the two nearest centers on the lists of these rows."""
         follow_lists(self._sample.points, self._norms, ids, self._table, self._drift, self._listing)
+
+    def _score(self, ids: Ints, lists: Labels) -> Singles:
+        """Return the scores of the centers on these lists, one line per row."""
+        return score_listed(self._sample.points, ids, self._table, lists)
 
     def _add(self, ids: Ints, before: Labels) -> float:
         """Update the sums of all centers. For z = 2 they change only by the rows that are new or have another label,
@@ -235,11 +219,6 @@ class Settling:
         shift = np.linalg.norm(centers - self._table[:, :-1], axis=1)
         self._traveled += shift.mean()
         self._drift, self._table = self._drift + shift + shift.mean(), with_bias(centers)
-
-
-def compared(centers: Singles) -> int:
-    """Return the number of centers that rows are compared with to make their lists."""
-    return len(centers) if centers.size <= ALL else COMPARED
 
 
 def _patience(sample: Sample) -> np.float32:
