@@ -7,6 +7,8 @@ proportion to k, the work grows about as k^1.5, not as k².
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 
 from coresift.clustering.nearest import Codebook, Labels, highest_scores, nearest
@@ -30,6 +32,8 @@ ROUGH_GAIN, LEAST_GAIN = 5e-3, 2e-5
 MOST_ROUNDS, LEAST_EXCHANGED = 2, 1e-3
 # With at least this many rows per center, the first rounds use every second row.
 ROUGHED_FROM, PART = 32, 2
+# How many pieces of a sample are stored at a time.
+STORED = 8
 
 
 def draw_sample(rows: Rows, size: int, axes: Axes, rng: np.random.Generator, workers: Workers) -> Sample:
@@ -53,12 +57,19 @@ def draw_sample(rows: Rows, size: int, axes: Axes, rng: np.random.Generator, wor
         ids = pieces_of(np.sort(rng.choice(rows.n, size, replace=False)), rows.block_rows)
         pieces = workers.pick(rows, ids, project, name="reading a sample")
     done = 0
-    for projected, left in pieces:
-        if not np.isfinite(left).all():
+
+    def store(piece: tuple[int, Singles, Singles]) -> bool:
+        start, projected, left = piece
+        here = slice(start, start + len(projected))
+        points[here], rest[here] = projected, np.maximum(left, 0)
+        return bool(np.isfinite(left).all())
+
+    # Several pieces are stored at a time, since the first use of memory takes as long as the projection.
+    while some := list(islice(pieces, STORED)):
+        starts = np.cumsum([done, *(len(left) for _, left in some)]).tolist()
+        done = starts.pop()
+        if not all(workers.here.each([(start, *piece) for start, piece in zip(starts, some, strict=True)], store)):
             refuse_bad_row(rows)
-        end = done + len(projected)
-        points[done:end], rest[done:end] = projected, np.maximum(left, 0)
-        done = end
     return Sample(points, rest)
 
 
