@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import coresift as cs
 from coresift.clustering import learning_axes
 from coresift.clustering.codes import MOST_DIMENSIONS
-from coresift.clustering.exchange import exchange, least_needed, split
+from coresift.clustering.exchange import exchange, heirs_of, least_needed, relief, split
 from coresift.clustering.nearest import distances_to, with_bias
 from coresift.clustering.search import choose_search, quantize, trust_lists
 from coresift.clustering.searches import Exact
@@ -238,7 +238,8 @@ def exchanged(rows, centers):
     products = with_ones(rows) @ with_bias(centers).T
     nearest = np.argsort(-products, axis=1)[:, :2].astype(np.int32)
     scores = np.take_along_axis(products, nearest, axis=1)
-    moves = exchange(with_ones(rows), centers, nearest.T, scores.T, SerialWorkers())
+    norms = np.einsum("ij,ij->i", rows, rows)
+    moves = exchange(with_ones(rows), centers, nearest.T, scores.T, norms, SerialWorkers())
     moved = centers.copy()
     moved[moves.divided], moved[moves.removed] = moves.halves[:, 0], moves.halves[:, 1]
     return moved, moves.gain
@@ -283,10 +284,33 @@ def test_splits_are_those_of_plain_loops(seed):
 def test_no_two_centers_are_removed_of_which_one_takes_over_the_others_rows():
     first = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3], np.int32)
     second = np.array([1, 1, 2, 0, 0, 3, 1, 2, 2], np.int32)
+    heirs = heirs_of(np.stack([first, second]), 5)
+    assert heirs[[0, 1, 3, 4]].tolist() == [1, 0, 2, -1]
+    assert heirs[2] in (1, 3)
+    heirs[2] = 3
     losses = np.array([1.0, 2.0, 4.0, 3.0, 0.0])
     # 4 has no rows; 0 goes to 1, so 1 stays; 3 goes to 2, so 2 stays.
-    assert least_needed(losses, first, second, 5).tolist() == [4, 0, 3]
-    assert least_needed(losses, first, second, 1).tolist() == [4]
+    assert least_needed(losses, heirs, 5).tolist() == [4, 0, 3]
+    assert least_needed(losses, heirs, 1).tolist() == [4]
+
+
+def test_no_two_centers_that_are_removed_have_the_same_heir():
+    assert least_needed(np.array([1.0, 2.0, 3.0, 0.5]), np.array([2, 2, 0, 2]), 4).tolist() == [3]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_heir_that_moves_saves_what_plain_loops_say(seed):
+    rows, k = low_rank(300, 5, seed, rank=5), 15
+    centers = rows[:k].copy()
+    nearest = np.argsort(((rows[:, None] - centers) ** 2).sum(axis=2), axis=1)[:, :2].T.astype(np.int32)
+    for center in range(k):  # means, so that an heir saves nothing where it is
+        centers[center] = rows[nearest[0] == center].mean(axis=0)
+    heirs = heirs_of(nearest, k)
+    saved = relief(with_ones(rows), centers, nearest, heirs, SerialWorkers())
+    for center, heir in enumerate(heirs):
+        own = rows[(nearest[0] == heir) | ((nearest[0] == center) & (nearest[1] == heir))]
+        expected = ((own - centers[heir]) ** 2).sum() - ((own - own.mean(axis=0)) ** 2).sum()
+        assert saved[center] == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(10))

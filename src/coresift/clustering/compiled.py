@@ -26,7 +26,7 @@ SIGNATURES = {
     "nearest_of": "psssppspp",
     "score_listed": "pssspppsp",
     "follow_lists": "psspps" + "pps" + "pppppp",
-    "add_rows": "pssspppp",
+    "add_rows": "pssspppps",
     "place_seeds": "pssssd" + "pppppp",
     "add_scores": "psspssp",
     "pick_few": "psssp",
@@ -88,8 +88,8 @@ def add_rows(block: Singles, labels: Labels, weights: Floats, sums: Floats, ids:
     block, labels, ids = _lines(block), np.ascontiguousarray(labels, np.int32), None if ids is None else _numbers(ids)
     weights, (stride, _, d) = np.ascontiguousarray(weights, np.float64), _matrix(block)[1:]
     assert sums.dtype == np.float64  # it is changed in place
-    assert sums.flags.c_contiguous
-    _call("add_rows", block, stride, len(labels), d, ids, labels, weights, sums)
+    assert sums.strides[1] == 8
+    _call("add_rows", block, stride, len(labels), d, ids, labels, weights, sums, sums.strides[0] // 8)
 
 
 def place_seeds(sample: Singles, first: int, draws: Floats, z: float, weights: Floats | None) -> Ints:

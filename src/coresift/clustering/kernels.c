@@ -168,15 +168,16 @@ FAST size follow_lists(const float *rows, size stride, size d, const float *norm
     return 0;
 }
 
-/* Add rows, given by number or all in order, times their weights to the sums of their labels, in this order. */
+/* Add rows, given by number or all in order, times their weights to the sums of their labels, in this order; `width` is
+ * the distance between two lines of sums. */
 FAST size add_rows(const float *rows, size stride, size n, size d, const int64_t *ids, const int32_t *labels,
-                   const double *weights, double *sums)
+                   const double *weights, double *sums, size width)
 {
     for (size i = 0; i < n; i++) {
         const float *row = rows + (ids ? ids[i] : i) * stride;
         if (ids)
             ask_for(rows + ids[i + AHEAD < n ? i + AHEAD : n - 1] * stride, d);
-        double *own = sums + (size)labels[i] * d, weight = weights[i];
+        double *own = sums + (size)labels[i] * width, weight = weights[i];
         for (size j = 0; j < d; j++)
             own[j] += weight * row[j];
     }

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from coresift.clustering.codes import Codes, largest_of
-from coresift.clustering.exchange import exchange
-from coresift.clustering.kernels import add_rows, follow_lists, score_listed
+from coresift.clustering.exchange import add_by_columns, exchange
+from coresift.clustering.kernels import follow_lists, score_listed
 from coresift.clustering.nearest import Labels, with_bias
 from coresift.clustering.plain import Listing
 from coresift.clustering.refine import OVERSHOOT, pull
@@ -130,7 +130,7 @@ class Settling:
         self._compare(np.flatnonzero(self._counted))
         some, centers = slice(None, None, self._stride), np.ascontiguousarray(self._table[:, :-1])
         nearest, scores = np.stack([self.labels[some], self._listing.second[some]]), self._listing.scores[some].T
-        moves = exchange(self._sample.points[some], centers, nearest, scores, self._workers)
+        moves = exchange(self._sample.points[some], centers, nearest, scores, self._norms[some], self._workers)
         centers[moves.divided], centers[moves.removed] = moves.halves[:, 0], moves.halves[:, 1]
         self._place(centers)
         return moves.gain / self._cost if self._cost > 0 else 0.0
@@ -189,17 +189,20 @@ class Settling:
     def _add(self, ids: Ints, before: Labels) -> float:
         """Update the sums of all centers. For z = 2 they change only by the rows that are new or have another label,
         few after the first steps; otherwise all weights change, and the cost is returned."""
-        labels, points = self.labels[ids], self._sample.points
+        labels = self.labels[ids]
         if self._z == 2:
             added = np.flatnonzero(~self._counted[ids] | (labels != before))
             taken = added[self._counted[ids[added]]]
-            add_rows(points, labels[added], np.ones(len(added)), self._sums, ids[added])
-            add_rows(points, before[taken], np.full(len(taken), -1.0), self._sums, ids[taken])
+            self._add_some(ids[added], labels[added], np.ones(len(added)))
+            self._add_some(ids[taken], before[taken], np.full(len(taken), -1.0))
             return 0.0
         powers = self._powers(ids, self._listing.scores[ids, 0])
         self._sums[:] = 0
-        add_rows(points, labels, pull(powers ** (1 / self._z), self._z), self._sums, ids)
+        self._add_some(ids, labels, pull(powers ** (1 / self._z), self._z))
         return float(powers.sum())
+
+    def _add_some(self, ids: Ints, labels: Labels, weights: Floats) -> None:
+        add_by_columns(self._sample.points, labels, weights, self._sums, ids, self._workers)
 
     def _powers(self, ids: Ints, scores: Singles) -> Floats:
         """Return the z-th powers of the distances of rows to the centers that have these scores."""
