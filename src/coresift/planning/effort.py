@@ -26,9 +26,9 @@ from coresift.types import Ints
 
 # The usual number of steps until few centers settle: on the rows that are looked at first, then on the whole sample.
 FEW_STEPS, LATER_STEPS = 9, 3
-# Over all steps, each row of a sample is compared with this many centers; gathering them takes as long as this many
-# axes; finding the best product takes as long as SCAN axes.
-SETTLING, GATHERING, SCAN = 2000, 160, 16
+# How often each row of a sample is compared with all centers, as in the search; and with how many centers on its list.
+# Getting one of these takes as long as this many axes, and finding the best of all products as SCAN axes each.
+LISTS, FOLLOWED, GATHERING, SCAN = 4, 150, 160, 16
 # Bytes per thread, for libraries, and for reading tables.
 A_THREAD, LIBRARIES, TABLES = 19e6, 57e6, 60e6
 # Bytes per row of a sample, for the list of its nearest centers and what is known about them.
@@ -63,7 +63,7 @@ def effort(rows: Rows, k: int, rates: Rates, threads: int, n: int | None = None,
         seconds = _few_seconds(n, k, size, rates, speed)
         return Effort(passes(n, k), arithmetic, seconds, _few_memory(n, d, size, threads))
     # To settle the centers of a sample, rows are compared many times with the centers near their own, on the axes.
-    settle = SETTLING * (rates.near + GATHERING) * rates.compare / (k * (d + SCAN))
+    settle = LISTS * rates.search + FOLLOWED * (rates.near + GATHERING) * rates.compare / (k * (d + SCAN))
     seconds = rates.axes + size * (2 * rates.read + settle)
     all_rows = 2 * rates.read + rates.move - rates.compare + (0.0 if size == n else rates.search)
     all_rows += 2 * rates.read + rates.search + rates.measure
