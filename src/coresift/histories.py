@@ -22,8 +22,8 @@ PRIOR_MODELS = 2.0
 EASE = 4.0
 # The scale of its doubt, which says how uncertain a result is rather than what it is.
 DOUBT = 0.3
-# The scale of factors beside an expected result, which has most of what they say.
-BESIDE_EXPECTED = 0.2
+# The scale of the factors of what an expected result leaves open.
+BESIDE_EXPECTED = 0.1
 # An expected result is kept at least this far from 0 and 1.
 LEAST_CHANCE = 0.02
 # The least share of a factor's variance that differences between models have.
@@ -62,9 +62,9 @@ def history(
     overall = float(matrix[observed].mean())
     counts = observed.sum(axis=1)
     ease = (np.where(observed, matrix, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
-    factors, strengths = _factors(matrix, observed, ease)
     chances = matrix[observed].min() >= 0 and matrix[observed].max() <= 1
     if kinds is None and texts is None:
+        factors, strengths = _factors(matrix, observed, ease)
         columns, names, sizes, scales = [ease], ["ease"], [False], [EASE]
         if chances:
             columns.append(np.sqrt(ease * (1 - ease)))
@@ -72,7 +72,8 @@ def history(
             sizes.append(bool(np.ptp(columns[-1]) > 0))
             scales.append(DOUBT)
     else:
-        expected = _expected(matrix, kinds, texts)
+        expected, left = _expected(matrix, kinds, texts)
+        factors, strengths = _factors(left, observed, np.zeros(len(left)))
         expected = np.clip(expected, LEAST_CHANCE, 1 - LEAST_CHANCE) if chances else expected
         columns, names, sizes, scales = [expected], ["expected"], [bool(chances and np.ptp(expected) > 0)], [1.0]
         strengths = BESIDE_EXPECTED * strengths
@@ -84,8 +85,11 @@ def history(
     return SignalTable(tuple(names), np.stack(columns, axis=1), np.array(sizes, np.bool_), np.array(scales))
 
 
-def _expected(matrix: Floats, kinds: Any, texts: Any) -> Floats:
-    """Return the expected result of the new model; its level is that of the earlier models of its kind."""
+def _expected(matrix: Floats, kinds: Any, texts: Any) -> tuple[Floats, Floats]:
+    """Return the expected result of the new model, and what such expectations leave open of earlier results.
+
+    The level is that of the earlier models of the new one's kind.
+    """
     items, models = matrix.shape
     if models < 2:
         refuse("results", "at least two models with kinds or texts, to learn from", f"{models}")
@@ -93,7 +97,8 @@ def _expected(matrix: Floats, kinds: Any, texts: Any) -> Floats:
     texts = None if texts is None else _texts(texts, items, models)
     same = np.array([labels is None or label == labels[-1] for label in (labels or [()] * (models + 1))[:-1]])
     level = matrix[:, same] if same.any() else matrix
-    return float(level[np.isfinite(level)].mean()) + expected_results(matrix, labels, texts)
+    expected, left = expected_results(matrix, labels, texts)
+    return float(level[np.isfinite(level)].mean()) + expected, left
 
 
 def _kinds(kinds: Any, models: int) -> list[tuple[str, ...]]:
