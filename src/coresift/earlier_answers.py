@@ -60,12 +60,10 @@ def _predicted(centered: Floats, known: Bools, same: Sequence[Bools], likeness: 
     standard = centered / np.where(deviations > 0, deviations, 1.0)
     every = np.ones((models + 1, models + 1))
     groups = [every, *(own.astype(np.float64) for own in same)]
-    if likeness is None:
-        kernels = np.ones((1, models + 1, models + 1))
-        predicted = predictions(standard, known, lambda _: kernels, np.stack(groups), like_new)
-    else:
+    if likeness is not None:
         groups += [own * likeness.styles for own in groups]
-        predicted = predictions(standard, known, likeness.kernels, np.stack(groups), like_new)
+    kernels = None if likeness is None else likeness.kernels
+    predicted = predictions(standard, known, kernels, np.stack(groups), like_new)
     typical = deviations[like_new] if like_new.any() else deviations
     return np.asarray(predicted * np.append(deviations, np.sqrt(np.mean(typical**2))))
 
@@ -85,11 +83,12 @@ def _learned(lines: Floats, centered: Floats, known: Bools) -> tuple[Floats, Flo
     scale = np.maximum(pooled.std(axis=0), 1e-12)
     design = np.clip(pooled / scale, -FARTHEST, FARTHEST)
     answers = np.concatenate([column[mask] for column, mask in zip(centered.T, known.T, strict=True)])
-    slopes = np.linalg.solve(design.T @ design + PENALTY * np.eye(scale.size), design.T @ answers)
-    fitted = np.stack([np.clip(line / scale, -FARTHEST, FARTHEST) @ slopes for line in own], axis=1)
-    new = lines[:, -1] - lines[:, -1].mean(axis=0)
-    expected = np.asarray(np.clip(new / scale, -FARTHEST, FARTHEST) @ slopes)
-    return expected, np.where(known, centered - fitted, np.nan)
+    # Unlike a product of matrices, einsum adds up in one order, however many threads linear algebra has.
+    normal, right = np.einsum("ij,ik->jk", design, design), np.einsum("ij,i->j", design, answers)
+    slopes = np.linalg.solve(normal + PENALTY * np.eye(scale.size), right)
+    own.append(lines[:, -1] - lines[:, -1].mean(axis=0))
+    fitted = [np.einsum("ij,j->i", np.clip(line / scale, -FARTHEST, FARTHEST), slopes) for line in own]
+    return fitted[-1], np.where(known, centered - np.stack(fitted[:-1], axis=1), np.nan)
 
 
 def _same(kinds: Kinds) -> list[Bools]:

@@ -41,13 +41,14 @@ def history(
         kinds: How each earlier model was judged, and how the new one will be, last: a name, or a tuple of names such as
             ("judge", "reference"). Models that were judged in the same way tell most.
         texts: The answers of each earlier model, one per item, and those of the new one last; None if missing. They are
-            known before they are judged. They tell how long an answer is, and how similar answers were judged.
+            known before they are judged. They tell how similar answers were judged, and which models write alike.
 
     Returns:
         `ease`, an item's mean result p; `doubt`, √(p(1 − p)), if results are from 0 to 1; and factors, the principal
         components of the results, with missing results imputed. A factor is scaled by the variance of the models along
         it, so a ridge regression shrinks its slope along weak factors, which are mostly noise. With kinds or texts,
-        `expected` replaces ease and doubt: the new model's result, as learned from the earlier models.
+        `expected` replaces ease and doubt: the new model's result, as learned from the earlier models. The factors are
+        then those of what such expectations leave open.
 
     Examples:
         >>> table = history([[1, 1, 0], [0, float("nan"), 0], [1, 0, 1], [1, 1, 1]])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from coresift.types import Bools, Floats
+from coresift.types import Bools, Floats, Ints
 
 # Matrices of how alike the answers to an item are; one line and column per model, the new one last.
 Kernels = Callable[[int], Floats]
@@ -24,36 +24,47 @@ LEAST_OWN = 0.05
 TINY = 1e-6
 
 
-def predictions(results: Floats, known: Bools, kernels: Kernels, groups: Floats, like_new: Bools) -> Floats:
+def predictions(results: Floats, known: Bools, kernels: Kernels | None, groups: Floats, like_new: Bools) -> Floats:
     """Return predictions of all results, each without itself: one line per item, one column per model, new one last.
 
     Args:
         results: One line per item and one column per earlier model, with mean 0 and variance 1 per model, 0 if unknown.
         known: Which results are known.
-        kernels: How alike the answers to an item are.
-        groups: How alike models are, one matrix each; each of them is multiplied by each kernel.
+        kernels: How alike the answers to an item are; None if texts are not known.
+        groups: How alike models are, one matrix each, the new one last; each is multiplied by each kernel.
         like_new: Which earlier models were judged like the new one.
     """
-    coefficients = _coefficients(results, known, kernels, groups[:, :-1, :-1], like_new)
+    every = np.ones((1, *groups.shape[1:]))
+    of_item = (lambda _: every) if kernels is None else kernels
+    coefficients = _coefficients(results, known, of_item, groups[:, :-1, :-1], like_new)
     shares = np.einsum("kg,gij->kij", coefficients, groups)
     predicted = np.zeros((len(results), len(shares[0])))
-    for item, (own, there) in enumerate(zip(results, known, strict=True)):
-        if there.any():
-            predicted[item] = _predict(own, there, np.einsum("kij,kij->ij", kernels(item), shares))
+    for items in _batches(known, one_by_one=kernels is not None):
+        covariance = np.einsum("kij,kij->ij", of_item(int(items[0])), shares)
+        predicted[items] = _predict(results[items], known[items[0]], covariance)
     return predicted
+
+
+def _batches(known: Bools, one_by_one: bool) -> list[Ints]:
+    """Return items that have the same covariances; without texts, those for which the same results are known."""
+    if one_by_one:
+        return list(np.arange(len(known))[:, None])
+    _, numbers = np.unique(known, axis=0, return_inverse=True)
+    order = np.argsort(numbers.ravel(), kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(numbers.ravel()[order])) + 1)
 
 
 def _predict(own: Floats, there: Bools, covariance: Floats) -> Floats:
-    """Predict the results on one item."""
-    there = np.append(there, False)
-    among = covariance[np.ix_(there, there)]
+    """Predict the results on a batch of items, of which those of the same models are known."""
+    with_new = np.append(there, False)
+    among = covariance[np.ix_(with_new, with_new)]
     diagonal = among.diagonal()
     inverse = np.linalg.inv(among + np.diag(np.maximum(1.0, (1 + LEAST_OWN) * diagonal) - diagonal))
-    weights = inverse @ own[there[:-1]]
-    predicted = covariance[:, there] @ weights
+    weights = own[:, there] @ inverse
+    predicted = weights @ covariance[with_new]
     # Leaving a result out changes its prediction by its weight over the inverse's diagonal.
-    predicted[there] = own[there[:-1]] - weights / inverse.diagonal()
-    return predicted
+    predicted[:, with_new] = own[:, there] - weights / inverse.diagonal()
+    return np.asarray(predicted)
 
 
 def _coefficients(results: Floats, known: Bools, kernels: Kernels, groups: Floats, like_new: Bools) -> Floats:
