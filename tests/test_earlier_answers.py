@@ -164,6 +164,22 @@ def test_predictions_without_texts_are_those_with_texts_that_do_not_differ(earli
     assert together == pytest.approx(one_by_one, abs=1e-12)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e99])
+def test_poor_tables_have_finite_signals(size):
+    """Two models, models that are always right, items without results, answers that are empty, missing or the same."""
+    items = 6
+    results = size * RNG.integers(0, 2, (items, 3)).astype(float)
+    results[:, 1] = size
+    results[3] = np.nan
+    answers = [["", "one", None, "two", "two", "..."]] * 4
+    for columns in (results, results[:, :2], results[:, [1, 1]]):
+        models = columns.shape[1] + 1
+        for options in ({"kinds": ["a"] * models}, {"texts": answers[:models]}, {"texts": [[None] * items] * models}):
+            table = cs.signals.history(columns, **options)
+            assert np.isfinite(table.columns).all()
+            assert np.isfinite(table.scales).all()
+
+
 def test_bytes_do_not_depend_on_the_threads_of_linear_algebra():
     items, models = 400, 40
     results = (RNG.random((items, models)) < 0.6).astype(float)

@@ -45,6 +45,8 @@ def expected_results(results: Floats, kinds: Kinds | None, texts: Texts | None) 
     means_of_others = [(centered @ own.T) / (known @ own.T.astype(np.float64) + PRIOR_MODELS) for own in groups]
     likeness = None if texts is None else Likeness.of(texts)
     predicted = _predicted(centered, known, same, likeness)
+    # Powers, because a probability near 0 or 1 changes less; relative ones, so that they do not overflow.
+    predicted = predicted / max(float(np.abs(predicted).max()), 1e-300)
     columns = [*means_of_others, predicted, predicted**2, predicted**3]
     lines = np.stack(columns, axis=-1)
     if likeness is not None:

@@ -158,7 +158,8 @@ def _factors(matrix: Floats, observed: Any, ease: Floats) -> tuple[Floats, Float
             return np.zeros((len(matrix), 0)), np.zeros(0)
         variances, directions = np.maximum(variances[order], 0.0), directions[:, order]
         # Weak factors are mostly noise, so missing results are imputed from the strong ones.
-        shrinkage = np.maximum(1 - np.median(variances) / np.maximum(variances, 1e-300), 0.0)
+        with np.errstate(over="ignore"):
+            shrinkage = np.maximum(1 - np.median(variances) / np.maximum(variances, 1e-300), 0.0)
         imputed = centers + ((filled - centers) @ directions * shrinkage) @ directions.T
         filled = np.where(observed, matrix, imputed)
     largest = directions[np.abs(directions).argmax(axis=0), np.arange(order.size)]
