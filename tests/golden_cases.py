@@ -710,6 +710,22 @@ def evaluated(**options):
     return {"asked": run.asked, "stages": np.array(found.stages), "figures": np.array(numbers, np.float64)}
 
 
+def expected(**options):
+    """Return signals from the results of four models that were judged in two ways."""
+    return cs.signals.history(
+        inputs().probabilities[:, :4], kinds=["mild", "strict", "mild", "strict", "mild"], **options
+    )
+
+
+def sentences():
+    """Return answers of five models, which differ in words, lengths and form."""
+    words = ["yes", "no", "perhaps", "- sure", "never!", "if so,", "then"]
+    return [
+        [" ".join(words[(row * (model + 2) + step) % 7] for step in range((row + 3 * model) % 11)) for row in range(n)]
+        for model, n in enumerate([len(inputs().losses)] * 5)
+    ]
+
+
 def guesses(shift=0):
     """Return predictions of four classes, and other ones."""
     return np.roll(inputs().probabilities, shift, axis=0).argmax(axis=1)
@@ -754,6 +770,8 @@ EVALUATIONS = {
     "evaluate-history": lambda: evaluated(
         values=inputs().losses, signals=cs.signals.history(inputs().probabilities), budget=100
     ),
+    "evaluate-kinds": lambda: evaluated(values=inputs().losses, signals=expected(), budget=100),
+    "evaluate-texts": lambda: evaluated(values=inputs().losses, signals=expected(texts=sentences()), budget=100),
 }
 CASES |= EVALUATIONS
 EVERY_CASE: dict[str, Case] = CASES | ROW_CASES

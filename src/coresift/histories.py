@@ -22,8 +22,8 @@ PRIOR_MODELS = 2.0
 EASE = 4.0
 # The scale of its doubt, which says how uncertain a result is rather than what it is.
 DOUBT = 0.3
-# The scale of factors beside an expected result, which has most of what they say.
-BESIDE_EXPECTED = 0.2
+# The scale of the factors of what an expected result leaves open.
+BESIDE_EXPECTED = 0.1
 # An expected result is kept at least this far from 0 and 1.
 LEAST_CHANCE = 0.02
 # The least share of a factor's variance that differences between models have.
@@ -41,13 +41,14 @@ def history(
         kinds: How each earlier model was judged, and how the new one will be, last: a name, or a tuple of names such as
             ("judge", "reference"). Models that were judged in the same way tell most.
         texts: The answers of each earlier model, one per item, and those of the new one last; None if missing. They are
-            known before they are judged. They tell how long an answer is, and how similar answers were judged.
+            known before they are judged. They tell how similar answers were judged, and which models write alike.
 
     Returns:
         `ease`, an item's mean result p; `doubt`, √(p(1 − p)), if results are from 0 to 1; and factors, the principal
         components of the results, with missing results imputed. A factor is scaled by the variance of the models along
         it, so a ridge regression shrinks its slope along weak factors, which are mostly noise. With kinds or texts,
-        `expected` replaces ease and doubt: the new model's result, as learned from the earlier models.
+        `expected` replaces ease and doubt: the new model's result, as learned from the earlier models. The factors are
+        then those of what such expectations leave open.
 
     Examples:
         >>> table = history([[1, 1, 0], [0, float("nan"), 0], [1, 0, 1], [1, 1, 1]])
@@ -62,9 +63,9 @@ def history(
     overall = float(matrix[observed].mean())
     counts = observed.sum(axis=1)
     ease = (np.where(observed, matrix, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
-    factors, strengths = _factors(matrix, observed, ease)
     chances = matrix[observed].min() >= 0 and matrix[observed].max() <= 1
     if kinds is None and texts is None:
+        factors, strengths = _factors(matrix, observed, ease)
         columns, names, sizes, scales = [ease], ["ease"], [False], [EASE]
         if chances:
             columns.append(np.sqrt(ease * (1 - ease)))
@@ -72,7 +73,8 @@ def history(
             sizes.append(bool(np.ptp(columns[-1]) > 0))
             scales.append(DOUBT)
     else:
-        expected = _expected(matrix, kinds, texts)
+        expected, left = _expected(matrix, kinds, texts)
+        factors, strengths = _factors(left, observed, np.zeros(len(left)))
         expected = np.clip(expected, LEAST_CHANCE, 1 - LEAST_CHANCE) if chances else expected
         columns, names, sizes, scales = [expected], ["expected"], [bool(chances and np.ptp(expected) > 0)], [1.0]
         strengths = BESIDE_EXPECTED * strengths
@@ -84,8 +86,11 @@ def history(
     return SignalTable(tuple(names), np.stack(columns, axis=1), np.array(sizes, np.bool_), np.array(scales))
 
 
-def _expected(matrix: Floats, kinds: Any, texts: Any) -> Floats:
-    """Return the expected result of the new model; its level is that of the earlier models of its kind."""
+def _expected(matrix: Floats, kinds: Any, texts: Any) -> tuple[Floats, Floats]:
+    """Return the expected result of the new model, and what such expectations leave open of earlier results.
+
+    The level is that of the earlier models of the new one's kind.
+    """
     items, models = matrix.shape
     if models < 2:
         refuse("results", "at least two models with kinds or texts, to learn from", f"{models}")
@@ -93,7 +98,8 @@ def _expected(matrix: Floats, kinds: Any, texts: Any) -> Floats:
     texts = None if texts is None else _texts(texts, items, models)
     same = np.array([labels is None or label == labels[-1] for label in (labels or [()] * (models + 1))[:-1]])
     level = matrix[:, same] if same.any() else matrix
-    return float(level[np.isfinite(level)].mean()) + expected_results(matrix, labels, texts)
+    expected, left = expected_results(matrix, labels, texts)
+    return float(level[np.isfinite(level)].mean()) + expected, left
 
 
 def _kinds(kinds: Any, models: int) -> list[tuple[str, ...]]:
@@ -152,7 +158,8 @@ def _factors(matrix: Floats, observed: Any, ease: Floats) -> tuple[Floats, Float
             return np.zeros((len(matrix), 0)), np.zeros(0)
         variances, directions = np.maximum(variances[order], 0.0), directions[:, order]
         # Weak factors are mostly noise, so missing results are imputed from the strong ones.
-        shrinkage = np.maximum(1 - np.median(variances) / np.maximum(variances, 1e-300), 0.0)
+        with np.errstate(over="ignore"):
+            shrinkage = np.maximum(1 - np.median(variances) / np.maximum(variances, 1e-300), 0.0)
         imputed = centers + ((filled - centers) @ directions * shrinkage) @ directions.T
         filled = np.where(observed, matrix, imputed)
     largest = directions[np.abs(directions).argmax(axis=0), np.arange(order.size)]
