@@ -95,7 +95,7 @@ def test_a_tolerance_too_small_for_a_reduced_search_gives_the_exact_one():
     rows = low_rank(3000, 80, 1)
     # Centers in groups of 15 that are equal when they are rounded.
     centers = np.repeat(rows[:40], 15, axis=0) + np.float32(1e-4) * low_rank(600, 80, 2)
-    assert chosen(rows, centers, tolerance=1e-12).path == "exact: no quantized search was within 0.00% of its cost"
+    assert chosen(rows, centers, tolerance=1e-12).path == "exact: no quantized search was within 0.000% of its cost"
 
 
 @pytest.mark.slow
@@ -378,3 +378,41 @@ def test_all_axes_find_the_nearest():
     truth, shortest = brute_force(rows, centers)
     np.testing.assert_array_equal(labels, truth)
     np.testing.assert_allclose(distances, shortest, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("z", [1.0, 2.0, 3.0])
+@pytest.mark.parametrize("distinct", [1, 2, 5, 7])
+def test_many_centers_of_few_distinct_rows(z, distinct):
+    rows = np.random.default_rng(distinct).normal(size=(distinct, 8)).astype(np.float32)[np.arange(3000) % distinct]
+    with pytest.warns(cs.CoresiftWarning, match=f"only {distinct} rows are distinct"):
+        found = cs.cluster(rows, 256, z=z)
+    assert found.snapped_cost == 0
+    with pytest.warns(cs.CoresiftWarning, match="distinct within their classes"):
+        assert cs.cluster(rows, 600, z=z, strata=np.arange(3000) // 1500).snapped_cost == 0
+
+
+def hard(name):
+    """Return rows whose centers 8 bits cannot tell apart, and how many centers."""
+    rng = np.random.default_rng(0)
+    if name == "one dimension":
+        return rng.normal(size=(20_000, 1)), 300
+    if name == "heavy tails":
+        return rng.standard_t(2, size=(20_000, 2)), 300
+    rows = rng.normal(size=(20_000, 16))
+    if name == "one far row":
+        rows[7] *= 1e4
+    else:
+        rows[:8] = 300 * rng.normal(size=(8, 16))
+    return rows, 256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["one dimension", "heavy tails", "one far row", "some far rows"])
+def test_centers_settle_where_eight_bits_are_not_enough(name, monkeypatch):
+    """The cost is about that with lists from products; with rounded lists alone it would be a tenth higher or more."""
+    rows, k = hard(name)
+    found = cs.cluster(rows.astype(np.float32), k).free_cost
+    monkeypatch.setattr(Settling, "_missing", lambda _: True)
+    assert found <= 1.03 * cs.cluster(rows.astype(np.float32), k).free_cost
+    monkeypatch.setattr(Settling, "_missing", lambda _: False)
+    assert found <= 0.95 * cs.cluster(rows.astype(np.float32), k).free_cost

@@ -1,4 +1,7 @@
-"""Calls the compiled loops of `kernels.c`. They run without Python's lock, so several threads can use them at once."""
+"""Calls the compiled loops of `kernels.c` and `products.c`.
+
+They run without Python's lock, so several threads can use them at once.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ MOST_LISTED = 16
 TILE = 64
 
 
-# The arguments of each function in `kernels.c`: pointers to arrays, sizes, and numbers.
+# The arguments of each compiled function: pointers to arrays, sizes, and numbers.
 KINDS = {"p": ctypes.c_void_p, "s": ctypes.c_ssize_t, "d": ctypes.c_double}
 SIGNATURES = {
     "nearest_of": "psssppspp",
@@ -28,9 +31,9 @@ SIGNATURES = {
     "follow_lists": "psspps" + "pps" + "pppppp",
     "add_rows": "pssspppps",
     "place_seeds": "pssssd" + "pppppp",
-    "add_scores": "psspssp",
+    "add_scores": "psspsssp",
     "pick_few": "psssp",
-    "compare_bytes": "psspps" + "sp",
+    "compare_bytes": "psspps" + "ssp",
     "has_bytes": "",
 }
 
@@ -106,19 +109,20 @@ def place_seeds(sample: Singles, first: int, draws: Floats, z: float, weights: F
     return chosen[: _call("place_seeds", tiles, n, d, seeds + 1, tries, z / 2, *options)]
 
 
-def add_scores(products: Singles, bias: Labels, first: int, low: int, keys: Labels) -> None:
+def add_scores(products: Singles, bias: Labels, first: int, shift: int, low: int, keys: Labels) -> None:
     """Keep the two highest keys of each slot, as `plain.add_scores` says."""
     n, width = products.shape
     assert keys.dtype == np.int32  # it is changed in place
     assert keys.flags.c_contiguous
     products, bias = np.ascontiguousarray(products, np.float32), np.ascontiguousarray(bias, np.int32)
-    _call("add_scores", products, n, width // SLOTS, bias, first, low, keys)
+    _call("add_scores", products, n, width // SLOTS, bias, first, shift, low, keys)
 
 
-def compare_bytes(rows: Bytes, table: NDArray[np.int8], bias: Labels, low: int, keys: Labels) -> None:
+def compare_bytes(rows: Bytes, table: NDArray[np.int8], bias: Labels, shift: int, low: int, keys: Labels) -> None:
     """Keep the two highest keys of each slot over all tiles of a table (tiles × groups of columns × slots × 4)."""
-    assert keys.flags.c_contiguous
-    _call("compare_bytes", rows, *rows.shape, table, bias, len(table), low, keys)
+    assert all(array.flags.c_contiguous for array in (rows, table, bias, keys))
+    assert [str(array.dtype) for array in (rows, table, bias, keys)] == ["uint8", "int8", "int32", "int32"]
+    _call("compare_bytes", rows, *rows.shape, table, bias, len(table), shift, low, keys)
 
 
 def pick_few(keys: Labels, low: int, count: int) -> Labels:

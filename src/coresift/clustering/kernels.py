@@ -1,7 +1,8 @@
 """The inner loops of clustering: compiled ones, if the package was built with a C compiler, or else those in numpy.
 
-`kernels.c` has the compiled loops, and `plain` has the same in numpy, several times slower. Each rounds in its own
-order, so results can differ in the last digits between an installation with compiled loops and one without.
+`kernels.c` and `products.c` have the compiled loops, and `plain` has the same in numpy, several times slower. Each
+rounds in its own order, so results can differ in the last digits between an installation with compiled loops and one
+without.
 """
 
 from __future__ import annotations

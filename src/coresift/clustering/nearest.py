@@ -61,7 +61,7 @@ def highest_scores(block: Singles, mean: Singles, table: Singles) -> tuple[Label
     Rows are shifted one tile at a time, which avoids a copy of the block.
     """
     labels, best = np.empty(len(block), np.int32), np.empty(len(block), np.float32)
-    step = min(_tile_rows(table), len(block))
+    step = max(1, min(_tile_rows(table), len(block)))
     tile = np.ones((step, block.shape[1] + 1), np.float32)
     for start in range(0, len(block), step):
         here = slice(start, start + step)

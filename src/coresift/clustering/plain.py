@@ -81,15 +81,16 @@ def add_rows(block: Singles, labels: Labels, weights: Floats, sums: Floats, ids:
     sums[placed[starts]] += gather @ rows
 
 
-def add_scores(products: Singles, bias: Labels, first: int, low: int, keys: Labels) -> None:
+def add_scores(products: Singles, bias: Labels, first: int, shift: int, low: int, keys: Labels) -> None:
     """Keep the two highest keys of each slot, given the products of rows with a few tiles of centers.
 
-    A key is the product plus the bias, with the tile's number in its last bits; earlier tiles have higher keys. `keys`
-    has for each 16 slots the highest keys, and then the second highest.
+    A key is the product plus the bias, shifted to the left, with the tile's number in its last bits; earlier tiles have
+    higher keys. `keys` has for each 16 slots the highest keys, and then the second highest.
     """
     n, tiles = len(products), products.shape[1] // SLOTS
     new = products.astype(np.int32)
     new += bias
+    new <<= shift
     new &= np.int32(~low)
     new = new.reshape(n, tiles, SLOTS)
     new |= (low - first - np.arange(tiles, dtype=np.int32))[:, None]

@@ -1,8 +1,8 @@
 /* Products of rows and centers as whole numbers of 8 bits, and the centers with the highest of them.
  *
  * Centers stand in tiles of 96, the slots. For each row, each slot keeps the two highest keys it has seen: a key is the
- * score of a center (its product with the row plus its bias) whose last bits are replaced by the number of its tile,
- * earlier tiles above later ones. So keeping the best takes three instructions per 16 scores. All numbers are whole, so
+ * score of a center (its product with the row plus its bias), shifted to the left, whose last bits are replaced by the
+ * number of its tile, earlier tiles above later ones. So keeping the best takes few instructions per 16 scores. All numbers are whole, so
  * every processor finds the same keys: those with VNNI instructions by `compare_bytes`, all others by `add_scores`, from
  * a product of matrices in floating point that is exact for such numbers.
  */
@@ -25,7 +25,8 @@ INLINE void keep(whole *kept, whole key)
 }
 
 /* Keep the best of a few tiles, given the products as floating-point numbers, one line of 96 per tile and row. */
-FAST size add_scores(const float *products, size n, size tiles, const int32_t *bias, size first, size low, int32_t *keys)
+FAST size add_scores(const float *products, size n, size tiles, const int32_t *bias, size first, size shift, size low,
+                     int32_t *keys)
 {
     for (size i = 0; i < n; i++) {
         loosewhole *kept = (loosewhole *)(keys + i * KEPT * SLOTS);
@@ -33,9 +34,11 @@ FAST size add_scores(const float *products, size n, size tiles, const int32_t *b
             whole best[KEPT] = {kept[KEPT * part], kept[KEPT * part + 1]};
             for (size t = 0; t < tiles; t++) {
                 size at = t * SLOTS + part * LANES;
-                whole score = __builtin_convertvector(load(products + i * tiles * SLOTS + at), whole);
-                score += *(const loosewhole *)(bias + at);
-                keep(best, (score & ~(int32_t)low) | (int32_t)(low - first - t));
+                const float *from = products + i * tiles * SLOTS + at;
+                int32_t scores[LANES];
+                for (size lane = 0; lane < LANES; lane++)
+                    scores[lane] = ((int32_t)from[lane] + bias[at + lane]) * (1 << shift);
+                keep(best, (*(const loosewhole *)scores & ~(int32_t)low) | (int32_t)(low - first - t));
             }
             kept[KEPT * part] = best[0];
             kept[KEPT * part + 1] = best[1];
@@ -131,8 +134,9 @@ FAST size pick_few(const int32_t *keys, size n, size low, size count, int32_t *p
 
 /* Four rows and some tiles; `rows` are the numbers plus 128, four columns of a center stand together in the table. */
 VNNI static void compare_four(const uint8_t *rows, size width, const int8_t *table, const int32_t *bias, size tiles,
-                              size first, size low, int32_t *keys)
+                              size first, size shift, size low, int32_t *keys)
 {
+    const __m128i left = _mm_cvtsi32_si128((int)shift);
     const __m512i rest = _mm512_set1_epi32(~(int32_t)low);
     for (size t = 0; t < tiles; t++, table += width * SLOTS, bias += SLOTS) {
         __m512i sums[ROWS][PARTS];
@@ -155,7 +159,8 @@ VNNI static void compare_four(const uint8_t *rows, size width, const int8_t *tab
         for (int row = 0; row < ROWS; row++) {
             int32_t *kept = keys + row * KEPT * SLOTS;
             for (int part = 0; part < PARTS; part++, kept += KEPT * LANES) {
-                __m512i key = _mm512_or_si512(_mm512_and_si512(sums[row][part], rest), number);
+                __m512i score = _mm512_sll_epi32(sums[row][part], left);
+                __m512i key = _mm512_or_si512(_mm512_and_si512(score, rest), number);
                 __m512i best = _mm512_loadu_si512(kept), second = _mm512_loadu_si512(kept + LANES);
                 _mm512_storeu_si512(kept + LANES, _mm512_max_epi32(second, _mm512_min_epi32(best, key)));
                 _mm512_storeu_si512(kept, _mm512_max_epi32(best, key));
@@ -166,14 +171,14 @@ VNNI static void compare_four(const uint8_t *rows, size width, const int8_t *tab
 
 /* Keep the best of all tiles for n rows, a multiple of four, of `width` numbers, another one. */
 size compare_bytes(const uint8_t *rows, size n, size width, const int8_t *table, const int32_t *bias, size tiles,
-                   size low, int32_t *keys)
+                   size shift, size low, int32_t *keys)
 {
     size together = CACHED / (width * SLOTS) + 1;
     for (size start = 0; start < n; start += ROWS_AT_ONCE)
         for (size first = 0; first < tiles; first += together) {
             size few = tiles - first < together ? tiles - first : together;
             for (size i = start; i < n && i < start + ROWS_AT_ONCE; i += ROWS)
-                compare_four(rows + i * width, width, table + first * width * SLOTS, bias + first * SLOTS, few, first, low,
+                compare_four(rows + i * width, width, table + first * width * SLOTS, bias + first * SLOTS, few, first, shift, low,
                              keys + i * KEPT * SLOTS);
         }
     return 0;
@@ -185,7 +190,7 @@ size has_bytes(void)
 }
 #else
 size compare_bytes(const uint8_t *rows, size n, size width, const int8_t *table, const int32_t *bias, size tiles,
-                   size low, int32_t *keys)
+                   size shift, size low, int32_t *keys)
 {
     return -1;
 }

@@ -61,7 +61,7 @@ def choose_search(
             name = f"{len(space)} axes" if space.directions is not None else "all dimensions"
             path = f"quantized: 8 bits on {name}, the best {BEST} in full; {_described(inflation, check.sample)}"
             return replace(search, path=path)
-    return Exact.of(centers, f"no quantized search was within {tolerance:.2%} of its cost")
+    return Exact.of(centers, f"no quantized search was within {tolerance / STRICT:.3%} of its cost")
 
 
 def _spaces(axes: Axes) -> list[Axes]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coresift.clustering.codes import Codes, largest_of
+from coresift.clustering.codes import Codes, Products, largest_of
 from coresift.clustering.exchange import add_by_columns, exchange
 from coresift.clustering.kernels import follow_lists, score_listed
 from coresift.clustering.nearest import Labels, with_bias
@@ -32,6 +32,9 @@ PROBED, LATER = 16, 2
 ROWS_PER_TASK, LISTED_PER_TASK = 8192, 2048
 # About how many rows say how large coordinates are.
 SCALED_BY = 4096
+# About how many rows say whether whole numbers of 8 bits are enough: not if the best center on their lists raises the
+# cost by more than this share.
+CHECKED, CHECKED_AT_ONCE, MISSED = 1024, 256, 1e-3
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Settling:
         self._norms, self._patience = np.einsum("ij,ij->i", sample.coordinates, sample.coordinates), _patience(sample)
         self._table, self._drift = with_bias(centers), np.zeros(len(centers), np.float32)
         self._sums, self._stride = np.zeros(self._table.shape), 1
+        self._rounded, self._longest = True, float(np.sqrt(self._norms.max()))
         self._largest = largest_of(sample.coordinates[:: max(1, n // SCALED_BY)])
         self._counted: Bools = np.zeros(n, np.bool_)
         self._reach, self._listed_at = np.zeros((2, n), np.float32)
@@ -86,7 +90,7 @@ class Settling:
 
     def round(self, stride: int, gain: float) -> None:
         """Make lists for every `stride`-th row, and follow them until a step lowers the cost by less than `gain`."""
-        self._stride = stride
+        self._stride, self._rounded = stride, self._rounded and not self._missing()
         self._list(np.arange(0, len(self.labels), stride))
         self._move()
         self._follow_lists(np.inf, gain)
@@ -164,8 +168,25 @@ class Settling:
             pass
         self._compare(ids)
 
-    def _codes(self) -> Codes:
-        return Codes.of(self._table[:, :-1], -self._table[:, -1].astype(np.float64), self._largest)
+    def _codes(self) -> Codes | Products:
+        centers, halves = self._table[:, :-1], -self._table[:, -1].astype(np.float64)
+        if self._rounded:
+            return Codes.of(centers, halves, self._largest)
+        return Products.of(centers, halves, self._longest)
+
+    def _missing(self) -> bool:
+        """Return whether lists miss the nearest centers of some rows, since 8 bits cannot tell centers apart."""
+        codes, n = self._codes(), len(self.labels)
+
+        def costs(own: Ints) -> tuple[float, float]:
+            points = self._sample.points[own]
+            listed = self._score(own, codes.best(points[:, :-1], LISTED)).max(axis=1)
+            nearest = np.maximum(listed, (points @ self._table.T).max(axis=1))
+            return float(self._powers(own, listed).sum()), float(self._powers(own, nearest).sum())
+
+        some = np.arange(0, n, max(1, n // CHECKED))
+        listed, true = np.sum(list(self._workers.each(pieces_of(some, CHECKED_AT_ONCE), costs)), axis=0)
+        return bool(listed > (1 + MISSED) * true)
 
     def _compare(self, ids: Ints) -> None:
         """Find the nearest centers of these rows among those on their lists; then find the means of all centers."""
