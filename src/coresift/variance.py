@@ -15,6 +15,8 @@ from coresift.types import UNKNOWN, Bools, Floats, Ints, Moments, PhaseSample
 LEAST_WORTH = 1.5
 # With fewer rows along an order, none of them can be told to be far off.
 FEWEST_NEIGHBORS = 5
+# The squared standard error of `smoothness` for n unrelated values is this over n, whatever their distribution.
+CHANCE = 2.6
 
 
 def by_neighbors(sample: PhaseSample) -> Moments:
@@ -108,15 +110,16 @@ def smoothness(values: Floats) -> float:
     """Return the part of neighbors' squared differences that comes from values changing along the order, from 0 to 1.
 
     If differences at two steps are larger than at one step, the straight line through both, extended to a distance
-    of 0, says how much is noise; the rest is this part. Differences are measured by their mean absolute size, which a
-    few far-off values do not decide.
+    of 0, says how much is noise; the rest is this part, s. Differences are measured by their mean absolute size, which
+    a few far-off values do not decide. As s may be chance, it is shrunk by max(0, 1 − squared standard error/s²).
 
     Examples:
-        >>> smoothness(np.array([0.0, 1.0, 2.0, 3.0])), smoothness(np.array([0.0, 1.0, 0.0, 1.0]))
-        (1.0, 0.0)
+        >>> smoothness(np.arange(100.0)), smoothness(np.array([0.0, 1.0, 0.0, 1.0]))
+        (0.974, 0.0)
     """
     near, far = (float(np.abs(values[step:] - values[:-step]).mean()) for step in (1, 2))
-    return min(max((far / near) ** 2 - 1, 0.0), 1.0) if near > 0 else 0.0
+    part = min(max((far / near) ** 2 - 1, 0.0), 1.0) if near > 0 else 0.0
+    return max(part - CHANCE / (values.size * part), 0.0) if part > 0 else 0.0
 
 
 def spread_terms(values: Floats, weights: Floats, strata: Ints) -> Floats:
