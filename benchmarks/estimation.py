@@ -42,7 +42,7 @@ VARIANTS = ("default", "confidence", "cheap", "useless", "rivals")
 # Problems that are drawn with useless signals: the first ones of each half, by name.
 USELESS = 6
 # Increase a variant's version when its method changes, so that draws of different versions are not mixed.
-VERSIONS = {"default": 5, "confidence": 6, "cheap": 6, "useless": 6, "rivals": 4}
+VERSIONS = {"default": 6, "confidence": 7, "cheap": 7, "useless": 7, "rivals": 4}
 Arrays = dict[str, np.ndarray]
 
 

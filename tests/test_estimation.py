@@ -9,8 +9,8 @@ import pytest
 
 import coresift as cs
 from coresift.estimation.intervals import phase_sample, skewed_quantile
-from coresift.types import Frame
-from coresift.variance import local, within_clusters
+from coresift.types import Frame, PhaseSample
+from coresift.variance import CHANCE, by_neighbors, local, smoothness, within_clusters
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +78,61 @@ def test_local_variance_equals_the_plain_loops_and_is_right_for_unrelated_values
     moments = np.mean([(run.variance, run.third) for run in runs], axis=0)
     assert moments[0] == pytest.approx(50, rel=0.03)  # variance 1 each
     assert moments[1] == pytest.approx(100, rel=0.1)  # third central moment 2 each
+
+
+def test_a_lone_far_off_row_counts_in_part_where_values_are_smooth():
+    rng = np.random.default_rng(1)
+    chance = rng.random(60)
+
+    def expanded(values):
+        ones = np.ones(60, np.int64)
+        fields = {"places": ones, "carried": values, "weights": values, "clusters": ones, "distances": values}
+        return by_neighbors(PhaseSample(expanded=values, inclusion=1 - chance, multiplicity=ones, **fields))
+
+    def slow(values):
+        near = np.mean([abs(values[i + 1] - values[i]) for i in range(59)])
+        far = np.mean([abs(values[i + 2] - values[i]) for i in range(58)])
+        part = min(max(far**2 / near**2 - 1, 0), 1)
+        part = part * max(1 - 2.6 / 60 / part**2, 0) if part else 0
+        assert smoothness(values) == pytest.approx(part)
+        triples = [(0, 1, 2), *((i, i - 1, i + 1) for i in range(1, 59)), (59, 57, 58)]
+        residuals = [values[i] - (values[a] + values[b]) / 2 for i, a, b in triples]
+        terms = [chance[i] * residuals[i] ** 2 / 1.5 for i in range(60)]
+        thirds = [chance[i] * (2 * chance[i] - 1) * residuals[i] ** 3 / 0.75 for i in range(60)]
+        lone = max(range(60), key=lambda i: terms[i])
+        second = max(terms[i] for i in range(60) if abs(i - lone) > 1)
+        kept = 1 if terms[lone] <= second else 1 - part + part * second / terms[lone]
+        for i in range(max(lone - 1, 0), min(lone + 2, 60)):
+            terms[i] *= kept
+            thirds[i] *= kept**1.5
+        return sum(terms), sum(thirds), kept
+
+    smooth = 9 * np.cumsum(rng.normal(size=60))
+    noise = rng.normal(size=60)
+    for place in (0, 30, 59):
+        for rest in (smooth, noise):
+            values = rest + 90.0 * (np.arange(60) == place)
+            variance, third, _ = slow(values)
+            found = expanded(values)
+            assert (found.variance, found.third) == pytest.approx((variance, third))
+    spike = 90.0 * (np.arange(60) == 30)
+    assert slow(smooth + spike)[2] < 0.6
+    assert slow(noise + spike)[2] == 1
+    assert expanded(np.full(60, 3.0)).variance == 0
+    # Too few rows to tell.
+    few = PhaseSample(*(np.array([1.0, 5.0, 2.0, 3.0]), np.full(4, 0.5), *[np.ones(4)] * 6))
+    assert by_neighbors(few) == local(few.expanded, np.full(4, 0.5))
+
+
+def test_the_standard_error_of_smoothness_is_that_of_unrelated_values():
+    rng = np.random.default_rng(0)
+    for draw in (rng.normal, rng.exponential, rng.lognormal):
+        squares = []
+        for _ in range(2000):
+            values = draw(size=100)
+            near, far = (np.abs(values[step:] - values[:-step]).mean() for step in (1, 2))
+            squares.append(((far / near) ** 2 - 1) ** 2)
+        assert np.mean(squares) == pytest.approx(CHANCE / 100, rel=0.15)
 
 
 def test_a_skewed_quantile_inverts_hall_s_exponential_transformation():
@@ -198,24 +253,39 @@ def test_wrong_values_are_refused(problem):
         cs.estimate(picked, np.ones(100), confidence=95)
 
 
+def slow_spread(weights, values):
+    """Return the weighted variance of values and their effective number."""
+    worth = weights.sum() ** 2 / (weights**2).sum()
+    mean = sum(w * u for w, u in zip(weights, values, strict=True)) / weights.sum()
+    squares = [w * (u - mean) ** 2 * worth / max(worth - 1, 0.5) for w, u in zip(weights, values, strict=True)]
+    return squares, worth
+
+
 def slow_pilot_variance(picked, values):
-    """Cluster by cluster: n·(1 − π)/π² times the variance of αy, from all selected rows of the cluster by weight."""
+    """Cluster by cluster: n·(1 − π)/π² times the variance of αy in n bands of distance, from all selected rows."""
     found = 0.0
     for label in np.unique(picked.clusters[picked.phase == 1]):
         pilot = (picked.clusters == label) & (picked.phase == 1)
-        inside, inclusion = picked.clusters == label, picked.inclusion[pilot][0]
-        weights, carried = picked.weights[inside], (picked.share * values)[inside]
-        worth = weights.sum() ** 2 / (weights**2).sum()
+        inside, inclusion = np.flatnonzero(picked.clusters == label), picked.inclusion[pilot][0]
+        inside = inside[np.argsort(picked.distances[inside], kind="stable")]
+        weights, carried, draws = picked.weights[inside], (picked.share * values)[inside], int(pilot.sum())
         if inclusion == 1:
             continue
+        whole, worth = slow_spread(weights, carried)
         assert worth >= 1.5
-        mean = sum(w * u for w, u in zip(weights, carried, strict=True)) / weights.sum()
-        variance = sum(w * (u - mean) ** 2 for w, u in zip(weights, carried, strict=True)) / weights.sum()
-        found += pilot.sum() * (1 - inclusion) / inclusion**2 * variance * worth / (worth - 1)
+        bands, before = {}, 0.0
+        for place, weight in enumerate(weights):
+            bands.setdefault(int((before + weight / 2) / weights.sum() * draws), []).append(place)
+            before += weight
+        squares = 0.0
+        for places in bands.values():
+            own, worth = slow_spread(weights[places], carried[places])
+            squares += sum(own) if worth >= 1.5 else sum(whole[place] for place in places)
+        found += draws * (1 - inclusion) / inclusion**2 * squares / weights.sum()
     return found
 
 
-def test_the_pilot_s_variance_is_that_inside_the_clusters(problem):
+def test_the_pilot_s_variance_is_that_inside_bands_of_distance(problem):
     rows, losses, clustering = problem
     ratios = []
     for seed in range(5):
@@ -228,20 +298,26 @@ def test_the_pilot_s_variance_is_that_inside_the_clusters(problem):
 
 
 @pytest.mark.slow
-def test_the_pilot_s_variance_is_on_average_that_of_a_draw_from_each_cluster(problem):
+def test_the_pilot_s_variance_is_on_average_that_of_one_draw_per_band(problem):
     """Against the exact variance, from all rows; the mean over 150 seeds is known to 2 %, so 10 % is 5 errors wide."""
     rows, losses, clustering = problem
     plan = cs.pilots.Representatives().plan(clustering, Frame(rows.n, [], []), 300)
-    carried, exact = plan.share * losses, 0.0
+    carried, exact, undivided = plan.share * losses, 0.0, 0.0
     for label in range(clustering.k):
-        inside = clustering.labels == label
-        inclusion = plan.inclusion[inside][0]
-        exact += round(inclusion * inside.sum()) * (1 - inclusion) * carried[inside].var(ddof=1) / inclusion**2
+        inside = np.flatnonzero(clustering.labels == label)
+        inside = inside[np.argsort(clustering.distances[inside], kind="stable")]
+        inclusion = plan.inclusion[inside[0]]
+        draws = round(inclusion * inside.size)
+        bands = np.arange(inside.size) * draws // inside.size
+        for band in range(draws):
+            exact += (1 - inclusion) * carried[inside[bands == band]].var(ddof=1) / inclusion**2
+        undivided += draws * (1 - inclusion) * carried[inside].var(ddof=1) / inclusion**2
     found = []
     for seed in range(150):
         picked = cs.select(rows, losses, 300, seed, clusters=clustering)
         found.append(within_clusters(phase_sample(picked, 1, losses[picked.ids])).variance)
     assert np.mean(found) == pytest.approx(exact, rel=0.1)
+    assert exact < undivided
 
 
 def test_a_cluster_with_one_selected_row_is_held_against_its_neighbors(problem):

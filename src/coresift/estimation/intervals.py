@@ -105,6 +105,7 @@ def phase_sample(selection: WeightedSelection, number: int, values: Floats) -> P
         carried=carried,
         weights=selection.weights,
         clusters=selection.clusters,
+        distances=selection.distances,
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.types.values import Bools, Floats, Ints, Value, digest
+from coresift.types.values import Bools, Floats, Ints, Singles, Value, digest
 
 if TYPE_CHECKING:
     from coresift.types.flow import Clustering, Evidence, Frame, PilotPlan, Scores
@@ -115,8 +115,9 @@ class PhaseSample:
     """What the variance of one phase depends on: the rows that it drew, in the order of the draw.
 
     `expanded` is a·y/π of each row: its value y times the phase's share a of the row's total, over its inclusion
-    probability π. `carried` (a·y), `weights` and `clusters` are of *all* selected rows, and `places` are the positions
-    of the phase's rows among them: a pilot estimates the spread within its clusters from all selected rows.
+    probability π. `carried` (a·y), `weights`, `clusters` and `distances` are of *all* selected rows, and `places` are
+    the positions of the phase's rows among them: a pilot estimates the spread within its clusters from all selected
+    rows.
     """
 
     expanded: Floats
@@ -126,6 +127,7 @@ class PhaseSample:
     carried: Floats
     weights: Floats
     clusters: NDArray[np.int32]
+    distances: Singles
 
     def chosen(self, member: Bools) -> PhaseSample:
         """Return the sample with only those of the phase's rows that are members."""
@@ -137,6 +139,7 @@ class PhaseSample:
             self.carried,
             self.weights,
             self.clusters,
+            self.distances,
         )
 
 
