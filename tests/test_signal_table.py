@@ -94,7 +94,7 @@ def test_probabilities_say_what_a_loop_says():
         assert found["entropy"][place] == pytest.approx(-sum(p * np.log(p) for p in line if p > 0))
         squares = [p * (-np.log(p) - found["entropy"][place]) ** 2 for p in line if p > 0]
         assert found["loss_deviation"][place] == pytest.approx(sum(squares) ** 0.5)
-        assert found["margin"][place] == pytest.approx((1 - ordered[0] + ordered[1]) / 2)
+        assert found["margin"][place] == pytest.approx(1 - ordered[0] + ordered[1])
 
 
 def test_two_classes_may_be_one_number():

@@ -87,13 +87,12 @@ def from_probabilities(probabilities: Any, *, log_loss: bool = False) -> dict[st
 
     Returns:
         `expected_error`, 1 − max p; `deviation`, √(p(1 − p)) for the largest p, the standard deviation of being right;
-        `entropy`, the expected log loss; `margin`, (1 − (p₁ − p₂))/2 for the two largest, which is `expected_error` if
-        there are two classes.
+        `entropy`, the expected log loss; `margin`, 1 − (p₁ − p₂) for the two largest.
 
     Examples:
         >>> signals = from_probabilities([[0.5, 0.5], [1.0, 0.0]])
         >>> {name: values.round(3).tolist() for name, values in signals.items()}
-        {'expected_error': [0.5, 0.0], 'deviation': [0.5, 0.0], 'entropy': [0.693, 0.0], 'margin': [0.5, 0.0]}
+        {'expected_error': [0.5, 0.0], 'deviation': [0.5, 0.0], 'entropy': [0.693, 0.0], 'margin': [1.0, 0.0]}
         >>> from_probabilities([[0.5, 0.5], [0.9, 0.1]], log_loss=True)["loss_deviation"].round(3).tolist()
         [0.0, 0.659]
     """
@@ -110,7 +109,7 @@ def from_probabilities(probabilities: Any, *, log_loss: bool = False) -> dict[st
         "expected_error": np.maximum(1 - first, 0.0),
         "deviation": np.sqrt(np.maximum(first * (1 - first), 0.0)),
         "entropy": entropy,
-        "margin": np.maximum(1 - (first - second), 0.0) / 2,
+        "margin": np.maximum(1 - (first - second), 0.0),
     }
     if log_loss:
         signals["loss_deviation"] = np.sqrt((matrix * (surprise - entropy[:, None]) ** 2).sum(axis=1))

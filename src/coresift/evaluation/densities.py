@@ -2,10 +2,10 @@
 
 The variance of a total is smallest if rows are drawn in proportion to √E[r²], where r is the residual of the
 regression. That is unknown before there are answers. The first draw mixes the signals' own densities with a uniform
-one. If answers are right or wrong, later draws follow √(p(1 − p)), slightly sharpened, with p from a logistic
-regression of the answers so far. Otherwise they mix densities (uniform, the signals', and a regression of r² on what is
-known) such that the rows asked so far would have had the least variance, with a weak prior. Both have a uniform floor,
-and useless signals cost little.
+one. If answers are right or wrong, later draws follow √(p(1 − p)), with p from a logistic regression of the answers so
+far. Otherwise they mix densities (uniform, the signals', and a regression of r² on what is known) such that the rows
+asked so far would have had the least variance, with a weak prior. Both have a uniform floor, and useless signals cost
+little.
 
 How the first draw reads a signal depends on the answers. If they are right or wrong, a signal from 0 to 1 is read as a
 probability p, and answers deviate by √(p(1 − p)). If they are numbers, a signal is a size, and it is trusted only a
@@ -37,9 +37,6 @@ LEAST_SQUARE = 0.05
 MOST_SQUARE = 25.0
 # A predicted probability is kept at least this far from 0 and 1.
 LEAST_CHANCE = 0.005
-# Sizes of right/wrong answers are the deviations to this power. A penalty makes predictions more alike than they should
-# be, and the first draw follows the deviations less than the best draw would; this makes up for both.
-SHARPER = 1.2
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class Belief:
     probabilities: bool = False
 
 
-RIGHT_OR_WRONG = Belief(0.7, 0.05, (0.2, 0.6, 0.2), first_per_root=5.0, probabilities=True)
+RIGHT_OR_WRONG = Belief(0.8, 0.05, (0.2, 0.6, 0.2), first_per_root=5.0, probabilities=True)
 NUMBERS = Belief(0.15, 0.1, (0.5, 0.45, 0.05), first_per_root=5.0)
 # Answers that count in several ways, such as true and missed positives; it takes many to see the rare ones.
 COUNTS = Belief(0.3, 0.1, (0.4, 0.4, 0.2))
@@ -174,7 +171,7 @@ def next_density(
 
 
 def next_binary_density(sample: Sample, answers: Floats, known: Floats) -> Density:
-    """Return how to draw next if answers are 0 or 1: by √(p(1 − p)), slightly sharpened, with a uniform floor.
+    """Return how to draw next if answers are 0 or 1: in proportion to √(p(1 − p)), with a uniform floor.
 
     The probabilities p of the answer 1 come from a logistic regression, so signals need not be calibrated. If nothing
     that is known predicts the answers, p is nearly constant.
@@ -206,9 +203,9 @@ def _root(squares: Floats, least: float) -> Floats:
 
 
 def _binary(chances: Floats) -> Floats:
-    """Return the sizes of rows whose answers are 1 with these probabilities."""
+    """Return the deviation of answers that are 1 with these probabilities."""
     likely = np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE)
-    return np.asarray((likely * (1 - likely)) ** (SHARPER / 2))
+    return np.asarray(np.sqrt(likely * (1 - likely)))
 
 
 def _even(total: float, count: int) -> list[float]:
