@@ -31,8 +31,8 @@ CHUNK = 100
 VERSIONS = {OURS: 10, OURS_UNIFORM: 6}
 BINARY_VERSIONS = {OURS: 11, OURS_UNIFORM: 8}
 # Classifiers are fit by linear algebra whose last digits depend on the processor, so a few of 10,000 answers may differ
-# between machines (four on fashion-mnist). Runs are kept if the truth moves by less than this part of the error of 1,000
-# uniform rows.
+# between machines (four on fashion-mnist). Runs are kept if the truth moves by less than this part of the error of
+# 1,000 uniform rows.
 SAME = 0.04
 
 
