@@ -28,7 +28,7 @@ from benchmarks.problems import CACHE, PROBLEMS, Problem, halves, load_problem
 
 STEPS = (500, 1_000, 1_500, 2_000)
 SEEDS, LEAST_ROWS = 20, 10_000
-VERSION = 7  # increase this when selections or intervals change, so that runs of different versions are not mixed
+VERSION = 8  # increase this when selections or intervals change, so that runs of different versions are not mixed
 RUNS = RESULTS / "growing.jsonl"
 
 

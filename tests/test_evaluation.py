@@ -173,6 +173,37 @@ def test_a_linear_answer_is_known_from_few_rows():
     assert np.median([each.half_width for each in found]) < 0.05 * values.std() / np.sqrt(100)
 
 
+def test_a_nearly_perfect_signal_leaves_an_interval_that_covers():
+    """The second draw follows the residuals, so they are in proportion to D, whose sum is not quite the rows drawn.
+
+    Without the correction for this, intervals with 1,000 answers covered in 28 of 100 runs.
+    """
+    hits = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        signal = rng.normal(size=3_000)
+        values = signal + 1e-3 * rng.normal(size=3_000)
+        found = cs.evaluate(values=values, signals={"x": signal}, budget=800, seed=seed).complete()
+        hits.append(found.low <= values.mean() <= found.high)
+    assert np.mean(hits) >= 0.85
+
+
+def test_the_surplus_of_probabilities_is_that_of_all_rows():
+    """By hand: two phases, two strata; D is 1 − (1 − π₁)(1 − π₂) of all rows, not only of those that were drawn."""
+    strata, one, two = (
+        np.array([0, 0, 0, 1, 1]),
+        np.array([0.5, 0.25, 0.25, 0.5, 0.5]),
+        np.array([0.2, 0.4, 0.4, 0.5, 0.5]),
+    )
+    first = Sample.empty(np.array([3, 2])).grown(np.array([0, 3]), strata[[0, 3]], one[None], strata)
+    assert first.surplus == pytest.approx(np.zeros((1, 2)))
+    both = first.grown(np.array([1, 4]), strata[[1, 4]], np.stack([one, two]), strata)
+    every = 1 - (1 - one) * (1 - two)
+    assert both.surplus[1] == pytest.approx([every[:3].sum() / 2 - 1, every[3:].sum() / 2 - 1])
+    assert both.until(1).surplus == pytest.approx(first.surplus)
+    assert both.within(1).surplus[:, 0] == pytest.approx(both.surplus[:, 1])
+
+
 def test_calibration_matches_a_slow_twin():
     """One uniform phase and no penalty: ordinary least squares, and its leave-one-out errors one by one."""
     sample = Sample.empty(np.array([200])).grown(np.arange(30), np.zeros(30, np.int64), np.full((1, 200), 0.15))

@@ -49,7 +49,7 @@ RMSE of uniform rows is known exactly, √(S²/m·(1 − m/n)), so the ESS of th
 chance. *Coresift, uniform rows* is our interval when nothing is known about the rows. Bold marks the smallest RMSE
 among methods whose intervals cover the truth in 93–97 % of the runs. `python -m benchmarks.evaluation` runs what is
 missing and writes this page; single runs are in `evaluation/`. Classifiers are fit on the machine that runs the study,
-and one or two of 10,000 answers depend on its processor; runs of other methods are kept when that happens.
+and a few of 10,000 answers depend on its processor; runs of other methods are kept when that happens.
 """
 
 PAST = """Each model takes a turn as the new one. Its answers cost money, and the other models' answers are known. The

@@ -136,8 +136,8 @@ FAST size pick_few(const int32_t *keys, size n, size low, size count, int32_t *p
 VNNI static void compare_four(const uint8_t *rows, size width, const int8_t *table, const int32_t *bias, size tiles,
                               size first, size shift, size low, int32_t *keys)
 {
-    const __m128i left = _mm_cvtsi32_si128((int)shift);
-    const __m512i rest = _mm512_set1_epi32(~(int32_t)low);
+    /* The sums need all registers but two, so these are read again for each tile. */
+    const volatile int32_t left = (int32_t)shift, rest = ~(int32_t)low;
     for (size t = 0; t < tiles; t++, table += width * SLOTS, bias += SLOTS) {
         __m512i sums[ROWS][PARTS];
         for (int part = 0; part < PARTS; part++)
@@ -155,12 +155,13 @@ VNNI static void compare_four(const uint8_t *rows, size width, const int8_t *tab
                     sums[row][part] = _mm512_dpbusd_epi32(sums[row][part], same, own[part]);
             }
         }
-        __m512i number = _mm512_set1_epi32((int32_t)(low - first - t));
+        const __m128i places = _mm_cvtsi32_si128(left);
+        const __m512i kept_bits = _mm512_set1_epi32(rest), number = _mm512_set1_epi32((int32_t)(low - first - t));
         for (int row = 0; row < ROWS; row++) {
             int32_t *kept = keys + row * KEPT * SLOTS;
             for (int part = 0; part < PARTS; part++, kept += KEPT * LANES) {
-                __m512i score = _mm512_sll_epi32(sums[row][part], left);
-                __m512i key = _mm512_or_si512(_mm512_and_si512(score, rest), number);
+                __m512i score = _mm512_sll_epi32(sums[row][part], places);
+                __m512i key = _mm512_or_si512(_mm512_and_si512(score, kept_bits), number);
                 __m512i best = _mm512_loadu_si512(kept), second = _mm512_loadu_si512(kept + LANES);
                 _mm512_storeu_si512(kept + LANES, _mm512_max_epi32(second, _mm512_min_epi32(best, key)));
                 _mm512_storeu_si512(kept, _mm512_max_epi32(best, key));

@@ -67,6 +67,7 @@ class Calibration:
         everywhere = np.concatenate([[math.sqrt(CONSTANT) * sample.population], totals])
         self._missing = everywhere - sample.weights @ self._known
         self._cells = _cells(sample, chance)
+        self._surplus = _surplus(sample, self._cells)
         self._decompose()
 
     def _decompose(self) -> None:
@@ -114,8 +115,21 @@ class Calibration:
                 corrected = residuals if many else residuals * np.sqrt(1 - leverage)
                 best, chosen = error, (self._directions @ (shrunk * moments), corrected, candidate)
         slopes, errors, penalty = chosen
-        total = float(self.sample.weights @ answers + self._missing @ slopes)
+        total = float(self.sample.weights @ answers + self._missing @ slopes) + self._along(answers, slopes)
         return Fit(total, self._moments(errors), penalty, self._unit * errors)
+
+    def _along(self, answers: Floats, slopes: Floats) -> float:
+        """Return the correction of residuals that are in proportion to D, since D sums only nearly to the rows drawn.
+
+        The variance leaves these residuals out, as if a fixed number of rows per cell had their total right.
+        """
+        if not self._surplus.any():
+            return 0.0
+        root = np.sqrt(self._chance)
+        residuals = self._unit * self._scale * (answers - self._known @ slopes)
+        weight = np.bincount(self._cells, self._chance)
+        means = np.bincount(self._cells, residuals * root) / np.where(weight > 0, weight, 1.0)
+        return float(means @ self._surplus)
 
     def _moments(self, errors: Floats) -> Moments:
         root = np.sqrt(self._chance)
@@ -131,6 +145,15 @@ def _cells(sample: Sample, chance: Floats) -> Ints:
     together = np.where(small, sample.sizes.size, sample.strata)
     _, numbers = np.unique(together, return_inverse=True)
     return numbers.astype(np.int64)
+
+
+def _surplus(sample: Sample, cells: Ints) -> Floats:
+    """Return by how much the probabilities D of all rows of a cell sum to more than the number of its rows drawn."""
+    count = int(cells.max(initial=-1)) + 1
+    if not len(sample.surplus):
+        return np.zeros(count)
+    relative = sample.surplus[-1][sample.strata]
+    return np.asarray(np.bincount(cells, relative, count), np.float64)
 
 
 def _cell_leverage(cells: Ints, chance: Floats) -> Floats:

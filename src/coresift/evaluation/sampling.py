@@ -11,7 +11,7 @@ many that determine its πₖ. This adds a bias of a small part of the standard 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,9 @@ class Sample(Value):
         sizes: How many rows each stratum has.
         counts: How many rows each phase drew from each stratum, one line per phase.
         response: The weighted share of the drawn rows that have an answer; the others are left out of the arrays.
+        surplus: By how much the probabilities of all rows of a stratum, D, sum to more than its number of drawn rows,
+            relative to that number; one line per phase. It is not 0 because later probabilities depend on which rows
+            earlier phases drew.
     """
 
     ids: Ints
@@ -42,12 +45,14 @@ class Sample(Value):
     sizes: Ints
     counts: Ints
     response: float = 1.0
+    surplus: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     @classmethod
     def empty(cls, sizes: Ints) -> Sample:
         """Return a sample of no rows from strata of these sizes."""
         none = np.zeros(0, np.int64)
-        return cls(none, none, np.zeros((0, 0)), none, sizes, np.zeros((0, sizes.size), np.int64))
+        counts = np.zeros((0, sizes.size), np.int64)
+        return cls(none, none, np.zeros((0, 0)), none, sizes, counts, surplus=np.zeros((0, sizes.size)))
 
     def __len__(self) -> int:
         return self.ids.size
@@ -79,26 +84,37 @@ class Sample(Value):
             return self
         response = float(self.weights[answered].sum() / self.weights.sum())
         parts = (self.ids[answered], self.phase[answered], self.inclusion[:, answered], self.strata[answered])
-        return Sample(*parts, self.sizes, self.counts, response)
+        return Sample(*parts, self.sizes, self.counts, response, self.surplus)
 
     def within(self, stratum: int) -> Sample:
         """Return the rows of one stratum."""
         own = self.strata == stratum
         parts = (self.ids[own], self.phase[own], self.inclusion[:, own], np.zeros(np.count_nonzero(own), np.int64))
         column = slice(stratum, stratum + 1)
-        return Sample(*parts, self.sizes[column], self.counts[:, column], self.response)
+        return Sample(*parts, self.sizes[column], self.counts[:, column], self.response, self.surplus[:, column])
 
     def until(self, phase: int) -> Sample:
         """Return the sample as it was after a phase."""
         own = self.phase <= phase
         parts = (self.ids[own], self.phase[own], self.inclusion[:phase, own], self.strata[own])
-        return Sample(*parts, self.sizes, self.counts[:phase])
+        return Sample(*parts, self.sizes, self.counts[:phase], 1.0, self.surplus[:phase])
 
-    def grown(self, ids: Ints, strata: Ints, inclusion: Floats) -> Sample:
-        """Return the sample with one more phase; `inclusion` has a line for each phase and a column for every row."""
+    def grown(self, ids: Ints, strata: Ints, inclusion: Floats, all_strata: Ints | None = None) -> Sample:
+        """Return the sample with one more phase.
+
+        Args:
+            ids: The rows that it drew.
+            strata: Their strata.
+            inclusion: One line for each phase and one column for every row.
+            all_strata: The stratum of every row, if there are several.
+        """
         number = len(self.counts) + 1
         counts = np.bincount(strata, minlength=self.sizes.size)[None]
         every = np.concatenate([self.ids, ids])
+        places = np.zeros(inclusion.shape[1], np.int64) if all_strata is None else all_strata
+        expected = np.bincount(places, 1 - np.prod(1 - inclusion, axis=0), self.sizes.size)
+        drawn = self.counts.sum(axis=0) + counts[0]
+        surplus = np.divide(expected, drawn, out=np.ones(drawn.size), where=drawn > 0) - 1
         return Sample(
             every,
             np.concatenate([self.phase, np.full(ids.size, number, np.int64)]),
@@ -106,6 +122,7 @@ class Sample(Value):
             np.concatenate([self.strata, strata]),
             self.sizes,
             np.concatenate([self.counts, counts]),
+            surplus=np.concatenate([self.surplus, surplus[None]]),
         )
 
 
