@@ -132,14 +132,29 @@ FAST size pick_few(const int32_t *keys, size n, size low, size count, int32_t *p
 #include <immintrin.h>
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512vnni")))
 
-/* Four rows and some tiles; `rows` are the numbers plus 128, four columns of a center stand together in the table. */
+/* Keep the best of one tile for four rows, given its scores. */
+VNNI static __attribute__((noinline)) void keep_four(const int32_t *scores, size tile, size shift, size low,
+                                                     int32_t *keys)
+{
+    const __m128i left = _mm_cvtsi32_si128((int)shift);
+    const __m512i rest = _mm512_set1_epi32(~(int32_t)low), number = _mm512_set1_epi32((int32_t)(low - tile));
+    for (int part = 0; part < ROWS * PARTS; part++, scores += LANES, keys += KEPT * LANES) {
+        __m512i score = _mm512_sll_epi32(_mm512_loadu_si512(scores), left);
+        __m512i key = _mm512_or_si512(_mm512_and_si512(score, rest), number);
+        __m512i best = _mm512_loadu_si512(keys), second = _mm512_loadu_si512(keys + LANES);
+        _mm512_storeu_si512(keys + LANES, _mm512_max_epi32(second, _mm512_min_epi32(best, key)));
+        _mm512_storeu_si512(keys, _mm512_max_epi32(best, key));
+    }
+}
+
+/* Four rows and some tiles; `rows` are the codes plus 128, four columns of a center stand together in the table. The sums
+ * take nearly all registers, so what happens to them afterwards is a function of its own. */
 VNNI static void compare_four(const uint8_t *rows, size width, const int8_t *table, const int32_t *bias, size tiles,
                               size first, size shift, size low, int32_t *keys)
 {
-    /* The sums need all registers but two, so these are read again for each tile. */
-    const volatile int32_t left = (int32_t)shift, rest = ~(int32_t)low;
     for (size t = 0; t < tiles; t++, table += width * SLOTS, bias += SLOTS) {
         __m512i sums[ROWS][PARTS];
+        int32_t scores[ROWS * SLOTS];
         for (int part = 0; part < PARTS; part++)
             for (int row = 0; row < ROWS; row++)
                 sums[row][part] = _mm512_loadu_si512(bias + part * LANES);
@@ -150,23 +165,15 @@ VNNI static void compare_four(const uint8_t *rows, size width, const int8_t *tab
             for (int row = 0; row < ROWS; row++) {
                 int32_t group;
                 __builtin_memcpy(&group, rows + row * width + column, sizeof group);
-                __m512i same = _mm512_set1_epi32(group);
+                __m512i broadcast = _mm512_set1_epi32(group);
                 for (int part = 0; part < PARTS; part++)
-                    sums[row][part] = _mm512_dpbusd_epi32(sums[row][part], same, own[part]);
+                    sums[row][part] = _mm512_dpbusd_epi32(sums[row][part], broadcast, own[part]);
             }
         }
-        const __m128i places = _mm_cvtsi32_si128(left);
-        const __m512i kept_bits = _mm512_set1_epi32(rest), number = _mm512_set1_epi32((int32_t)(low - first - t));
-        for (int row = 0; row < ROWS; row++) {
-            int32_t *kept = keys + row * KEPT * SLOTS;
-            for (int part = 0; part < PARTS; part++, kept += KEPT * LANES) {
-                __m512i score = _mm512_sll_epi32(sums[row][part], places);
-                __m512i key = _mm512_or_si512(_mm512_and_si512(score, kept_bits), number);
-                __m512i best = _mm512_loadu_si512(kept), second = _mm512_loadu_si512(kept + LANES);
-                _mm512_storeu_si512(kept + LANES, _mm512_max_epi32(second, _mm512_min_epi32(best, key)));
-                _mm512_storeu_si512(kept, _mm512_max_epi32(best, key));
-            }
-        }
+        for (int row = 0; row < ROWS; row++)
+            for (int part = 0; part < PARTS; part++)
+                _mm512_storeu_si512(scores + row * SLOTS + part * LANES, sums[row][part]);
+        keep_four(scores, first + t, shift, low, keys);
     }
 }
 
