@@ -1,4 +1,4 @@
-"""Finding centers quickly: costs within the tolerance, lists and cells that hold what they say, and exchanges."""
+"""Finding centers quickly: costs within the tolerance, lists that hold what they say, and exchanges."""
 
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_few_rows_or_centers_are_searched_exactly():
     assert chosen(rows[:2000], rows[:300]).path == "exact: few rows"
 
 
-def test_a_tolerance_too_small_for_a_reduced_search_gives_the_exact_one():
+def test_a_tolerance_too_small_for_a_quantized_search_gives_the_exact_one():
     rows = low_rank(3000, 80, 1)
     # Centers in groups of 15 that are equal when they are rounded.
     centers = np.repeat(rows[:40], 15, axis=0) + np.float32(1e-4) * low_rank(600, 80, 2)
@@ -110,7 +110,7 @@ def test_exact_is_brute_force():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("z", [1.0, 2.0, 2.5])
-def test_a_reduced_clustering_is_about_as_good_as_an_exact_one(z):
+def test_a_clustering_by_lists_is_about_as_good_as_an_exact_one(z):
     rows = low_rank(6000, 96, 3)
     reduced, exact = cs.cluster(rows, 400, z=z), cs.cluster(rows, 400, z=z, exact=True)
     assert reduced.search.startswith("lists: the 6 centers on each row's list")
