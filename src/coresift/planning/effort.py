@@ -26,11 +26,12 @@ from coresift.types import Ints
 
 # The usual number of steps until few centers settle: on the rows that are looked at first, then on the whole sample.
 FEW_STEPS, LATER_STEPS = 9, 3
-# How often each row of a sample is compared with all centers, as in the search; and with how many centers on its list.
+# About how often each row of a sample is compared with all centers, as in the search; and with how many centers on its
+# list.
 # Getting one of these takes as long as this many axes, and finding the best of all products as SCAN axes each.
-LISTS, FOLLOWED, GATHERING, SCAN = 4, 150, 160, 16
+LISTS, FOLLOWED, GATHERING, SCAN = 2.5, 120, 160, 16
 # Bytes per thread, for libraries, and for reading tables.
-A_THREAD, LIBRARIES, TABLES = 19e6, 57e6, 60e6
+A_THREAD, LIBRARIES, TABLES = 19e6, 46e6, 60e6
 # Bytes per row of a sample, for the list of its nearest centers and what is known about them.
 A_LIST = 48.0
 # Arrays with one number per row that exist at a time: of 4 bytes while rows are assigned, of 4 and of 8 bytes when rows
