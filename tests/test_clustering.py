@@ -553,3 +553,8 @@ def test_many_seedings_are_tried_only_where_they_cost_little():
 
 def test_it_is_the_public_function():
     assert cs.cluster is cluster
+
+
+def test_no_row_may_be_left_to_compare():
+    labels, distances = nearest(np.zeros((0, 3), np.float32), Codebook.of(np.eye(3, dtype=np.float32)))
+    assert labels.shape == distances.shape == (0,)

@@ -21,7 +21,7 @@ from coresift.clustering.space import pieces_of
 from coresift.engine import Workers
 from coresift.types import Bools, Floats, Ints, Singles
 
-# How many centers a row's list has.
+# How many centers are on a row's list.
 LISTED = 6
 # How many steps the same lists are used for, and how often they are made anew at the end.
 STEPS_PER_LIST, MOST_LISTS = 12, 8
