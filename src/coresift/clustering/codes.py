@@ -30,7 +30,7 @@ GROUP = 4
 # Scores are shifted to the left so far that they have about so many bits, since the last ones are overwritten.
 BITS = 30
 # How many rows have their keys in memory, and how many rows and tiles are multiplied at a time in floating point.
-KEYS_AT_ONCE, ROWS_AT_ONCE, TILES_AT_ONCE = 2048, 512, 12
+KEYS_AT_ONCE, ROWS_AT_ONCE, TILES_AT_ONCE = 512, 512, 12
 # Coordinates of rows beyond so many times their root mean square are cut off, so that few large ones do not make all
 # others coarse.
 CUT = 16
