@@ -13,6 +13,7 @@ import numpy as np
 
 from coresift.answer_texts import Likeness, Texts
 from coresift.kriging import predictions
+from coresift.latents import latents
 from coresift.types import Bools, Floats
 
 # How each model was judged; several parts, such as judge and reference, are compared one by one, too.
@@ -22,6 +23,10 @@ Kinds = Sequence[tuple[str, ...]]
 PRIOR_MODELS = 2.0
 # The ridge penalty, in lines, and the farthest value in standard deviations.
 PENALTY, FARTHEST = 100.0, 4.0
+# With more models, latent numbers take too long, and the linear prediction is enough.
+MOST_MODELS = 200
+# The most extreme probit of a chance, and the farthest mean of a latent number, in deviations.
+MOST_ODDS, MOST_SHIFT = 4.0, 6.0
 
 
 def expected_results(results: Floats, kinds: Kinds | None, texts: Texts | None) -> tuple[Floats, Floats]:
@@ -44,18 +49,17 @@ def expected_results(results: Floats, kinds: Kinds | None, texts: Texts | None) 
     groups = [others, *(others & own[:, :-1] for own in same)]
     means_of_others = [(centered @ own.T) / (known @ own.T.astype(np.float64) + PRIOR_MODELS) for own in groups]
     likeness = None if texts is None else Likeness.of(texts)
-    predicted = _predicted(centered, known, same, likeness)
-    # Powers, because a probability near 0 or 1 changes less; relative ones, so that they do not overflow.
-    predicted = predicted / max(float(np.abs(predicted).max()), 1e-300)
-    columns = [*means_of_others, predicted, predicted**2, predicted**3]
-    lines = np.stack(columns, axis=-1)
+    predicted = _predicted(results, centered, known, same, likeness)
+    lines = np.stack([*means_of_others, *predicted], axis=-1)
     if likeness is not None:
         lines = np.concatenate([lines, likeness.columns()], axis=-1)
     return _learned(lines, centered, known)
 
 
-def _predicted(centered: Floats, known: Bools, same: Sequence[Bools], likeness: Likeness | None) -> Floats:
-    """Return the best linear predictions from results on the same item, for earlier models and the new one, last."""
+def _predicted(
+    results: Floats, centered: Floats, known: Bools, same: Sequence[Bools], likeness: Likeness | None
+) -> list[Floats]:
+    """Return columns of predictions from results on the same item, for earlier models and the new one, last."""
     models = centered.shape[1]
     deviations = np.sqrt((centered**2).sum(axis=0) / known.sum(axis=0))
     like_new = same[0][-1, :-1] if same else np.zeros(models, np.bool_)
@@ -64,10 +68,24 @@ def _predicted(centered: Floats, known: Bools, same: Sequence[Bools], likeness: 
     groups = [every, *(own.astype(np.float64) for own in same)]
     if likeness is not None:
         groups += [own * likeness.styles for own in groups]
-    kernels = None if likeness is None else likeness.kernels
-    predicted = predictions(standard, known, kernels, np.stack(groups), like_new)
+    alike, kernels = np.stack(groups), None if likeness is None else likeness.kernels
+    linear = predictions(standard, known, kernels, alike, like_new)
     typical = deviations[like_new] if like_new.any() else deviations
-    return np.asarray(predicted * np.append(deviations, np.sqrt(np.mean(typical**2))))
+    columns = _powers(linear * np.append(deviations, np.sqrt(np.mean(typical**2))))
+    if models <= MOST_MODELS and np.isin(results[known], (0.0, 1.0)).all():
+        latent = latents(np.where(known, results, 0.0), known, kernels, alike, like_new)
+        rates = results.mean(axis=0, where=known)
+        level = (rates[like_new] if like_new.any() else rates).mean()
+        columns += _powers(latent.chances - np.append(rates, level))
+        shifts = latent.mean / np.sqrt(np.median(latent.variance))
+        columns += [np.clip(latent.odds, -MOST_ODDS, MOST_ODDS), np.clip(shifts, -MOST_SHIFT, MOST_SHIFT)]
+    return columns
+
+
+def _powers(predicted: Floats) -> list[Floats]:
+    """Return powers, because a probability near 0 or 1 changes less; relative ones, so that they do not overflow."""
+    relative = predicted / max(float(np.abs(predicted).max()), 1e-300)
+    return [relative, relative**2, relative**3]
 
 
 def _learned(lines: Floats, centered: Floats, known: Bools) -> tuple[Floats, Floats]:
