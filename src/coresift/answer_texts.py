@@ -21,8 +21,12 @@ Texts = Sequence[Sequence[str | None]]
 # Words are counted in this many bins, by their hash. Signs and line breaks are words, too: they show lists and code.
 BINS = 1 << 15
 WORD = re.compile(r"\w+|[^\w\s]|\n")
-# Answers whose words have the cosine c are alike by e^(sharpness·(c − 1)).
-SHARPNESS = 2.0
+# Answers whose words have the cosine c are alike by e^(sharpness·(c − 1)); openings are compared in two ways.
+SHARPNESS, TOPIC_SHARPNESS, OPENING_SHARPNESS = 2.0, 6.0, (1.0, 4.0)
+# An answer's opening: its first so many characters.
+OPENING = 150
+# Words that occur together are joined to so many topics, which are learned from so many answers in a few steps.
+TOPICS, TOPIC_ANSWERS, TOPIC_STEPS = 64, 8192, 4
 # How often a model uses a word counts to this power in its style, so common words do not count for everything.
 STYLE_POWER = 0.75
 
@@ -33,11 +37,15 @@ class Likeness(Value):
 
     Attributes:
         words: The words of every answer, model by model, as vectors of length 1.
+        openings: The same for how answers begin.
+        topics: What the answers are about, item by item, as vectors of length 1.
         lengths: The logarithm of every answer's length, one line per item.
         styles: How alike two models write, from 0 to 1, over all items.
     """
 
     words: csr_array
+    openings: csr_array
+    topics: Floats
     lengths: Floats
     styles: Floats
 
@@ -45,24 +53,32 @@ class Likeness(Value):
     def of(cls, texts: Texts) -> Likeness:
         """Read the answers of several models."""
         words = word_counts(texts)
-        return cls(words, answer_lengths(texts), styles(words, len(texts)))
+        openings = word_counts([[text and text[:OPENING] for text in answers] for answers in texts])
+        about = topics(words).reshape(len(texts), -1, TOPICS).swapaxes(0, 1)
+        return cls(words, openings, about, answer_lengths(texts), styles(words, len(texts)))
 
     def cosines(self, item: int) -> Floats:
         """Return the cosines of all models' answers to an item."""
-        own = self.words[item :: len(self.lengths)]
+        return self._products(self.words, item)
+
+    def _products(self, vectors: csr_array, item: int) -> Floats:
+        own = vectors[item :: len(self.lengths)]
         return np.asarray((own @ own.T).toarray())
 
     def kernels(self, item: int) -> Floats:
         """Return measures of how alike answers to an item are, one matrix each, with one line and column per model."""
         similar = np.exp(SHARPNESS * (self.cosines(item) - 1))
         near = np.exp(-((self.lengths[item][:, None] - self.lengths[item]) ** 2))
-        return np.stack([np.ones_like(near), similar, near, similar * near])
+        about = np.exp(TOPIC_SHARPNESS * (self.topics[item] @ self.topics[item].T - 1))
+        opened = self._products(self.openings, item) - 1
+        openings = [np.exp(sharpness * opened) for sharpness in OPENING_SHARPNESS]
+        return np.stack([np.ones_like(near), similar, near, similar * near, about, *openings])
 
     def columns(self) -> Floats:
         """Return what may shift results by itself: lengths, and how usual an answer is; one line per item and model."""
         relative = self.lengths - self.lengths.mean(axis=1, keepdims=True)
         usual = np.stack([self.cosines(item).mean(axis=1) for item in range(len(self.lengths))])
-        return np.stack([self.lengths, relative, relative**2, usual], axis=-1)
+        return np.stack([self.lengths, relative, usual], axis=-1)
 
 
 def word_counts(texts: Texts) -> csr_array:
@@ -85,6 +101,16 @@ def word_counts(texts: Texts) -> csr_array:
 
 def _bin(word: str) -> int:
     return zlib.crc32(word.encode()) % BINS
+
+
+def topics(words: csr_array) -> Floats:
+    """Return vectors of length 1, one line per answer: its words' part along the main axes of all answers."""
+    axes = np.random.default_rng(0).normal(size=(words.shape[1], TOPICS))
+    some = words[:: max(1, -(-words.shape[0] // TOPIC_ANSWERS))]
+    for _ in range(TOPIC_STEPS):
+        axes, _ = np.linalg.qr(some.T @ (some @ axes))
+    along = np.asarray(words @ axes)
+    return along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-12)
 
 
 def styles(words: csr_array, models: int) -> Floats:

@@ -2,40 +2,47 @@
 
 Every earlier model takes a turn as the new one. What the other models' results and the texts say about its answers is
 one line per item, and a ridge regression over the lines of all models learns what such lines say about results. The
-lines of the new model then give its expected results.
+lines of the new model then give its expected results. Lines that are alike share results beyond what is linear in
+them: a Gaussian kernel around a few of the lines adds columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from coresift.answer_texts import Likeness, Texts
 from coresift.kriging import predictions
-from coresift.latents import latents
-from coresift.types import Bools, Floats
+from coresift.progress import Progress
+from coresift.types import Bools, Floats, Value
 
 # How each model was judged; several parts, such as judge and reference, are compared one by one, too.
 Kinds = Sequence[tuple[str, ...]]
 
 # A mean of results is shrunk toward the model's mean by a prior worth this many models.
 PRIOR_MODELS = 2.0
-# The ridge penalty, in lines, and the farthest value in standard deviations.
-PENALTY, FARTHEST = 100.0, 4.0
-# With more models, latent numbers take too long, and the linear prediction is enough.
-MOST_MODELS = 200
-# The most extreme probit of a chance, and the farthest mean of a latent number, in deviations.
-MOST_ODDS, MOST_SHIFT = 4.0, 6.0
+# The ridge penalties, in lines: of columns, and of what is learned from lines that are alike.
+PENALTY, ALIKE_PENALTY = 100.0, 20.0
+# The farthest value in standard deviations.
+FARTHEST = 4.0
+# Lines are compared with so many of them; their likeness falls by half a unit per so many squared deviations a column.
+CENTERS, REACH = 250, 2.0
+# What is added to the likeness of each of them with itself, against rounding.
+TINY = 1e-6
 
 
-def expected_results(results: Floats, kinds: Kinds | None, texts: Texts | None) -> tuple[Floats, Floats]:
+def expected_results(
+    results: Floats, kinds: Kinds | None, texts: Texts | None, progress: Progress
+) -> tuple[Floats, Floats]:
     """Return the expected result of the new model on every item, relative to its unknown mean.
 
     Args:
         results: One line per item and one column per earlier model; NaN if unknown.
         kinds: How each earlier model was judged, and the new model last.
         texts: The answers of each earlier model, and those of the new model last.
+        progress: Counts items.
 
     Returns:
         The expected results, and what remains of the earlier models' results if they are expected in the same way.
@@ -49,17 +56,24 @@ def expected_results(results: Floats, kinds: Kinds | None, texts: Texts | None) 
     groups = [others, *(others & own[:, :-1] for own in same)]
     means_of_others = [(centered @ own.T) / (known @ own.T.astype(np.float64) + PRIOR_MODELS) for own in groups]
     likeness = None if texts is None else Likeness.of(texts)
-    predicted = _predicted(results, centered, known, same, likeness)
-    lines = np.stack([*means_of_others, *predicted], axis=-1)
+    predicted, doubt = _predicted(centered, known, same, likeness, progress)
+    basics = np.stack([predicted, np.log(doubt), *means_of_others], axis=-1)
+    # Powers, because a probability near 0 or 1 changes less.
+    bends = [predicted**2, predicted**3, predicted / np.sqrt(doubt)]
     if likeness is not None:
-        lines = np.concatenate([lines, likeness.columns()], axis=-1)
-    return _learned(lines, centered, known)
+        columns = likeness.columns()
+        basics = np.concatenate([basics, columns], axis=-1)
+        bends.append(columns[..., 1] ** 2)
+    return _learned(basics, np.stack(bends, axis=-1), centered, known)
 
 
 def _predicted(
-    results: Floats, centered: Floats, known: Bools, same: Sequence[Bools], likeness: Likeness | None
-) -> list[Floats]:
-    """Return columns of predictions from results on the same item, for earlier models and the new one, last."""
+    centered: Floats, known: Bools, same: Sequence[Bools], likeness: Likeness | None, progress: Progress
+) -> tuple[Floats, Floats]:
+    """Return the best linear predictions from results on the same item, and how much they leave open.
+
+    There is one column per earlier model, and the new one's is last. Predictions are relative to the largest.
+    """
     models = centered.shape[1]
     deviations = np.sqrt((centered**2).sum(axis=0) / known.sum(axis=0))
     like_new = same[0][-1, :-1] if same else np.zeros(models, np.bool_)
@@ -68,46 +82,86 @@ def _predicted(
     groups = [every, *(own.astype(np.float64) for own in same)]
     if likeness is not None:
         groups += [own * likeness.styles for own in groups]
-    alike, kernels = np.stack(groups), None if likeness is None else likeness.kernels
-    linear = predictions(standard, known, kernels, alike, like_new)
+    kernels = None if likeness is None else likeness.kernels
+    found = predictions(standard, known, kernels, np.stack(groups), progress)
     typical = deviations[like_new] if like_new.any() else deviations
-    columns = _powers(linear * np.append(deviations, np.sqrt(np.mean(typical**2))))
-    if models <= MOST_MODELS and np.isin(results[known], (0.0, 1.0)).all():
-        latent = latents(np.where(known, results, 0.0), known, kernels, alike, like_new)
-        rates = results.mean(axis=0, where=known)
-        level = (rates[like_new] if like_new.any() else rates).mean()
-        columns += _powers(latent.chances - np.append(rates, level))
-        shifts = latent.mean / np.sqrt(np.median(latent.variance))
-        columns += [np.clip(latent.odds, -MOST_ODDS, MOST_ODDS), np.clip(shifts, -MOST_SHIFT, MOST_SHIFT)]
-    return columns
+    predicted = found.values * np.append(deviations, np.sqrt(np.mean(typical**2)))
+    return predicted / max(float(np.abs(predicted).max()), 1e-300), found.variances
 
 
-def _powers(predicted: Floats) -> list[Floats]:
-    """Return powers, because a probability near 0 or 1 changes less; relative ones, so that they do not overflow."""
-    relative = predicted / max(float(np.abs(predicted).max()), 1e-300)
-    return [relative, relative**2, relative**3]
+@dataclass(frozen=True, eq=False)
+class Columns(Value):
+    """Turns what is known about an answer into columns for a regression.
+
+    Attributes:
+        basics_mean: The mean of each basic column, and
+        basics_scale: its standard deviation.
+        scale: The standard deviation of each column within models.
+        centers: Lines that others are compared with.
+        root: The Cholesky factor of how alike the centers are.
+    """
+
+    basics_mean: Floats
+    basics_scale: Floats
+    scale: Floats
+    centers: Floats
+    root: Floats
+
+    @classmethod
+    def of(cls, basics: Sequence[Floats], bends: Sequence[Floats]) -> Columns:
+        """Learn scales and centers from the known results' lines, model by model."""
+        pooled = np.concatenate(basics)
+        mean, scale = pooled.mean(axis=0), np.maximum(pooled.std(axis=0), 1e-12)
+        places = np.linspace(0, len(pooled) - 1, min(CENTERS, len(pooled))).round().astype(np.int64)
+        centers = np.clip((pooled[places] - mean) / scale, -FARTHEST, FARTHEST)
+        within = [
+            np.concatenate([lines - lines.mean(axis=0) for lines in parts]) for parts in (basics, bends)
+        ]
+        deviations = np.maximum(np.concatenate(within, axis=1).std(axis=0), 1e-12)
+        root = np.linalg.cholesky(_alike(centers, centers) + TINY * np.eye(len(centers)))
+        return cls(mean, scale, deviations, centers, root)
+
+    def make(self, basics: Floats, bends: Floats, known: Bools) -> Floats:
+        """Return a model's columns, relative to their mean over its known results."""
+        lines = np.concatenate([basics, bends], axis=1)
+        lines = np.clip((lines - lines[known].mean(axis=0)) / self.scale, -FARTHEST, FARTHEST)
+        near = np.clip((basics - self.basics_mean) / self.basics_scale, -FARTHEST, FARTHEST)
+        alike = np.linalg.solve(self.root, _alike(self.centers, near)).T
+        return np.concatenate([lines, alike - alike[known].mean(axis=0)], axis=1)
+
+    @property
+    def penalties(self) -> Floats:
+        """The ridge penalty of each column."""
+        return np.append(np.full(len(self.scale), PENALTY), np.full(len(self.centers), ALIKE_PENALTY))
 
 
-def _learned(lines: Floats, centered: Floats, known: Bools) -> tuple[Floats, Floats]:
+def _alike(one: Floats, other: Floats) -> Floats:
+    """Return how alike lines are, from 0 to 1."""
+    squares = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2 * one @ other.T
+    return np.asarray(np.exp(-np.maximum(squares, 0.0) / (2 * REACH * one.shape[1])))
+
+
+def _learned(basics: Floats, bends: Floats, centered: Floats, known: Bools) -> tuple[Floats, Floats]:
     """Regress earlier results on their lines; return what to expect of the new model, and the earlier ones' residuals.
 
     Args:
-        lines: What is known: by item, by model (the new one last), and in columns.
+        basics: What is known: by item, by model (the new one last), and in columns.
+        bends: The same for columns made of them.
         centered: Earlier results, with mean 0 per model.
         known: Which of them are known.
     """
     # Only differences between a model's own items count; the level of the new model is learned from its answers.
-    models = centered.shape[1]
-    own = [lines[:, model] - lines[known[:, model], model].mean(axis=0) for model in range(models)]
-    pooled = np.concatenate([line[mask] for line, mask in zip(own, known.T, strict=True)])
-    scale = np.maximum(pooled.std(axis=0), 1e-12)
-    design = np.clip(pooled / scale, -FARTHEST, FARTHEST)
-    answers = np.concatenate([column[mask] for column, mask in zip(centered.T, known.T, strict=True)])
-    # Unlike a product of matrices, einsum adds up in one order, however many threads linear algebra has.
-    normal, right = np.einsum("ij,ik->jk", design, design), np.einsum("ij,i->j", design, answers)
-    slopes = np.linalg.solve(normal + PENALTY * np.eye(scale.size), right)
-    own.append(lines[:, -1] - lines[:, -1].mean(axis=0))
-    fitted = [np.einsum("ij,j->i", np.clip(line / scale, -FARTHEST, FARTHEST), slopes) for line in own]
+    masks = [*known.T, np.ones(len(known), np.bool_)]
+    earlier = list(enumerate(known.T))
+    columns = Columns.of(*([lines[mask, model] for model, mask in earlier] for lines in (basics, bends)))
+    size = len(columns.penalties)
+    normal, right = np.diag(columns.penalties), np.zeros(size)
+    for model, mask in earlier:
+        design = columns.make(basics[:, model], bends[:, model], mask)[mask]
+        normal += design.T @ design
+        right += design.T @ centered[mask, model]
+    slopes = np.linalg.solve(normal, right)
+    fitted = [columns.make(basics[:, model], bends[:, model], mask) @ slopes for model, mask in enumerate(masks)]
     return fitted[-1], np.where(known, centered - np.stack(fitted[:-1], axis=1), np.nan)
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from coresift.checks import named_options, refuse, unusable
 from coresift.earlier_answers import expected_results
+from coresift.engine import SINGLE_THREADED
+from coresift.progress import Progress, choose
 from coresift.spectra import axes_of_wide, wide
 from coresift.types import Floats, SignalTable
 
@@ -32,7 +34,11 @@ LEAST_SPREAD = 0.02
 
 @named_options
 def history(
-    results: Any, *, kinds: Sequence[Any] | None = None, texts: Sequence[Sequence[str | None]] | None = None
+    results: Any,
+    *,
+    kinds: Sequence[Any] | None = None,
+    texts: Sequence[Sequence[str | None]] | None = None,
+    progress: bool | Progress | None = None,
 ) -> SignalTable:
     """Return what earlier models' results say about each item: how easy it is, and how items vary together.
 
@@ -42,6 +48,7 @@ def history(
             ("judge", "reference"). Models that were judged in the same way tell most.
         texts: The answers of each earlier model, one per item, and those of the new one last; None if missing. They are
             known before they are judged. They tell how similar answers were judged, and which models write alike.
+        progress: Whether to show progress bars; by default, if standard error is a terminal.
 
     Returns:
         `ease`, an item's mean result p; `doubt`, √(p(1 − p)), if results are from 0 to 1; and factors, the principal
@@ -73,7 +80,7 @@ def history(
             sizes.append(bool(np.ptp(columns[-1]) > 0))
             scales.append(DOUBT)
     else:
-        expected, left = _expected(matrix, kinds, texts)
+        expected, left = _expected(matrix, kinds, texts, choose(progress))
         factors, strengths = _factors(left, observed, np.zeros(len(left)))
         expected = np.clip(expected, LEAST_CHANCE, 1 - LEAST_CHANCE) if chances else expected
         columns, names, sizes, scales = [expected], ["expected"], [bool(chances and np.ptp(expected) > 0)], [1.0]
@@ -86,7 +93,7 @@ def history(
     return SignalTable(tuple(names), np.stack(columns, axis=1), np.array(sizes, np.bool_), np.array(scales))
 
 
-def _expected(matrix: Floats, kinds: Any, texts: Any) -> tuple[Floats, Floats]:
+def _expected(matrix: Floats, kinds: Any, texts: Any, progress: Progress) -> tuple[Floats, Floats]:
     """Return the expected result of the new model, and what such expectations leave open of earlier results.
 
     The level is that of the earlier models of the new one's kind.
@@ -98,7 +105,8 @@ def _expected(matrix: Floats, kinds: Any, texts: Any) -> tuple[Floats, Floats]:
     texts = None if texts is None else _texts(texts, items, models)
     same = np.array([labels is None or label == labels[-1] for label in (labels or [()] * (models + 1))[:-1]])
     level = matrix[:, same] if same.any() else matrix
-    expected, left = expected_results(matrix, labels, texts)
+    with SINGLE_THREADED:  # several threads would add in another order, so bytes would depend on the number of cores
+        expected, left = expected_results(matrix, labels, texts, progress)
     return float(level[np.isfinite(level)].mean()) + expected, left
 
 
