@@ -14,7 +14,6 @@ from coresift.estimation.rates import (
     constant_interval,
     effective_trials,
     is_binary,
-    mid_p_interval,
     rate_interval,
     within,
 )
@@ -36,33 +35,6 @@ def test_ends_surround_the_rate_and_mirror_each_other(trials, rate):
     assert rate - 1e-9 <= high <= 1
     other_low, other_high = clopper_pearson(trials - rate * trials, trials)
     assert (float(low), float(high)) == pytest.approx((1 - float(other_high), 1 - float(other_low)), abs=1e-6)
-
-
-@pytest.mark.parametrize(("positives", "trials"), [(0, 5), (5, 5), (1, 7), (3, 200), (199, 200)])
-def test_a_mid_p_interval_has_the_rates_that_a_grid_does_not_reject(positives, trials):
-    rates = np.linspace(0, 1, 200_001)
-    above = binom.sf(positives, trials, rates) + binom.pmf(positives, trials, rates) / 2
-    kept = rates[(above >= 0.025) & (above <= 0.975)]
-    low, high = mid_p_interval(positives, trials)
-    # A rate of 0 or 1 that explains the count perfectly is never rejected.
-    assert low == pytest.approx(0.0 if positives == 0 else kept[0], abs=1e-5)
-    assert high == pytest.approx(1.0 if positives == trials else kept[-1], abs=1e-5)
-
-
-@pytest.mark.parametrize("rate", [0.01, 0.02, 0.05])
-def test_a_mid_p_interval_covers_about_as_often_as_it_says_and_is_shorter_than_the_exact_one(rate):
-    counts = np.arange(201)
-    chances = binom.pmf(counts, 200, rate)
-    ends = np.array([mid_p_interval(float(count), 200.0) for count in counts])
-    covered = float(chances[(ends[:, 0] <= rate) & (rate <= ends[:, 1])].sum())
-    assert 0.93 < covered < 0.985
-    low, high = clopper_pearson(counts, 200)
-    assert np.all((ends[:, 0] >= low - 1e-12) & (ends[:, 1] <= high + 1e-12))
-
-
-def test_a_mid_p_interval_refuses_more_positives_than_trials():
-    with pytest.raises(InputError, match="positives"):
-        mid_p_interval(3.0, 2.0)
 
 
 def test_effective_trials_is_the_least_of_three():

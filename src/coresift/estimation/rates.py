@@ -46,36 +46,6 @@ def clopper_pearson(positives: Any, trials: Any, confidence: float = 0.95) -> tu
     return np.where(all_negative, 0.0, low), np.where(all_positive, 1.0, high)
 
 
-def mid_p_interval(positives: float, trials: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the ends of the mid-p interval of a rate; the counts may be fractions.
-
-    The exact interval covers at least as often as it says, and with few positives much more often. This one counts only
-    half of the probability of the observed number (Lancaster 1961), so it covers about as often as it says.
-
-    Examples:
-        >>> low, high = mid_p_interval(3, 100)
-        >>> round(low, 4), round(high, 4)
-        (0.0077, 0.0795)
-    """
-    from scipy.optimize import brentq
-    from scipy.special import betainc
-
-    share("confidence", confidence)
-    if not 0 <= positives <= trials or trials <= 0:
-        refuse("positives", "from 0 to the number of trials, which is above 0", f"{positives} of {trials}")
-    tail, others = (1 - confidence) / 2, trials - positives
-
-    def more(rate: float) -> float:
-        """Return P(X > k) + P(X = k)/2."""
-        as_many = float(betainc(positives, others + 1, rate)) if positives > 0 else 1.0
-        above = float(betainc(positives + 1, others, rate)) if others > 0 else 0.0
-        return (as_many + above) / 2
-
-    low = brentq(lambda rate: more(rate) - tail, 0.0, 1.0) if positives > 0 else 0.0
-    high = brentq(lambda rate: more(rate) - (1 - tail), 0.0, 1.0) if others > 0 else 1.0
-    return float(low), float(high)
-
-
 def effective_trials(rate: float, variance: float, rows: int, effective_size: float) -> float:
     """Return m = min(B, Kish's effective size, p̂(1 − p̂)/v̂), the effective sample size of a rate.
 

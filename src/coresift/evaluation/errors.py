@@ -70,9 +70,7 @@ class Count(Value):
             rows: How many of all rows could have it.
         """
         steps = np.sqrt(1 - sample.chances) / sample.chances
-        here = steps[possible]
-        # A row that stands for many others is drawn rarely, so the average over all rows weights it by its step.
-        step = float(here @ here / here.sum()) if here.any() else 0.0
+        step = average_step(steps[possible])
         seen = float(np.count_nonzero(events))
         most = max(rows - float(np.count_nonzero(possible & ~events)), seen)
         return cls(total, moments, steps[events], step, (seen, most))
@@ -86,24 +84,11 @@ class Count(Value):
         low, high = (min(max(end, self.ends[0]), self.ends[1]) for end in ends)
         return low, high
 
-    @property
-    def _one_more(self) -> float:
-        """How much one more error would add: a geometric mean of those that were seen and of one in an average row.
-
-        An error that was not seen may be where rows are rarely drawn, but the more errors were seen, the more likely it
-        is like them.
-        """
-        total, squares = float(self.steps.sum()), float(self.steps @ self.steps)
-        if squares <= 0:
-            return self.step
-        weight = PRIOR_ERRORS / (PRIOR_ERRORS + total**2 / squares)
-        return float(self.step**weight * (squares / total) ** (1 - weight))
-
     def _quantile(self, chance: float) -> float:
         """Return a quantile of the count's random part: half from the errors seen, half with one more error."""
         from scipy.special import gammainc
 
-        seen, variance, more = float(self.steps.sum()), self.moments.variance, self._one_more
+        seen, variance, more = float(self.steps.sum()), self.moments.variance, one_more(self.steps, self.step)
         with_more, wider = seen + more, variance + more**2
 
         def below(end: float) -> float:
@@ -118,6 +103,27 @@ class Count(Value):
             middle = (low + high) / 2
             low, high = (middle, high) if below(middle) < chance else (low, middle)
         return high
+
+
+def average_step(steps: Floats) -> float:
+    """Return how much an error of an average row would add, from the steps of the rows in the sample.
+
+    A row that stands for many others is drawn rarely, so the average over all rows weights it by its step.
+    """
+    return float(steps @ steps / steps.sum()) if steps.any() else 0.0
+
+
+def one_more(seen: Floats, average: float) -> float:
+    """Return how much one more error would add: a geometric mean of those that were seen and of one in an average row.
+
+    An error that was not seen may be where rows are rarely drawn, but the more errors were seen, the more likely it is
+    like them.
+    """
+    total, squares = float(seen.sum()), float(seen @ seen)
+    if squares <= 0:
+        return average
+    weight = PRIOR_ERRORS / (PRIOR_ERRORS + total**2 / squares)
+    return float(average**weight * (squares / total) ** (1 - weight))
 
 
 def combined(value: Callable[[float, float], float], wrong: Count, missed: Count, sure: float) -> tuple[float, float]:
@@ -169,6 +175,5 @@ def _one_sided(calibration: Calibration, events: Bools, differs: Bools, penalty:
     steps = np.sqrt(1 - sample.chances) / sample.chances
     least = max(1 - kish(sample.weights[events]) / FEW_EVENTS, 0.0) * float(steps[events] @ steps[events])
     moments = replace(fit.moments, variance=max(fit.moments.variance, least))
-    step = float(steps @ steps / steps.sum()) if steps.any() else 0.0
     seen, others = float(np.count_nonzero(events)), float(np.count_nonzero(differs & ~events))
-    return Count(fit.total, moments, steps[events], step, (seen, max(rows - others, seen)))
+    return Count(fit.total, moments, steps[events], average_step(steps), (seen, max(rows - others, seen)))

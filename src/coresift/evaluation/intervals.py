@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from coresift.estimation.intervals import skewed_quantile
-from coresift.estimation.rates import clopper_pearson, mid_p_interval
+from coresift.estimation.rates import clopper_pearson
 from coresift.evaluation.errors import FEW_EVENTS, kish
 from coresift.evaluation.metrics import Target
+from coresift.evaluation.rates import rate_limits
 from coresift.evaluation.sampling import Sample
 from coresift.types import Bools, Floats, Interval, Moments
 
@@ -127,11 +128,11 @@ def rarest(events: Bools, weights: Floats) -> float:
 
 
 def most_trials(size: float, asked: int, population: int, events: float) -> float:
-    """Return the largest number of trials of an exact interval.
+    """Return the largest number of trials that a forecast of an exact interval counts on.
 
-    Without events, it is the effective sample size of the weights: the draw and the regression may have made the
-    estimate more precise than that, but nothing shows it. The more events there are, the higher the limit, up to 30
-    times as many trials.
+    Without events, it is the effective sample size of the weights: the draw and the regression may make the estimate
+    more precise than that, but nothing shows it. The more events there are, the higher the limit, up to 30 times as
+    many trials.
 
     Args:
         size: Kish's effective sample size of the answers.
@@ -150,34 +151,25 @@ def most_trials(size: float, asked: int, population: int, events: float) -> floa
 def _rare(target: Target, sample: Sample, variance: float, freedom: float, confidence: float) -> Interval:
     """Return the interval of a rate with few events, on the scale of the target.
 
-    It is the mid-p interval for m trials, where m is the number of equally likely rows that would be as uncertain (as
-    Korn and Graubard 1998 do with the exact interval, which covers too often). The estimated variance gives m, but it
-    is usually too small if there are few events, so m has a limit, too. Rows that were seen are certain. If all answers
-    are equal, the interval is exact.
+    Rows that were seen are certain. If all answers are equal, the interval is exact.
     """
     from scipy.special import stdtrit
 
     population, events = sample.population, target.linear != 0
-    unit, seen = target.event * population, int(np.count_nonzero(events))
+    unit, seen, sure = target.event * population, int(np.count_nonzero(events)), 0.5 + confidence / 2
     certain = (seen / population, 1 - (len(sample) - seen) / population)
     rate = float(np.clip(target.value / unit, *certain))
     if seen in (0, len(sample)):
         # If a row that differs was missed, it may be one of the least probable rows.
-        rate, trials = float(seen > 0), population / float(sample.weights.max())
+        rate, trials = float(seen > 0), max(population / float(sample.weights.max()), 1.0)
+        low, high = (float(end) for end in clopper_pearson(rate * trials, trials, confidence))
     else:
-        size, few = kish(sample.weights), rarest(events, sample.weights)
-        by_variance = rate * (1 - rate) * unit**2 / variance if variance > 0 else math.inf
-        # The variance is itself an estimate, so it counts as larger than it is.
-        sure = 0.5 + confidence / 2
+        # The variance is itself an estimate, so it counts as larger than it is, up to that by the weights alone.
         wider = (stdtrit(max(freedom, 1.0), sure) / stdtrit(math.inf, sure)) ** 2
-        trials = max(
-            min(by_variance, most_trials(size, len(sample), population, 0.0)),
-            min(by_variance / wider, most_trials(size, len(sample), population, few)),
-        )
-    trials = max(trials, 1.0)
-    ends_of = clopper_pearson if seen in (0, len(sample)) else mid_p_interval
-    low, high = np.clip(ends_of(rate * trials, trials, confidence), *certain)
-    low, high = sorted((unit * float(low), unit * float(high)))
+        by_weights = rate * (1 - rate) / most_trials(kish(sample.weights), len(sample), population, 0.0)
+        own = variance / unit**2
+        low, high = rate_limits(sample, events, rate, max(own, min(own * wider, by_weights)), sure)
+    low, high = sorted(unit * float(end) for end in np.clip((low, high), *certain))
     value = unit * rate if seen in (0, len(sample)) else min(max(target.value, low), high)
     return Interval(value, low, high, math.sqrt(variance))
 
