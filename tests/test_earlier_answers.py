@@ -7,9 +7,21 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import coresift as cs
-from coresift.answer_texts import SHARPNESS, STYLE_POWER, Likeness, answer_lengths, styles, word_counts
-from coresift.earlier_answers import PRIOR_MODELS, expected_results
-from coresift.kriging import LEAST_OWN, SAME_PAIRS, TINY, predictions
+from coresift.answer_texts import (
+    OPENING,
+    OPENING_SHARPNESS,
+    SHARPNESS,
+    STYLE_POWER,
+    TOPIC_SHARPNESS,
+    Likeness,
+    answer_lengths,
+    styles,
+    topics,
+    word_counts,
+)
+from coresift.earlier_answers import ALIKE_PENALTY, CENTERS, PENALTY, PRIOR_MODELS, REACH, TINY, expected_results
+from coresift.kriging import PULL, Covariance, LeftOut, learned, predictions
+from coresift.progress import Progress
 
 ITEMS, MODELS = 60, 7
 RNG = np.random.default_rng(3)
@@ -31,106 +43,120 @@ def earlier():
 
 
 def slow_kernels(texts):
-    """Return how alike the answers of two models to an item are, in four ways."""
-    counts = word_counts(texts).toarray().reshape(len(texts), ITEMS, -1)
+    """Return how alike the answers of two models to an item are, in seven ways."""
+    beginnings = [[text and text[:OPENING] for text in answers] for answers in texts]
+    counts, openings = (word_counts(own).toarray().reshape(len(texts), ITEMS, -1) for own in (texts, beginnings))
     lengths = answer_lengths(texts)
 
     def kernels(item, one, other):
-        similar = math.exp(SHARPNESS * (counts[one, item] @ counts[other, item] - 1))
+        cosine, opened = (own[one, item] @ own[other, item] for own in (counts, openings))
+        similar = math.exp(SHARPNESS * (cosine - 1))
         near = math.exp(-((lengths[item, one] - lengths[item, other]) ** 2))
-        return [1.0, similar, near, similar * near]
+        # These texts have fewer different words than there are topics, so topics leave nothing out.
+        about = math.exp(TOPIC_SHARPNESS * (cosine - 1))
+        return [1.0, similar, near, similar * near, about, *(math.exp(s * (opened - 1)) for s in OPENING_SHARPNESS)]
 
     return kernels
 
 
-def slow_predictions(results, kernels, groups, like_new):
-    """Regress products of results on kernels of all pairs, and leave every result out in turn."""
+def slow_covariances(kernels, covariance, item, models):
+    """Return how all pairs of models' results on an item vary together."""
+    found = np.zeros((models, models))
+    for one in range(models):
+        for other in range(models):
+            for kernel, coefficients in zip(kernels(item, one, other), covariance.coefficients, strict=True):
+                found[one, other] += kernel * sum(
+                    coefficient * group[one, other]
+                    for coefficient, group in zip(coefficients, covariance.groups, strict=True)
+                )
+    return found
+
+
+def slow_predictions(results, kernels, covariance):
+    """Predict every result from the others: their best linear combination, and the variance that it leaves."""
     known, models = ~np.isnan(results), results.shape[1]
-
-    def products(item, one, other):
-        return np.array([kernel * group[one, other] for kernel in kernels(item, one, other) for group in groups])
-
-    design, answers = [], []
+    predicted, left = (np.zeros((len(results), models + 1)) for _ in range(2))
     for item in range(len(results)):
-        for one in range(models):
-            for other in range(models):
-                if one != other and known[item, one] and known[item, other]:
-                    weight = math.sqrt(SAME_PAIRS if like_new[one] and like_new[other] else 1)
-                    design.append(weight * products(item, one, other))
-                    answers.append(weight * results[item, one] * results[item, other])
-    coefficients = nonnegative(np.array(design), np.array(answers))
-    predicted = np.zeros((len(results), models + 1))
-    for item in range(len(results)):
+        among = slow_covariances(kernels, covariance, item, models + 1)
         for model in range(models + 1):
             others = [other for other in range(models) if other != model and known[item, other]]
-            if not others:
-                continue
-            covariance = np.array([[coefficients @ products(item, one, other) for other in others] for one in others])
-            np.fill_diagonal(covariance, np.maximum(1, (1 + LEAST_OWN) * covariance.diagonal()))
-            with_new = np.array([coefficients @ products(item, model, other) for other in others])
-            predicted[item, model] = with_new @ np.linalg.solve(covariance, results[item, others])
-    return predicted
+            inside = among[np.ix_(others, others)] + covariance.own * np.eye(len(others))
+            weights = np.linalg.solve(inside, among[others, model])
+            predicted[item, model] = weights @ results[item, others]
+            left[item, model] = among[model, model] - weights @ among[others, model]
+    return predicted, left
 
 
-def nonnegative(design, answers):
-    """Nonnegative least squares by projected gradient steps with momentum."""
-    normal, right = design.T @ design, design.T @ answers
-    normal += TINY * np.trace(normal) / len(normal) * np.eye(len(normal))
-    step = 1 / np.linalg.eigvalsh(normal)[-1]
-    now = ahead = np.zeros(len(right))
-    for number in range(60_000):
-        after = np.maximum(ahead - step * (normal @ ahead - right), 0)
-        # Momentum that starts anew whenever it leads away from the descent.
-        speed = 0.0 if (ahead - after) @ (after - now) > 0 else number / (number + 3)
-        now, ahead = after, after + speed * (after - now)
-    return now
+def standardized(results):
+    return (results - np.nanmean(results, axis=0)) / np.nanstd(results, axis=0)
 
 
-def slowly(results, kinds, texts):
-    """Every line and every sum spelled out."""
-    means = np.nanmean(results, axis=0)
+def groups_of(kinds, texts):
+    """Return which models are judged in the same way, in all respects and in each, and how alike they write."""
     alike = [
         np.ones((MODELS + 1, MODELS + 1)),
         np.array([[float(one == other) for other in kinds] for one in kinds]),
         *(np.array([[float(one[part] == other[part]) for other in kinds] for one in kinds]) for part in range(2)),
     ]
     style = slow_styles(texts)
-    groups = [*alike, *(own * style for own in alike)]
-    deviations = np.nanstd(results, axis=0)
+    return alike, np.stack([*alike, *(own * style for own in alike)])
+
+
+def slowly(results, kinds, texts):
+    """Every line and every sum spelled out."""
+    means, deviations = np.nanmean(results, axis=0), np.nanstd(results, axis=0)
+    alike, groups = groups_of(kinds, texts)
+    standard = standardized(results)
+    filled, known = np.nan_to_num(standard), ~np.isnan(standard)
+    covariance = learned(filled, known, Likeness.of(texts).kernels, groups, Progress())
+    predicted, doubt = slow_predictions(standard, slow_kernels(texts), covariance)
     like_new = alike[1][-1, :-1] > 0
-    standard = slow_predictions((results - means) / deviations, slow_kernels(texts), groups, like_new)
-    predicted = standard * np.append(deviations, math.sqrt(np.mean(deviations[like_new] ** 2)))
+    predicted = predicted * np.append(deviations, math.sqrt(np.mean(deviations[like_new] ** 2)))
+    predicted /= np.abs(predicted).max()
     counts = word_counts(texts).toarray().reshape(MODELS + 1, ITEMS, -1)
     lengths = answer_lengths(texts)
 
     def line(model, item):
         others = [other for other in range(MODELS) if other != model and not math.isnan(results[item, other])]
-        columns = []
+        columns = [predicted[item, model], math.log(doubt[item, model])]
         for own in alike:
             members = [other for other in others if own[model, other]]
             columns.append(sum(results[item, o] - means[o] for o in members) / (len(members) + PRIOR_MODELS))
-        columns += [predicted[item, model] ** power for power in (1, 2, 3)]
         relative = lengths[item, model] - lengths[item].mean()
         usual = np.mean([counts[model, item] @ counts[other, item] for other in range(MODELS + 1)])
-        return [*columns, lengths[item, model], relative, relative**2, usual]
+        columns += [lengths[item, model], relative, usual]
+        bent = predicted[item, model]
+        return columns, [*columns, bent**2, bent**3, bent / math.sqrt(doubt[item, model]), relative**2]
 
-    design, answers = [], []
-    for model in range(MODELS):
-        known = np.flatnonzero(np.isfinite(results[:, model]))
-        lines = np.array([line(model, item) for item in known])
-        design.append(lines - lines.mean(axis=0))
-        answers.append(results[known, model] - means[model])
-    scale = np.concatenate(design).std(axis=0)
-    x, y = np.clip(np.concatenate(design) / scale, -4, 4), np.concatenate(answers)
-    slopes = np.linalg.lstsq(np.vstack([x, 10 * np.eye(x.shape[1])]), np.append(y, np.zeros(x.shape[1])), rcond=None)[0]
-    new = np.array([line(MODELS, item) for item in range(ITEMS)])
-    left, start = np.full(results.shape, np.nan), 0
-    for model in range(MODELS):
-        known = np.flatnonzero(np.isfinite(results[:, model]))
-        rows = slice(start, start + len(known))
-        left[known, model] = y[rows] - x[rows] @ slopes
-        start += len(known)
-    return np.clip((new - new.mean(axis=0)) / scale, -4, 4) @ slopes, left
+    answered = [np.flatnonzero(np.isfinite(results[:, model])) for model in range(MODELS)]
+    rows = [*answered, np.arange(ITEMS)]
+    basics = [np.array([line(model, item)[0] for item in own]) for model, own in enumerate(rows)]
+    lines = [np.array([line(model, item)[1] for item in own]) for model, own in enumerate(rows)]
+    y = [results[own, model] - means[model] for model, own in enumerate(answered)]
+    scale = np.concatenate([own - own.mean(axis=0) for own in lines[:-1]]).std(axis=0)
+    pooled = np.concatenate(basics[:-1])
+    near = [np.clip((own - pooled.mean(axis=0)) / pooled.std(axis=0), -4, 4) for own in basics]
+    everything = np.concatenate(near[:-1])
+    centers = everything[np.linspace(0, len(everything) - 1, min(CENTERS, len(everything))).round().astype(int)]
+
+    def gaussian(own):
+        unit = 2 * REACH * own.shape[1]
+        return np.array([[math.exp(-np.sum((x - center) ** 2) / unit) for center in centers] for x in own])
+
+    def columns(model):
+        wide = gaussian(near[model])
+        linear = np.clip((lines[model] - lines[model].mean(axis=0)) / scale, -4, 4)
+        return np.concatenate([linear, wide - wide.mean(axis=0)], axis=1)
+
+    # The penalty of the Gaussian kernel is that of the functions' smoothness, written in the weights of the centers.
+    penalty = np.diag(np.append(np.full(len(scale), PENALTY), np.zeros(len(centers))))
+    penalty[len(scale) :, len(scale) :] = ALIKE_PENALTY * (gaussian(centers) + TINY * np.eye(len(centers)))
+    x = np.concatenate([columns(model) for model in range(MODELS)])
+    slopes = np.linalg.solve(x.T @ x + penalty, x.T @ np.concatenate(y))
+    left = np.full(results.shape, np.nan)
+    for model, own in enumerate(answered):
+        left[own, model] = y[model] - columns(model) @ slopes
+    return columns(MODELS) @ slopes, left
 
 
 def slow_styles(texts):
@@ -146,10 +172,55 @@ def slow_styles(texts):
 def test_expected_results_are_those_of_a_slow_regression(earlier):
     results, texts = earlier
     kinds = [(f"judge {model % 2}", f"reference {model % 3}") for model in range(MODELS + 1)]
-    expected, left = expected_results(results, kinds, texts)
+    expected, left = expected_results(results, kinds, texts, Progress())
     slow_expected, slow_left = slowly(results, kinds, texts)
     assert expected == pytest.approx(slow_expected, abs=1e-6)
     assert left == pytest.approx(slow_left, abs=1e-6, nan_ok=True)
+
+
+def problem_of(earlier):
+    """Return the errors of results left out as a function of the covariance, with its kernels and groups."""
+    results, texts = earlier
+    kinds = [(f"judge {model % 2}", f"reference {model % 3}") for model in range(MODELS + 1)]
+    standard, (_, groups) = standardized(results), groups_of(kinds, texts)
+    known, kernels = ~np.isnan(standard), slow_kernels(texts)
+    pairs = np.array(
+        [[[kernels(item, one, other) for other in range(MODELS)] for one in range(MODELS)] for item in range(ITEMS)]
+    ).transpose(0, 3, 1, 2)
+    both = known[:, None, :, None] & known[:, None, None, :]
+    own_groups = groups[:, :-1, :-1]
+    start = np.log(RNG.uniform(0.01, 0.2, pairs.shape[1] * len(groups) + 1))
+    return LeftOut(np.nan_to_num(standard), np.where(both, pairs, 0.0), own_groups, start), standard, kernels, groups
+
+
+def test_the_errors_that_a_covariance_is_learned_from_are_those_of_results_left_out(earlier):
+    problem, standard, kernels, groups = problem_of(earlier)
+    logarithms = problem.start + RNG.normal(size=problem.start.size) / 2
+    numbers = np.exp(logarithms)
+    covariance = Covariance(groups, numbers[:-1].reshape(-1, len(groups)), numbers[-1])
+    predicted, _ = slow_predictions(standard, kernels, covariance)
+    slow = np.nansum((standard - predicted[:, :-1]) ** 2) + PULL * np.sum((logarithms - problem.start) ** 2)
+    total, gradient = problem(logarithms)
+    assert total == pytest.approx(slow, rel=1e-9)
+    for place in RNG.choice(logarithms.size, 12, replace=False):
+        step = 1e-5 * (np.arange(logarithms.size) == place)
+        slope = (problem(logarithms + step)[0] - problem(logarithms - step)[0]) / 2e-5
+        assert gradient[place] == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
+def test_a_covariance_is_learned_that_leaves_small_errors():
+    """Results of two kinds are alike within a kind only, and one half of their variance is their own."""
+    items, models = 600, 12
+    common = RNG.normal(size=(items, 2))
+    results = np.repeat(common, models // 2, axis=1) + RNG.normal(size=(items, models))
+    results /= results.std(axis=0)
+    kind = np.kron(np.eye(2), np.ones((models // 2, models // 2)))
+    with_new = np.pad(kind, (0, 1), mode="edge")
+    groups = np.stack([np.ones((models + 1, models + 1)), with_new])
+    every = np.ones((1, models + 1, models + 1))
+    found = learned(results, np.ones(results.shape, bool), lambda _: every, groups, Progress())
+    # Predictions do not change with the unit of the covariance.
+    assert found.coefficients[0] / found.own == pytest.approx([0, 1], abs=0.2)
 
 
 def test_predictions_without_texts_are_those_with_texts_that_do_not_differ(earlier):
@@ -158,10 +229,10 @@ def test_predictions_without_texts_are_those_with_texts_that_do_not_differ(earli
     known = ~np.isnan(results)
     standard = np.where(known, results - np.nanmean(results, axis=0), 0.0)
     groups = np.stack([np.ones((8, 8)), np.kron(np.eye(2), np.ones((4, 4)))])
-    like_new = np.arange(MODELS) > 3
-    together = predictions(standard, known, None, groups, like_new)
-    one_by_one = predictions(standard, known, lambda item: np.ones((1, 8, 8)), groups, like_new)
-    assert together == pytest.approx(one_by_one, abs=1e-12)
+    together = predictions(standard, known, None, groups, Progress())
+    one_by_one = predictions(standard, known, lambda item: np.ones((1, 8, 8)), groups, Progress())
+    assert together.values == pytest.approx(one_by_one.values, abs=1e-12)
+    assert together.variances == pytest.approx(one_by_one.variances, abs=1e-12)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e99])
@@ -188,7 +259,7 @@ def test_bytes_do_not_depend_on_the_threads_of_linear_algebra():
     found = []
     for count in (1, 2):
         with threadpool_limits(count, user_api="blas"):
-            found.append(np.column_stack(expected_results(results, kinds, texts)))
+            found.append(np.column_stack(expected_results(results, kinds, texts, Progress())))
     np.testing.assert_array_equal(found[0], found[1])
 
 
@@ -200,7 +271,7 @@ def test_copies_of_an_answer_do_not_count_as_often_as_there_are_copies():
     texts = ["copy {} of a long text", "something else number {}", "copy {} something"]
     copied, other, new = ([text.format(item) for item in range(items)] for text in texts)
     kernels = Likeness.of([*[copied] * 9, other, new]).kernels
-    predicted = predictions(results, np.ones(results.shape, bool), kernels, np.ones((1, 11, 11)), np.zeros(10, bool))
+    predicted = predictions(results, np.ones(results.shape, bool), kernels, np.ones((1, 11, 11)), Progress()).values
     assert np.abs(predicted[:, :9] - first[:, None]).max() < 0.1
     slopes = np.linalg.lstsq(np.stack([first, second], axis=1), predicted[:, -1], rcond=None)[0]
     assert 0 < slopes[1] < slopes[0] < 4 * slopes[1]
@@ -211,6 +282,12 @@ def test_word_vectors_have_length_1_and_ignore_case():
     assert (counts @ counts.T).toarray() == pytest.approx(
         np.array([[1, 0, 1, 0], [0, 0, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]])
     )
+
+
+def test_topics_keep_all_of_texts_with_few_words():
+    counts = word_counts([sentences(), sentences()])
+    about = topics(counts)
+    assert about @ about.T == pytest.approx((counts @ counts.T).toarray(), abs=1e-9)
 
 
 def test_styles_compare_what_models_write_over_all_items():
@@ -228,8 +305,8 @@ def test_models_judged_in_the_same_way_tell_most():
     judged = [chance if model % 2 else 1 - chance for model in range(21)]
     results = np.stack([(RNG.random(400) < own).astype(float) for own in judged], axis=1)
     table = cs.signals.history(results[:, :-1], kinds=[model % 2 for model in range(21)])
-    assert table.names[0] == "expected"
-    assert table.sizes[0]
+    assert table.names[:2] == ("expected", "chance")
+    assert table.sizes.nonzero()[0].tolist() == [1]
     assert np.corrcoef(table.columns[:, 0], results[:, -1])[0, 1] > 0.7
     # Without kinds, the mean of both judges says nothing before there are answers.
     ease = cs.signals.history(results[:, :-1]).columns[:, 0]

@@ -110,7 +110,7 @@ def topics(words: csr_array) -> Floats:
     for _ in range(TOPIC_STEPS):
         axes, _ = np.linalg.qr(some.T @ (some @ axes))
     along = np.asarray(words @ axes)
-    return along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-12)
+    return np.asarray(along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-12))
 
 
 def styles(words: csr_array, models: int) -> Floats:

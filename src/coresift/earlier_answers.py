@@ -114,11 +114,9 @@ class Columns(Value):
         mean, scale = pooled.mean(axis=0), np.maximum(pooled.std(axis=0), 1e-12)
         places = np.linspace(0, len(pooled) - 1, min(CENTERS, len(pooled))).round().astype(np.int64)
         centers = np.clip((pooled[places] - mean) / scale, -FARTHEST, FARTHEST)
-        within = [
-            np.concatenate([lines - lines.mean(axis=0) for lines in parts]) for parts in (basics, bends)
-        ]
+        within = [np.concatenate([lines - lines.mean(axis=0) for lines in parts]) for parts in (basics, bends)]
         deviations = np.maximum(np.concatenate(within, axis=1).std(axis=0), 1e-12)
-        root = np.linalg.cholesky(_alike(centers, centers) + TINY * np.eye(len(centers)))
+        root = np.asarray(np.linalg.cholesky(_alike(centers, centers) + TINY * np.eye(len(centers))), np.float64)
         return cls(mean, scale, deviations, centers, root)
 
     def make(self, basics: Floats, bends: Floats, known: Bools) -> Floats:

@@ -20,13 +20,14 @@ FACTORS = 64
 FILLS = 8
 # An item's mean is shrunk toward the overall mean, with a prior worth this many models.
 PRIOR_MODELS = 2.0
-# The scale of an item's ease. It is large, so ease is hardly penalized: the next model's results will follow it too.
-EASE = 4.0
-# The scale of its doubt, which says how uncertain a result is rather than what it is.
-DOUBT = 0.3
+# The scale of an item's ease or expected result. It is large, so it is hardly penalized: the next model's results will
+# follow it too.
+EXPECTED = 4.0
+# The scale of the chance, which says how uncertain a result is, and bends the line for results near 0 and 1.
+CHANCE = 0.3
 # The scale of the factors of what an expected result leaves open.
 BESIDE_EXPECTED = 0.1
-# An expected result is kept at least this far from 0 and 1.
+# A chance is kept at least this far from 0 and 1.
 LEAST_CHANCE = 0.02
 # The least share of a factor's variance that differences between models have.
 LEAST_SPREAD = 0.02
@@ -51,16 +52,16 @@ def history(
         progress: Whether to show progress bars; by default, if standard error is a terminal.
 
     Returns:
-        `ease`, an item's mean result p; `doubt`, √(p(1 − p)), if results are from 0 to 1; and factors, the principal
-        components of the results, with missing results imputed. A factor is scaled by the variance of the models along
-        it, so a ridge regression shrinks its slope along weak factors, which are mostly noise. With kinds or texts,
-        `expected` replaces ease and doubt: the new model's result, as learned from the earlier models. The factors are
-        then those of what such expectations leave open.
+        `ease`, an item's mean result; `chance`, the same as a probability, if results are from 0 to 1; and factors, the
+        principal components of the results, with missing results imputed. A factor is scaled by the variance of the
+        models along it, so a ridge regression shrinks its slope along weak factors, which are mostly noise. With kinds
+        or texts, `expected` replaces ease: the new model's result, as learned from the earlier models; being linear, it
+        may be below 0 or above 1. The factors are then those of what such expectations leave open.
 
     Examples:
         >>> table = history([[1, 1, 0], [0, float("nan"), 0], [1, 0, 1], [1, 1, 1]])
         >>> table.names[:2], len(table)
-        (('ease', 'doubt'), 4)
+        (('ease', 'chance'), 4)
         >>> table = history([[1, 0], [0, 1], [1, 0], [1, 1]], kinds=["short", "long", "short"])
         >>> table.names[0], table.columns[:, 0].round(2).tolist()
         ('expected', [0.76, 0.76, 0.76, 0.73])
@@ -69,22 +70,21 @@ def history(
     observed = np.isfinite(matrix)
     overall = float(matrix[observed].mean())
     counts = observed.sum(axis=1)
-    ease = (np.where(observed, matrix, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
-    chances = matrix[observed].min() >= 0 and matrix[observed].max() <= 1
     if kinds is None and texts is None:
-        factors, strengths = _factors(matrix, observed, ease)
-        columns, names, sizes, scales = [ease], ["ease"], [False], [EASE]
-        if chances:
-            columns.append(np.sqrt(ease * (1 - ease)))
-            names.append("doubt")
-            sizes.append(bool(np.ptp(columns[-1]) > 0))
-            scales.append(DOUBT)
+        name = "ease"
+        expected = (np.where(observed, matrix, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
+        factors, strengths = _factors(matrix, observed, expected)
     else:
+        name = "expected"
         expected, left = _expected(matrix, kinds, texts, choose(progress))
         factors, strengths = _factors(left, observed, np.zeros(len(left)))
-        expected = np.clip(expected, LEAST_CHANCE, 1 - LEAST_CHANCE) if chances else expected
-        columns, names, sizes, scales = [expected], ["expected"], [bool(chances and np.ptp(expected) > 0)], [1.0]
         strengths = BESIDE_EXPECTED * strengths
+    columns, names, sizes, scales = [expected], [name], [False], [EXPECTED]
+    if matrix[observed].min() >= 0 and matrix[observed].max() <= 1:
+        columns.append(np.clip(expected, LEAST_CHANCE, 1 - LEAST_CHANCE))
+        names.append("chance")
+        sizes.append(bool(np.ptp(columns[-1]) > 0))
+        scales.append(CHANCE)
     for number, (factor, strength) in enumerate(zip(factors.T, strengths, strict=True), start=1):
         columns.append(factor)
         names.append(f"factor {number}")

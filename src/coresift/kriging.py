@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -65,11 +66,11 @@ def predictions(
         known: Which results are known.
         kernels: How alike the answers to an item are; None if texts are not known.
         groups: How alike models are, one matrix each, the new one last; each is multiplied by each kernel.
-        progress: Counts the items.
+        progress: Counts the steps of learning, and the items.
     """
     every = np.ones((1, *groups.shape[1:]))
     of_item = (lambda _: every) if kernels is None else kernels
-    covariance = learned(results, known, of_item, groups)
+    covariance = learned(results, known, of_item, groups, progress)
     shares = covariance.shares
     values, variances = (np.zeros((len(results), len(shares[0]))) for _ in range(2))
     with stage(progress, "results", len(results)):
@@ -102,28 +103,31 @@ def _predict(results: Floats, there: Bools, covariance: Floats, own: float) -> t
     return predicted, variances
 
 
-def learned(results: Floats, known: Bools, kernels: Kernels, groups: Floats) -> Covariance:
+def learned(results: Floats, known: Bools, kernels: Kernels, groups: Floats, progress: Progress) -> Covariance:
     """Learn the covariance from a part of the items and models."""
     from scipy.optimize import minimize
 
     models = _spread(np.arange(results.shape[1]), LEARN_MODELS)
     items = _spread(np.flatnonzero(np.count_nonzero(known[:, models], axis=1) > 1), LEARN_ITEMS)
-    some = np.ix_(models, models)
-    parts = [kernels(int(item)) for item in items]
-    own_groups = groups[:, *some]
+    some = models[:, None]
+    parts = [kernels(int(item))[:, some, models] for item in items]
+    own_groups = groups[:, some, models]
     count = len(kernels(0)) * len(groups)
     start = np.log(np.append(np.full(count, 1 / count), OWN))
+    found = start
     if items.size:
         masks = known[np.ix_(items, models)].astype(np.float64)
-        pairs = np.stack([part[:, *some] for part in parts]) * (masks[:, None, :, None] * masks[:, None, None, :])
+        pairs = np.stack(parts) * (masks[:, None, :, None] * masks[:, None, None, :])
         problem = LeftOut(results[np.ix_(items, models)], pairs, own_groups, start)
-        bounds = [(None, None)] * count + [(np.log(LEAST_OWN), None)]
-        found = minimize(
-            problem, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS}
-        ).x
-    else:
-        found = start
+        options = {"bounds": [(None, None)] * count + [(np.log(LEAST_OWN), None)], "options": {"maxiter": STEPS}}
+        with stage(progress, "covariance", STEPS):
+            step = partial(_one_step, progress)
+            found = minimize(problem, start, jac=True, method="L-BFGS-B", callback=step, **options).x
     return Covariance(groups, np.exp(found[:-1]).reshape(-1, len(groups)), float(np.exp(found[-1])))
+
+
+def _one_step(progress: Progress, _: Floats) -> None:
+    progress.advance(1)
 
 
 @dataclass(frozen=True, eq=False)

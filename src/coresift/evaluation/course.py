@@ -10,7 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from coresift.evaluation.densities import Density, Expectation, first_density, next_binary_density, next_density
+from coresift.evaluation.densities import (
+    Density,
+    Expectation,
+    first_density,
+    first_order,
+    next_binary_density,
+    next_density,
+)
 from coresift.evaluation.estimating import Reading, Setup, critical_value, evaluation_of, figure, read, read_group
 from coresift.evaluation.intervals import forecast_half_width
 from coresift.evaluation.metrics import Target
@@ -51,7 +58,8 @@ class Course:
         first = first_stage(len(population), len(population.groups), wishes[0], belief.first_per_root)
         # A group without a drawn row would be missing from every total.
         first = max(first, population.nonempty_groups)
-        yield from self.ask(self.counts(first, sizes), sizes, sizes, "first stage")
+        order = first_order(population.sizes, sizes, belief)
+        yield from self.ask(self.counts(first, sizes), sizes, order, "first stage")
         for each in wishes:
             if not self.stopped and each.within is None and not each.group_within.size:
                 yield from self._spend(each)

@@ -22,8 +22,8 @@ import numpy as np
 from coresift.evaluation.chances import predict_chances
 from coresift.evaluation.sampling import Sample
 from coresift.mixtures import least_variance
-from coresift.prediction import ridge
-from coresift.types import Floats, Value
+from coresift.prediction import ridge, standardized
+from coresift.types import Bools, Floats, Value
 
 # The weight of the prior on the mixture, in answers.
 PRIOR_ROWS = 10.0
@@ -114,11 +114,30 @@ def first_density(signals: Floats, belief: Belief) -> Floats:
     return 1 - belief.trust + belief.trust * np.mean(densities, axis=0) if densities else np.ones(len(signals))
 
 
+def first_order(signals: Floats, sizes: Floats, belief: Belief) -> Floats:
+    """Return what the first draw is spread over: probabilities of the answer 1, if signals are read as such, or sizes.
+
+    Rows with the probabilities p and 1 − p have the same size, so sizes do not tell them apart.
+
+    Examples:
+        >>> chances = np.array([[0.1], [0.9], [0.5]])
+        >>> first_order(chances, first_density(chances, RIGHT_OR_WRONG), RIGHT_OR_WRONG).round(2).tolist()
+        [-1.22, 1.22, 0.0]
+    """
+    columns = signals[:, _are_chances(signals)]
+    return standardized(columns).sum(axis=1) if belief.probabilities and columns.size else sizes
+
+
+def _are_chances(signals: Floats) -> Bools:
+    """Return which columns can be read as probabilities."""
+    return np.asarray(signals.max(axis=0, initial=0.0) <= 1)
+
+
 def _signal_densities(signals: Floats, belief: Belief) -> list[Floats]:
     """Return the sizes by each signal, and their roots, each 1 on average."""
     densities = []
-    for column in signals.T:
-        worth = _variance(column) if belief.probabilities and column.max(initial=0.0) <= 1 else column
+    for column, chances in zip(signals.T, _are_chances(signals), strict=True):
+        worth = _variance(column) if belief.probabilities and chances else column
         densities += [density / density.mean() for density in (worth, np.sqrt(worth)) if density.any()]
     return densities
 
