@@ -16,6 +16,7 @@ from coresift.evaluation.densities import (
     RIGHT_OR_WRONG,
     Expectation,
     first_density,
+    first_order,
     next_binary_density,
     next_density,
 )
@@ -82,6 +83,26 @@ def test_a_cheap_judge_of_yes_and_no_is_not_taken_for_a_size():
     judge = np.tile([0.0, 1.0], 50)[:, None]
     assert first_density(judge, RIGHT_OR_WRONG) == pytest.approx(np.ones(100))
     assert first_density(judge, COUNTS).min() < 0.8
+
+
+def test_the_first_draw_has_its_due_part_of_likely_and_unlikely_answers():
+    """Chances of .2 and .8 have the same size, so a draw that is spread over sizes would have any number of each."""
+    rng = np.random.default_rng(6)
+    chances = np.where(rng.random(N) < 0.3, rng.uniform(0.75, 0.85, N), rng.uniform(0.15, 0.25, N))
+    signals, strata = np.stack([chances, chances / 2], axis=1), np.zeros(N, int)
+    sizes = first_density(signals, RIGHT_OR_WRONG)
+    order = first_order(signals, sizes, RIGHT_OR_WRONG)
+    for _ in range(50):
+        ids, _, inclusion = draw_phase(sizes, order, np.ones(N, bool), strata, np.array([60]), rng)
+        assert abs(np.count_nonzero(chances[ids] > 0.5) - inclusion[chances > 0.5].sum()) <= 1
+
+
+def test_the_first_draw_is_spread_over_sizes_if_signals_are_not_chances():
+    signals = np.array([[1.0], [3.0], [2.0]])
+    sizes = np.array([0.5, 1.5, 1.0])
+    assert first_order(signals, sizes, RIGHT_OR_WRONG) is sizes
+    assert first_order(signals / 4, sizes, NUMBERS) is sizes
+    assert first_order(signals[:, :0], sizes, RIGHT_OR_WRONG) is sizes
 
 
 def test_signals_without_any_size_leave_rows_equally_likely():

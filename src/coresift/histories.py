@@ -70,15 +70,16 @@ def history(
     observed = np.isfinite(matrix)
     overall = float(matrix[observed].mean())
     counts = observed.sum(axis=1)
-    if kinds is None and texts is None:
-        name = "ease"
-        expected = (np.where(observed, matrix, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
-        factors, strengths = _factors(matrix, observed, expected)
-    else:
-        name = "expected"
-        expected, left = _expected(matrix, kinds, texts, choose(progress))
-        factors, strengths = _factors(left, observed, np.zeros(len(left)))
-        strengths = BESIDE_EXPECTED * strengths
+    with SINGLE_THREADED:  # several threads would add in another order, so bytes would depend on the number of cores
+        if kinds is None and texts is None:
+            name = "ease"
+            expected = (np.where(observed, matrix, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
+            factors, strengths = _factors(matrix, observed, expected)
+        else:
+            name = "expected"
+            expected, left = _expected(matrix, kinds, texts, choose(progress))
+            factors, strengths = _factors(left, observed, np.zeros(len(left)))
+            strengths = BESIDE_EXPECTED * strengths
     columns, names, sizes, scales = [expected], [name], [False], [EXPECTED]
     if matrix[observed].min() >= 0 and matrix[observed].max() <= 1:
         columns.append(np.clip(expected, LEAST_CHANCE, 1 - LEAST_CHANCE))
@@ -105,8 +106,7 @@ def _expected(matrix: Floats, kinds: Any, texts: Any, progress: Progress) -> tup
     texts = None if texts is None else _texts(texts, items, models)
     same = np.array([labels is None or label == labels[-1] for label in (labels or [()] * (models + 1))[:-1]])
     level = matrix[:, same] if same.any() else matrix
-    with SINGLE_THREADED:  # several threads would add in another order, so bytes would depend on the number of cores
-        expected, left = expected_results(matrix, labels, texts, progress)
+    expected, left = expected_results(matrix, labels, texts, progress)
     return float(level[np.isfinite(level)].mean()) + expected, left
 
 

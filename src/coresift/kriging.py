@@ -123,6 +123,8 @@ def learned(results: Floats, known: Bools, kernels: Kernels, groups: Floats, pro
         with stage(progress, "covariance", STEPS):
             step = partial(_one_step, progress)
             found = minimize(problem, start, jac=True, method="L-BFGS-B", callback=step, **options).x
+    # A search magnifies the last digits, in which processors differ. Two decimals of a logarithm are precise enough.
+    found = np.round(found, 2)
     return Covariance(groups, np.exp(found[:-1]).reshape(-1, len(groups)), float(np.exp(found[-1])))
 
 
