@@ -25,7 +25,7 @@ PRIOR_MODELS = 2.0
 EXPECTED = 4.0
 # The scale of the chance, which says how uncertain a result is, and bends the line for results near 0 and 1.
 CHANCE = 0.3
-# The scale of the factors of what an expected result leaves open.
+# The scale of the chance and of the factors beside an expected result, which leaves them less to say.
 BESIDE_EXPECTED = 0.1
 # A chance is kept at least this far from 0 and 1.
 LEAST_CHANCE = 0.02
@@ -74,18 +74,18 @@ def history(
         if kinds is None and texts is None:
             name = "ease"
             expected = (np.where(observed, matrix, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
-            factors, strengths = _factors(matrix, observed, expected)
+            chance, (factors, strengths) = CHANCE, _factors(matrix, observed, expected)
         else:
             name = "expected"
             expected, left = _expected(matrix, kinds, texts, choose(progress))
             factors, strengths = _factors(left, observed, np.zeros(len(left)))
-            strengths = BESIDE_EXPECTED * strengths
+            chance, strengths = BESIDE_EXPECTED, BESIDE_EXPECTED * strengths
     columns, names, sizes, scales = [expected], [name], [False], [EXPECTED]
     if matrix[observed].min() >= 0 and matrix[observed].max() <= 1:
         columns.append(np.clip(expected, LEAST_CHANCE, 1 - LEAST_CHANCE))
         names.append("chance")
         sizes.append(bool(np.ptp(columns[-1]) > 0))
-        scales.append(CHANCE)
+        scales.append(chance)
     for number, (factor, strength) in enumerate(zip(factors.T, strengths, strict=True), start=1):
         columns.append(factor)
         names.append(f"factor {number}")
