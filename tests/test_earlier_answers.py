@@ -235,6 +235,34 @@ def test_predictions_without_texts_are_those_with_texts_that_do_not_differ(earli
     assert together.variances == pytest.approx(one_by_one.variances, abs=1e-12)
 
 
+def test_a_covariance_is_learned_from_a_part_of_many_models():
+    """There are forty kinds, one after another, so the part must keep each model's kind."""
+    items, models = 300, 200
+    kind = np.arange(models + 1) % 40
+    results = RNG.normal(size=(items, 40))[:, kind[:-1]] + RNG.normal(size=(items, models))
+    groups = np.stack([np.ones((models + 1, models + 1)), (kind[:, None] == kind).astype(float)])
+    every = np.ones((1, models + 1, models + 1))
+    found = learned(results / math.sqrt(2), np.ones(results.shape, bool), lambda _: every, groups, Progress())
+    assert found.coefficients[0] / found.own == pytest.approx([0, 1], abs=0.2)
+
+
+def test_a_covariance_is_not_learned_from_unknown_results():
+    """Kernels of answers without a known result make no difference."""
+    items, models = 80, 6
+    results = RNG.normal(size=(items, 1)) + RNG.normal(size=(items, models))
+    known = RNG.random(results.shape) < 0.7
+    groups = np.ones((1, models + 1, models + 1))
+    found = []
+    for other in (0.2, 0.9):
+        alike = np.full((items, models + 1, models + 1), 0.5)
+        for item in range(items):
+            gone = np.append(~known[item], False)
+            alike[item][gone] = alike[item][:, gone] = other
+        kernels = [np.stack([np.ones_like(own), own]) for own in alike]
+        found.append(learned(np.where(known, results, 0.0), known, kernels.__getitem__, groups, Progress()))
+    np.testing.assert_array_equal(found[0].coefficients, found[1].coefficients)
+
+
 @pytest.mark.parametrize("size", [1.0, 1e99])
 def test_poor_tables_have_finite_signals(size):
     """Two models, models that are always right, items without results, answers that are empty, missing or the same."""
@@ -249,6 +277,23 @@ def test_poor_tables_have_finite_signals(size):
             table = cs.signals.history(columns, **options)
             assert np.isfinite(table.columns).all()
             assert np.isfinite(table.scales).all()
+
+
+@pytest.mark.parametrize("value", [0.1, 0.3, 0.7])
+def test_a_model_with_equal_results_says_nothing(value):
+    """Its results differ from their mean by rounding errors."""
+    results = np.random.default_rng(8).integers(0, 2, (97, 8)).astype(float)
+    found = []
+    for equal in (0.25, value):
+        table = cs.signals.history(np.column_stack([results, *[np.full(97, equal)] * 3]), kinds=["a"] * 12)
+        found.append(table.columns[:, 0] - table.columns[:, 0].mean())
+    assert found[1] == pytest.approx(found[0], abs=1e-9)
+    assert cs.signals.history(np.full((97, 3), value)).names[-1] in ("ease", "chance")
+
+
+def test_texts_may_have_half_a_character():
+    """As files have that were read with errors="surrogateescape"."""
+    assert np.isfinite(cs.signals.history(np.eye(4), texts=[["\ud800 a", "b", "c \udcff", "d"]] * 5).columns).all()
 
 
 def test_bytes_do_not_depend_on_the_threads_of_linear_algebra():

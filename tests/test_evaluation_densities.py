@@ -103,6 +103,13 @@ def test_the_first_draw_is_spread_over_sizes_if_signals_are_not_chances():
     assert first_order(signals, sizes, RIGHT_OR_WRONG) is sizes
     assert first_order(signals / 4, sizes, NUMBERS) is sizes
     assert first_order(signals[:, :0], sizes, RIGHT_OR_WRONG) is sizes
+    assert first_order(np.ones((3, 1)), sizes, RIGHT_OR_WRONG) is sizes
+
+
+def test_chances_of_right_and_of_wrong_do_not_cancel():
+    chances = np.random.default_rng(7).random(50)
+    order = first_order(np.stack([np.ones(50), chances, 1 - chances], axis=1), np.ones(50), RIGHT_OR_WRONG)
+    assert np.array_equal(np.argsort(order), np.argsort(chances))
 
 
 def test_signals_without_any_size_leave_rows_equally_likely():

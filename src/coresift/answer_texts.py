@@ -21,11 +21,11 @@ Texts = Sequence[Sequence[str | None]]
 # Words are counted in this many bins, by their hash. Signs and line breaks are words, too: they show lists and code.
 BINS = 1 << 15
 WORD = re.compile(r"\w+|[^\w\s]|\n")
-# Answers whose words have the cosine c are alike by e^(sharpness·(c − 1)); openings are compared in two ways.
+# The likeness of two answers with the cosine c is e^(sharpness·(c − 1)). Openings are compared with two sharpnesses.
 SHARPNESS, TOPIC_SHARPNESS, OPENING_SHARPNESS = 2.0, 6.0, (1.0, 4.0)
 # An answer's opening: its first so many characters.
 OPENING = 150
-# Words that occur together are joined to so many topics, which are learned from so many answers in a few steps.
+# The number of topics, how many answers they are learned from, and in how many steps of power iteration.
 TOPICS, TOPIC_ANSWERS, TOPIC_STEPS = 64, 8192, 4
 # How often a model uses a word counts to this power in its style, so common words do not count for everything.
 STYLE_POWER = 0.75
@@ -100,7 +100,7 @@ def word_counts(texts: Texts) -> csr_array:
 
 
 def _bin(word: str) -> int:
-    return zlib.crc32(word.encode()) % BINS
+    return zlib.crc32(word.encode(errors="surrogatepass")) % BINS
 
 
 def topics(words: csr_array) -> Floats:

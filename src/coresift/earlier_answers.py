@@ -27,9 +27,11 @@ PRIOR_MODELS = 2.0
 PENALTY, ALIKE_PENALTY = 100.0, 20.0
 # The farthest value in standard deviations.
 FARTHEST = 4.0
-# Lines are compared with so many of them; their likeness falls by half a unit per so many squared deviations a column.
+# Lines are compared with so many of them. Their likeness is e^(−d²/(2·reach·columns)), for a distance d.
 CENTERS, REACH = 250, 2.0
-# What is added to the likeness of each of them with itself, against rounding.
+# Results that differ from their mean by no more than this part of it are equal.
+ROUNDING = 1e-9
+# Added to the likeness of each of them with itself, so that rounding cannot make the matrix singular.
 TINY = 1e-6
 
 
@@ -42,7 +44,7 @@ def expected_results(
         results: One line per item and one column per earlier model; NaN if unknown.
         kinds: How each earlier model was judged, and the new model last.
         texts: The answers of each earlier model, and those of the new model last.
-        progress: Counts items.
+        progress: Counts steps of learning, and items.
 
     Returns:
         The expected results, and what remains of the earlier models' results if they are expected in the same way.
@@ -50,6 +52,7 @@ def expected_results(
     models, known = results.shape[1], np.isfinite(results)
     means = np.array([float(column[mask].mean()) for column, mask in zip(results.T, known.T, strict=True)])
     centered = np.where(known, results - means, 0.0)
+    centered[:, np.abs(centered).max(axis=0) <= ROUNDING * np.abs(means)] = 0.0
     same = [] if kinds is None else _same(kinds)
     others = np.arange(models + 1)[:, None] != np.arange(models)
     # Whose results count for a model: all others, those that were judged in the same way, and those partly so.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coresift.checks import named_options, refuse, unusable
-from coresift.earlier_answers import expected_results
+from coresift.earlier_answers import ROUNDING, expected_results
 from coresift.engine import SINGLE_THREADED
 from coresift.progress import Progress, choose
 from coresift.spectra import axes_of_wide, wide
@@ -173,7 +173,8 @@ def _factors(matrix: Floats, observed: Any, ease: Floats) -> tuple[Floats, Float
     largest = directions[np.abs(directions).argmax(axis=0), np.arange(order.size)]
     factors = (filled - centers) @ (directions * np.where(largest < 0, -1.0, 1.0))
     deviations = factors.std(axis=0)
-    varies = deviations > 1e-9 * max(float(deviations.max(initial=0.0)), 1e-300)
+    size = max(float(deviations.max(initial=0.0)), ROUNDING * float(np.abs(filled).max()), 1e-300)
+    varies = deviations > ROUNDING * size
     # The ease already holds what all models have in common, so a factor is scaled by how much models differ along it:
     # by their variance, not their deviation, because most of a weak factor is noise.
     common = len(directions) * directions.mean(axis=0) ** 2

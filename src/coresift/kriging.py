@@ -21,9 +21,9 @@ from coresift.types import Bools, Floats, Ints, Value
 Kernels = Callable[[int], Floats]
 # The covariance is learned from at most so many items and models, in at most so many steps.
 LEARN_ITEMS, LEARN_MODELS, STEPS = 256, 128, 40
-# The variance of a result's own part at the start, and its least; all results have variance 1.
+# The starting value and the lower bound of the variance that a result shares with no other. Results have variance 1.
 OWN, LEAST_OWN = 0.3, 0.01
-# Logarithms of coefficients are pulled to their start like this, next to a sum of squared errors.
+# The weight of a penalty that pulls the logarithms of coefficients toward their starting values.
 PULL = 0.3
 # The least variance of a prediction.
 LEAST_VARIANCE = 1e-4
@@ -35,7 +35,7 @@ class Predictions(Value):
 
     Attributes:
         values: What to expect.
-        variances: How much of a result's variance, apart from its own part, the other results leave open.
+        variances: The part of a result's variance that the other results do not explain, without what is its own.
     """
 
     values: Floats

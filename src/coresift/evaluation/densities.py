@@ -115,17 +115,21 @@ def first_density(signals: Floats, belief: Belief) -> Floats:
 
 
 def first_order(signals: Floats, sizes: Floats, belief: Belief) -> Floats:
-    """Return what the first draw is spread over: probabilities of the answer 1, if signals are read as such, or sizes.
+    """Return the values by which rows are sorted before the first draw, so that it is spread over them.
 
-    Rows with the probabilities p and 1 − p have the same size, so sizes do not tell them apart.
+    If signals are read as probabilities, these are their sum. Rows with the probabilities p and 1 − p have the same
+    size, so sizes do not tell them apart. A signal that falls where the first one rises is turned around.
 
     Examples:
         >>> chances = np.array([[0.1], [0.9], [0.5]])
         >>> first_order(chances, first_density(chances, RIGHT_OR_WRONG), RIGHT_OR_WRONG).round(2).tolist()
         [-1.22, 1.22, 0.0]
     """
-    columns = signals[:, _are_chances(signals)]
-    return standardized(columns).sum(axis=1) if belief.probabilities and columns.size else sizes
+    columns = standardized(signals[:, _are_chances(signals)])
+    if not belief.probabilities or not columns.any():
+        return sizes
+    first = columns[:, int(columns.any(axis=0).argmax())]
+    return np.asarray(columns @ np.where(first @ columns < 0, -1.0, 1.0))
 
 
 def _are_chances(signals: Floats) -> Bools:

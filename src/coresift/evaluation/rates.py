@@ -4,7 +4,7 @@ The interval of Clopper and Pearson (1934) has a rate's lower limit from the eve
 from one more. Its mid-p version (Lancaster 1961) has both limits from half of each distribution, since the exact
 interval covers too often. With unequal probabilities, as many trials count as have the estimated variance (Korn and
 Graubard 1998), and one more event has a weight, too, as in the limits of Fay and Feuer (1997) for Poisson counts. So if
-the draw made events likely to be drawn, the interval is as short as the weights of the events show.
+rows with events were likely to be drawn, the interval is short.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ def rate_limits(sample: Sample, events: Bools, rate: float, variance: float, sur
         return 1 - high, 1 - low
     steps = np.sqrt(1 - sample.chances) / sample.chances
     more = min(one_more(steps[events], average_step(steps)) / sample.population, (1 - rate) / 2)
+    # If all asked rows that a signal points to are events, their variance is 0, but one of them might not have been.
+    variance = max(variance, more**2 * (1 - rate))
     # With equal weights, one more event changes rate·(1 − rate)/trials by this much.
     wider = more**2 * max(1 - 2 * rate - more, 0.0)
     shapes = [_shape(rate, variance), _shape(rate + more, variance + wider)]
@@ -48,6 +50,6 @@ def rate_limits(sample: Sample, events: Bools, rate: float, variance: float, sur
 
 
 def _shape(rate: float, variance: float) -> tuple[float, float]:
-    """Return the shape of the beta distribution that has the lower limits, by as many trials as have this variance."""
+    """Return the beta distribution whose quantiles are limits, with as many trials as have this variance."""
     trials = rate * (1 - rate) / max(variance, LEAST_VARIANCE * rate * (1 - rate))
     return rate * trials, (1 - rate) * trials + 1
