@@ -135,8 +135,9 @@ class Calibration:
         """Return the variance of a total, and the third moment that describes how skewed the studentized total is.
 
         With skewness γ, and covariance c of the total and its estimated variance (in standard errors), the quantile at
-        z is off by (γ(z² − 1) − 3cz²)/6. If few rows are drawn, γ = c. Otherwise a row that is drawn with probability π
-        has 1 − 2π as a factor in γ, and 1 − π in c. At z = 2, they act like a common factor of (4(1 − π) − (1 − 2π))/3.
+        z is off by (γ(z² − 1) − 3cz²)/6. A row that is drawn with probability π has the factor 1 − 2π in γ and 1 − π in
+        c, so they are equal only if few rows are drawn. At z = 2, both together act like the one factor
+        (4(1 − π) − (1 − 2π))/3, which is (1 + 2(1 − π))/3.
         """
         root = np.sqrt(self._chance)
         third = np.divide(errors**3 * (1 + 2 * self._chance), 3 * root, out=np.zeros_like(root), where=root > 0)
