@@ -22,7 +22,7 @@ FILLS = 8
 PRIOR_MODELS = 2.0
 # The scale of an item's ease or expected result. It is large, so it is hardly penalized: the next model's results will
 # follow it too.
-EXPECTED = 4.0
+EXPECTED = 3.0
 # The scale of the chance, which says how uncertain a result is, and bends the line for results near 0 and 1.
 CHANCE = 0.3
 # The scale of the chance and of the factors beside an expected result, which leaves them less to say.
