@@ -53,7 +53,9 @@ and a few of 10,000 answers depend on its processor; runs of other methods are k
 """
 
 PAST = """Each model takes a turn as the new one. Its answers cost money, and the other models' answers are known. The
-figures are medians over the new models. AlpacaEval has 805 instructions and 57 models, and a judge says whether it
+figures are medians over the new models, with 500 runs for each on AlpacaEval. Every new model has seeds of its own. An
+earlier version of this page had 100 runs, with the same seeds for all models, so all models shared the luck of these
+seeds. AlpacaEval has 805 instructions and 57 models, and a judge says whether it
 prefers the model's answer to the reference answer. *ESS by error* and *ESS by width* are relative to a textbook
 interval from uniform rows. *ESS by the paper's width* is relative to the uniform baseline of FAQ's paper (arXiv
 2601.20251), which is wider, because it uses Horvitz–Thompson weights and independent draws. FAQ is our implementation
