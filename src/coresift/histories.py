@@ -62,9 +62,10 @@ def history(
         >>> table = history([[1, 1, 0], [0, float("nan"), 0], [1, 0, 1], [1, 1, 1]])
         >>> table.names[:2], len(table)
         (('ease', 'chance'), 4)
-        >>> table = history([[1, 0], [0, 1], [1, 0], [1, 1]], kinds=["short", "long", "short"])
-        >>> table.names[0], table.columns[:, 0].round(2).tolist()
-        ('expected', [0.76, 0.76, 0.76, 0.73])
+        >>> results = 5 * [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0]]
+        >>> table = history(results, kinds=["short", "long", "short", "long", "short"])
+        >>> table.names[0], table.columns[:4, 0].round(1).tolist()
+        ('expected', [0.9, 0.1, 1.0, 0.0])
     """
     matrix = _matrix(results)
     observed = np.isfinite(matrix)
