@@ -53,15 +53,14 @@ and a few of 10,000 answers depend on its processor; runs of other methods are k
 """
 
 PAST = """Each model takes a turn as the new one. Its answers cost money, and the other models' answers are known. The
-figures are medians over the new models, with 500 runs for each on AlpacaEval. Every new model has seeds of its own. An
-earlier version of this page had 100 runs, with the same seeds for all models, so all models shared the luck of these
-seeds. AlpacaEval has 805 instructions and 57 models, and a judge says whether it
-prefers the model's answer to the reference answer. *ESS by error* and *ESS by width* are relative to a textbook
-interval from uniform rows. *ESS by the paper's width* is relative to the uniform baseline of FAQ's paper (arXiv
-2601.20251), which is wider, because it uses Horvitz–Thompson weights and independent draws. FAQ is our implementation
-of the paper. It has the same options for all budgets (τ = 0.25, ρ = 0.05), not options tuned for each budget. The
-factors of MMLU-Pro that the authors used are not in any package, so we could not reproduce the published 3.6, 4.3, 4.9
-and 4.9.
+figures are medians over the new models, with 500 runs for each on AlpacaEval and 40 on the simulated table. Every new
+model has seeds of its own, so that the luck of a seed does not hit all models alike. AlpacaEval has 805 instructions
+and 57 models, and a judge says whether it prefers the model's answer to the reference answer. *ESS by error* and *ESS
+by width* are relative to a textbook interval from uniform rows. *ESS by the paper's width* is relative to the uniform
+baseline of FAQ's paper (arXiv 2601.20251), which is wider, because it uses Horvitz–Thompson weights and independent
+draws. FAQ is our implementation of the paper. It has the same options for all budgets (τ = 0.25, ρ = 0.05), not
+options tuned for each budget. The factors of MMLU-Pro that the authors used are not in any package, so we could not
+reproduce the published 3.6, 4.3, 4.9 and 4.9.
 
 The table mixes two judges and two reference models. The lines with *kinds* know who judged each model against which
 reference (`cs.signals.history(results, kinds=…)`), and *FAQ, same kind* learns its factors only from models that were

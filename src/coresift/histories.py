@@ -23,7 +23,7 @@ PRIOR_MODELS = 2.0
 # The scale of an item's ease or expected result. It is large, so it is hardly penalized: the next model's results will
 # follow it too.
 EXPECTED = 3.0
-# The scale of the chance, which says how uncertain a result is, and bends the line for results near 0 and 1.
+# The scale of the chance beside an item's ease. It says how uncertain a result is, and corrects means near 0 and 1.
 CHANCE = 0.3
 # The scale of the chance and of the factors beside an expected result, which leaves them less to say.
 BESIDE_EXPECTED = 0.1
@@ -75,18 +75,19 @@ def history(
         if kinds is None and texts is None:
             name = "ease"
             expected = (np.where(observed, matrix, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
-            chance, (factors, strengths) = CHANCE, _factors(matrix, observed, expected)
+            factors, strengths = _factors(matrix, observed, expected)
+            chance_scale = CHANCE
         else:
             name = "expected"
             expected, left = _expected(matrix, kinds, texts, choose(progress))
             factors, strengths = _factors(left, observed, np.zeros(len(left)))
-            chance, strengths = BESIDE_EXPECTED, BESIDE_EXPECTED * strengths
+            strengths, chance_scale = BESIDE_EXPECTED * strengths, BESIDE_EXPECTED
     columns, names, sizes, scales = [expected], [name], [False], [EXPECTED]
     if matrix[observed].min() >= 0 and matrix[observed].max() <= 1:
         columns.append(np.clip(expected, LEAST_CHANCE, 1 - LEAST_CHANCE))
         names.append("chance")
         sizes.append(bool(np.ptp(columns[-1]) > 0))
-        scales.append(chance)
+        scales.append(chance_scale)
     for number, (factor, strength) in enumerate(zip(factors.T, strengths, strict=True), start=1):
         columns.append(factor)
         names.append(f"factor {number}")
@@ -174,8 +175,8 @@ def _factors(matrix: Floats, observed: Any, ease: Floats) -> tuple[Floats, Float
     largest = directions[np.abs(directions).argmax(axis=0), np.arange(order.size)]
     factors = (filled - centers) @ (directions * np.where(largest < 0, -1.0, 1.0))
     deviations = factors.std(axis=0)
-    size = max(float(deviations.max(initial=0.0)), ROUNDING * float(np.abs(filled).max()), 1e-300)
-    varies = deviations > ROUNDING * size
+    largest_size = max(float(deviations.max(initial=0.0)), float(np.abs(filled).max()), 1e-300)
+    varies = deviations > ROUNDING * largest_size
     # The ease already holds what all models have in common, so a factor is scaled by how much models differ along it:
     # by their variance, not their deviation, because most of a weak factor is noise.
     common = len(directions) * directions.mean(axis=0) ** 2

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -119,17 +118,17 @@ def learned(results: Floats, known: Bools, kernels: Kernels, groups: Floats, pro
         masks = known[np.ix_(items, models)].astype(np.float64)
         pairs = np.stack(parts) * (masks[:, None, :, None] * masks[:, None, None, :])
         problem = LeftOut(results[np.ix_(items, models)], pairs, own_groups, start)
-        options = {"bounds": [(None, None)] * count + [(np.log(LEAST_OWN), None)], "options": {"maxiter": STEPS}}
+        search = {
+            "method": "L-BFGS-B",
+            "jac": True,
+            "bounds": [(None, None)] * count + [(np.log(LEAST_OWN), None)],
+            "options": {"maxiter": STEPS},
+        }
         with stage(progress, "covariance", STEPS):
-            step = partial(_one_step, progress)
-            found = minimize(problem, start, jac=True, method="L-BFGS-B", callback=step, **options).x
+            found = minimize(problem, start, callback=lambda _: progress.advance(1), **search).x
     # A search magnifies the last digits, in which processors differ. Two decimals of a logarithm are precise enough.
     found = np.round(found, 2)
     return Covariance(groups, np.exp(found[:-1]).reshape(-1, len(groups)), float(np.exp(found[-1])))
-
-
-def _one_step(progress: Progress, _: Floats) -> None:
-    progress.advance(1)
 
 
 @dataclass(frozen=True, eq=False)

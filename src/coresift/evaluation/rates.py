@@ -15,7 +15,7 @@ from coresift.evaluation.errors import average_step, kish, one_more
 from coresift.evaluation.sampling import Sample
 from coresift.types import Bools
 
-# The variance is at least this part of the variance of one answer.
+# The variance is at least this part of the variance of one answer, so that trials are finite.
 LEAST_VARIANCE = 1e-9
 
 
@@ -50,6 +50,6 @@ def rate_limits(sample: Sample, events: Bools, rate: float, variance: float, sur
 
 
 def _shape(rate: float, variance: float) -> tuple[float, float]:
-    """Return the beta distribution whose quantiles are limits, with as many trials as have this variance."""
+    """Return the parameters of a limit's beta distribution, with as many trials as have this variance."""
     trials = rate * (1 - rate) / max(variance, LEAST_VARIANCE * rate * (1 - rate))
     return rate * trials, (1 - rate) * trials + 1
