@@ -22,6 +22,7 @@ from coresift.answer_texts import (
 from coresift.earlier_answers import ALIKE_PENALTY, CENTERS, PENALTY, PRIOR_MODELS, REACH, TINY, expected_results
 from coresift.kriging import PULL, Covariance, LeftOut, learned, predictions
 from coresift.progress import Progress
+from coresift.signal_table import signal_table
 
 ITEMS, MODELS = 60, 7
 RNG = np.random.default_rng(3)
@@ -159,6 +160,16 @@ def slowly(results, kinds, texts):
     return columns(MODELS) @ slopes, left
 
 
+def slow_level(results, kinds, texts):
+    """Return the mean to expect of the new model: the best linear prediction from the means of the others."""
+    means, (_, groups) = np.nanmean(results, axis=0), groups_of(kinds, texts)
+    standard = ((means - means.mean()) / means.std())[None]
+    every = np.ones((1, MODELS + 1, MODELS + 1))
+    covariance = learned(standard, np.ones((1, MODELS), bool), lambda _: every, groups, Progress())
+    predicted, _ = slow_predictions(standard, lambda item, one, other: [1.0], covariance)
+    return means.mean() + means.std() * predicted[0, -1]
+
+
 def slow_styles(texts):
     """Return how alike models write, from the words of all their answers."""
     counts = word_counts(texts).toarray().reshape(len(texts), ITEMS, -1).sum(axis=1)
@@ -174,7 +185,7 @@ def test_expected_results_are_those_of_a_slow_regression(earlier):
     kinds = [(f"judge {model % 2}", f"reference {model % 3}") for model in range(MODELS + 1)]
     expected, left = expected_results(results, kinds, texts, Progress())
     slow_expected, slow_left = slowly(results, kinds, texts)
-    assert expected == pytest.approx(slow_expected, abs=1e-6)
+    assert expected == pytest.approx(slow_level(results, kinds, texts) + slow_expected, abs=1e-6)
     assert left == pytest.approx(slow_left, abs=1e-6, nan_ok=True)
 
 
@@ -356,6 +367,29 @@ def test_models_judged_in_the_same_way_tell_most():
     # Without kinds, the mean of both judges says nothing before there are answers.
     ease = cs.signals.history(results[:, :-1]).columns[:, 0]
     assert abs(np.corrcoef(ease, results[:, -1])[0, 1]) < 0.35
+
+
+def test_a_model_that_writes_like_good_models_is_expected_to_be_good():
+    """Ten models write long answers and are right nine times in ten; ten others write a word and are seldom right."""
+    items, rng = 200, np.random.default_rng(12)
+    good = np.arange(20) % 2 == 0
+    results = (rng.random((items, 20)) < np.where(good, 0.9, 0.3)).astype(float)
+    texts = [[" ".join(rng.choice(WORDS[:5] if own else WORDS[5:], 8)) for _ in range(items)] for own in good]
+    levels = []
+    for new in (texts[0], texts[1]):
+        table = cs.signals.history(results[:, 2:], texts=[*texts[2:], new])
+        levels.append(float(table.columns[:, 0].mean()))
+    assert levels == pytest.approx([0.9, 0.3], abs=0.06)
+
+
+def test_what_is_expected_is_calibrated_and_ease_is_not():
+    results = (RNG.random((50, 8)) < RNG.random((50, 1))).astype(float)
+    ease, expected = cs.signals.history(results), cs.signals.history(results, kinds=["a"] * 9)
+    assert not ease.calibrated.any()
+    assert [name for name, own in zip(expected.names, expected.calibrated, strict=True) if own] == ["chance"]
+    mixed = signal_table({"noise": RNG.random(50), "history": expected}, 50)
+    assert mixed.names[1:] == expected.names
+    assert mixed.calibrated.tolist() == [False, *expected.calibrated]
 
 
 def test_numbers_that_are_not_chances_are_no_sizes():

@@ -78,6 +78,16 @@ def test_a_probability_is_worth_its_deviation():
     assert found == pytest.approx(1 - RIGHT_OR_WRONG.trust + RIGHT_OR_WRONG.trust * density)
 
 
+def test_calibrated_probabilities_are_taken_at_their_word():
+    """By hand: p = .02 and .5 claim .3 of the variance; if they are not calibrated, a quarter is believed."""
+    worth = np.array([0.0196, 0.25])
+    density = (worth / worth.mean() + np.sqrt(worth) / np.sqrt(worth).mean()) / 2
+    chances, trust = np.array([[0.02], [0.5]]), RIGHT_OR_WRONG.trust
+    found = first_density(chances, RIGHT_OR_WRONG, np.array([True]))
+    assert found == pytest.approx(1 - trust + trust * density)
+    assert np.ptp(first_density(chances, RIGHT_OR_WRONG)) < np.ptp(found)
+
+
 def test_a_cheap_judge_of_yes_and_no_is_not_taken_for_a_size():
     """It claims to explain everything; a quarter is believed, and both of its answers are equally doubtful."""
     judge = np.tile([0.0, 1.0], 50)[:, None]
@@ -149,32 +159,65 @@ def logistic_data(columns):
     return features, answers, weights / weights.mean()
 
 
-def penalized_deviance(coefficients, features, answers, weights, penalty):
+def penalized_deviance(coefficients, features, answers, weights, penalty, start):
     """What a logistic regression minimizes, written out."""
-    odds = coefficients[0] + features @ coefficients[1:]
+    odds = start + coefficients[0] + features @ coefficients[1:]
     deviance = weights @ (np.log(1 + np.exp(odds)) - answers * odds)
     return deviance + penalty / 2 * coefficients[1:] @ coefficients[1:] + 1e-3 / 2 * coefficients[0] ** 2
 
 
-def test_a_logistic_regression_is_that_of_a_general_minimizer(monkeypatch):
+@pytest.mark.parametrize("size", [0.0, 1.5])
+def test_a_logistic_regression_is_that_of_a_general_minimizer(monkeypatch, size):
     """And its leave-one-out odds are near those of fits that do without the row."""
     features, answers, weights = logistic_data(3)
+    start = size * np.random.default_rng(4).normal(size=len(answers))
     monkeypatch.setattr("coresift.evaluation.chances.PENALTIES", (2.0,))
-    coefficients, unseen = fit_logistic(features, answers, weights)
-    slow = minimize(penalized_deviance, np.zeros(4), (features, answers, weights, 2.0), tol=1e-12).x
+    coefficients, unseen, _ = fit_logistic(features, answers, weights, start)
+    slow = minimize(penalized_deviance, np.zeros(4), (features, answers, weights, 2.0, start), tol=1e-12).x
     assert coefficients == pytest.approx(slow, abs=1e-4)
     for row in range(0, 40, 5):
         kept = np.arange(40) != row
-        data = features[kept], answers[kept], weights[kept], 2.0
+        data = features[kept], answers[kept], weights[kept], 2.0, start[kept]
         without = minimize(penalized_deviance, slow, data, tol=1e-12).x
-        assert unseen[row] == pytest.approx(without[0] + features[row] @ without[1:], abs=0.05)
+        assert unseen[row] == pytest.approx(start[row] + without[0] + features[row] @ without[1:], abs=0.05)
+
+
+def calibrated_answers(seed, turned=False):
+    """Answers to 600 rows, 24 of them asked, whose probabilities are known but for their level."""
+    rng = np.random.default_rng(seed)
+    odds = 3 * rng.normal(size=600)
+    answers = (rng.random(600) < 1 / (1 + np.exp(-odds - 1))).astype(float)
+    ids = rng.choice(600, 24, replace=False)
+    return odds, ids, (1 - answers if turned else answers)[ids]
+
+
+def test_calibrated_chances_are_a_better_start_than_none():
+    """From 24 answers, on average over 30 draws: their level has to be learned, but not their slope."""
+    losses = {True: [], False: []}
+    for seed in range(30):
+        odds, ids, answers = calibrated_answers(seed)
+        truth = 1 / (1 + np.exp(-odds - 1))
+        for known, found in losses.items():
+            starts = odds[:, None] if known else None
+            chances, _ = predict_chances(standardized(odds[:, None]), ids, answers, np.ones(24), starts)
+            found.append(-np.mean(truth * np.log(chances) + (1 - truth) * np.log(1 - chances)))
+    assert np.mean(losses[True]) < 0.97 * np.mean(losses[False])
+
+
+def test_chances_of_the_opposite_answer_are_no_start():
+    for seed in range(10):
+        odds, ids, answers = calibrated_answers(seed, turned=True)
+        known = standardized(odds[:, None])
+        found, _ = predict_chances(known, ids, answers, np.ones(24), odds[:, None])
+        without, _ = predict_chances(known, ids, answers, np.ones(24))
+        assert np.array_equal(found, without)
 
 
 def test_wide_features_give_the_same_chances_as_their_axes():
     """600 columns for 40 rows: the fit in the axes of the rows is that with all columns."""
     features, answers, weights = logistic_data(600)
-    everywhere, unseen = predict_chances(features, features, answers, weights)
-    coefficients, odds = fit_logistic(features, answers, weights)
+    everywhere, unseen = predict_chances(features, np.arange(40), answers, weights)
+    coefficients, odds, _ = fit_logistic(features, answers, weights, np.zeros(40))
     expected = 1 / (1 + np.exp(-coefficients[0] - features @ coefficients[1:]))
     assert everywhere == pytest.approx(expected, abs=1e-6)
     assert unseen == pytest.approx(1 / (1 + np.exp(-odds)), abs=1e-6)

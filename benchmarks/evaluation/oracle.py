@@ -50,7 +50,7 @@ def oracle_inclusion(rows: Population, known: Floats, budget: int) -> Floats:
     """Return the inclusion probabilities of a draw that has learned from all answers."""
     everyone = np.ones(rows.values.size)
     if rows.binary:
-        chance = np.clip(predict_chances(known, known, rows.values, everyone)[0], 0.005, 0.995)
+        chance = np.clip(predict_chances(known, np.arange(rows.values.size), rows.values, everyone)[0], 0.005, 0.995)
         sizes = np.sqrt(chance * (1 - chance))
     else:
         unseen = ridge(known, rows.values, everyone)[2]

@@ -38,7 +38,7 @@ TINY = 1e-6
 def expected_results(
     results: Floats, kinds: Kinds | None, texts: Texts | None, progress: Progress
 ) -> tuple[Floats, Floats]:
-    """Return the expected result of the new model on every item, relative to its unknown mean.
+    """Return the expected result of the new model on every item.
 
     Args:
         results: One line per item and one column per earlier model; NaN if unknown.
@@ -56,10 +56,12 @@ def expected_results(
     same = [] if kinds is None else _same(kinds)
     others = np.arange(models + 1)[:, None] != np.arange(models)
     # Whose results count for a model: all others, those that were judged in the same way, and those partly so.
-    groups = [others, *(others & own[:, :-1] for own in same)]
-    means_of_others = [(centered @ own.T) / (known @ own.T.astype(np.float64) + PRIOR_MODELS) for own in groups]
+    counting = [others, *(others & own[:, :-1] for own in same)]
+    means_of_others = [(centered @ own.T) / (known @ own.T.astype(np.float64) + PRIOR_MODELS) for own in counting]
     likeness = None if texts is None else Likeness.of(texts)
-    predicted, doubt = _predicted(centered, known, same, likeness, progress)
+    groups = _groups(models + 1, same, likeness)
+    like_new = same[0][-1, :-1] if same else np.zeros(models, np.bool_)
+    predicted, doubt = _predicted(centered, known, groups, like_new, likeness, progress)
     basics = np.stack([predicted, np.log(doubt), *means_of_others], axis=-1)
     # Powers, because a probability near 0 or 1 changes less.
     bends = [predicted**2, predicted**3, predicted / np.sqrt(doubt)]
@@ -67,26 +69,39 @@ def expected_results(
         columns = likeness.columns()
         basics = np.concatenate([basics, columns], axis=-1)
         bends.append(columns[..., 1] ** 2)
-    return _learned(basics, np.stack(bends, axis=-1), centered, known)
+    expected, left = _learned(basics, np.stack(bends, axis=-1), centered, known)
+    return _level(means, groups) + expected, left
+
+
+def _groups(models: int, same: Sequence[Bools], likeness: Likeness | None) -> Floats:
+    """Return how alike models are: all of them, those judged in the same way, and the same times how they write."""
+    groups = [np.ones((models, models)), *(own.astype(np.float64) for own in same)]
+    if likeness is not None:
+        groups += [own * likeness.styles for own in groups]
+    return np.stack(groups)
+
+
+def _level(means: Floats, groups: Floats) -> float:
+    """Return the expected mean of the new model's results, from the means of models that are like it."""
+    middle, spread = float(means.mean()), float(means.std())
+    if not spread > ROUNDING * float(np.abs(means).max()):
+        return middle
+    standard = (means - middle)[None] / spread
+    found = predictions(standard, np.ones(standard.shape, np.bool_), None, groups, Progress())
+    return middle + spread * float(found.values[0, -1])
 
 
 def _predicted(
-    centered: Floats, known: Bools, same: Sequence[Bools], likeness: Likeness | None, progress: Progress
+    centered: Floats, known: Bools, groups: Floats, like_new: Bools, likeness: Likeness | None, progress: Progress
 ) -> tuple[Floats, Floats]:
     """Return the best linear predictions from results on the same item, and how much they leave open.
 
     There is one column per earlier model, and the new one's is last. Predictions are relative to the largest.
     """
-    models = centered.shape[1]
     deviations = np.sqrt((centered**2).sum(axis=0) / known.sum(axis=0))
-    like_new = same[0][-1, :-1] if same else np.zeros(models, np.bool_)
     standard = centered / np.where(deviations > 0, deviations, 1.0)
-    every = np.ones((models + 1, models + 1))
-    groups = [every, *(own.astype(np.float64) for own in same)]
-    if likeness is not None:
-        groups += [own * likeness.styles for own in groups]
     kernels = None if likeness is None else likeness.kernels
-    found = predictions(standard, known, kernels, np.stack(groups), progress)
+    found = predictions(standard, known, kernels, groups, progress)
     typical = deviations[like_new] if like_new.any() else deviations
     predicted = found.values * np.append(deviations, np.sqrt(np.mean(typical**2)))
     return predicted / max(float(np.abs(predicted).max()), 1e-300), found.variances

@@ -82,34 +82,32 @@ def history(
             expected, left = _expected(matrix, kinds, texts, choose(progress))
             factors, strengths = _factors(left, observed, np.zeros(len(left)))
             strengths, chance_scale = BESIDE_EXPECTED * strengths, BESIDE_EXPECTED
-    columns, names, sizes, scales = [expected], [name], [False], [EXPECTED]
+    columns, names, sizes, scales, calibrated = [expected], [name], [False], [EXPECTED], [False]
     if matrix[observed].min() >= 0 and matrix[observed].max() <= 1:
         columns.append(np.clip(expected, LEAST_CHANCE, 1 - LEAST_CHANCE))
         names.append("chance")
         sizes.append(bool(np.ptp(columns[-1]) > 0))
         scales.append(chance_scale)
+        # Unlike an item's ease, what is expected of a model was learned by expecting earlier models' results.
+        calibrated.append(name == "expected" and sizes[-1])
     for number, (factor, strength) in enumerate(zip(factors.T, strengths, strict=True), start=1):
         columns.append(factor)
         names.append(f"factor {number}")
         sizes.append(False)
         scales.append(float(strength))
-    return SignalTable(tuple(names), np.stack(columns, axis=1), np.array(sizes, np.bool_), np.array(scales))
+        calibrated.append(False)
+    marks = np.array(sizes, np.bool_), np.array(scales), np.array(calibrated, np.bool_)
+    return SignalTable(tuple(names), np.stack(columns, axis=1), *marks)
 
 
 def _expected(matrix: Floats, kinds: Any, texts: Any, progress: Progress) -> tuple[Floats, Floats]:
-    """Return the expected result of the new model, and what such expectations leave open of earlier results.
-
-    The level is that of the earlier models of the new one's kind.
-    """
+    """Return the expected result of the new model, and what such expectations leave open of earlier results."""
     items, models = matrix.shape
     if models < 2:
         refuse("results", "at least two models with kinds or texts, to learn from", f"{models}")
     labels = None if kinds is None else _kinds(kinds, models)
     texts = None if texts is None else _texts(texts, items, models)
-    same = np.array([labels is None or label == labels[-1] for label in (labels or [()] * (models + 1))[:-1]])
-    level = matrix[:, same] if same.any() else matrix
-    expected, left = expected_results(matrix, labels, texts, progress)
-    return float(level[np.isfinite(level)].mean()) + expected, left
+    return expected_results(matrix, labels, texts, progress)
 
 
 def _kinds(kinds: Any, models: int) -> list[tuple[str, ...]]:

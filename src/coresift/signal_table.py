@@ -59,10 +59,10 @@ def signal_table(signals: Any, n: int) -> SignalTable:
         duplicate = next(name for position, name in enumerate(names) if name in names[:position])
         refuse("signals", "columns with distinct names", f"{duplicate!r} twice")
     columns = _side_by_side([column for _, column, _ in pieces], n)
-    scales = np.concatenate(
-        [np.ones(len(pieces) - sum(len(table.names) for table in tables)), *(t.scales for t in tables)]
-    )
-    return SignalTable(names, columns, np.array([size for _, _, size in pieces], np.bool_), scales)
+    plain = len(pieces) - sum(len(table.names) for table in tables)
+    scales = np.concatenate([np.ones(plain), *(table.scales for table in tables)])
+    calibrated = np.concatenate([np.zeros(plain, np.bool_), *(table.calibrated for table in tables)])
+    return SignalTable(names, columns, np.array([size for _, _, size in pieces], np.bool_), scales, calibrated)
 
 
 def _side_by_side(pieces: list[Floats], n: int) -> Floats:

@@ -53,7 +53,7 @@ class Course:
     def drive(self, wish: Wish) -> Steps:
         """Ask in stages, and return the evaluation."""
         population, belief = self.setup.population, self.setup.metric.belief
-        sizes = first_density(population.sizes, belief)
+        sizes = first_density(population.sizes, belief, population.calibrated)
         wishes = (*wish.earlier, wish)
         first = first_stage(len(population), len(population.groups), wishes[0], belief.first_per_root)
         # A group without a drawn row would be missing from every total.
@@ -125,7 +125,7 @@ class Course:
         population = self.setup.population
         if len(reading.targets) == 1 and reading.targets[0].event:
             answers = (reading.targets[0].linear != 0).astype(np.float64)
-            return next_binary_density(reading.sample, answers, population.known)
+            return next_binary_density(reading.sample, answers, population.known, population.chances)
         expected = [self._expect(reading, target) for target in reading.targets]
         squares = np.mean([expectation.residuals**2 for expectation in expected], axis=0)
         roots, order, belief = np.sqrt(squares), expected[0].everywhere, self.setup.metric.belief

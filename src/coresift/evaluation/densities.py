@@ -9,7 +9,8 @@ little.
 
 How the first draw reads a signal depends on the answers. If they are right or wrong, a signal from 0 to 1 is read as a
 probability p, and answers deviate by √(p(1 − p)). If they are numbers, a signal is a size, and it is trusted only a
-little: an overconfident model has its largest losses where the signal is smallest.
+little: an overconfident model has its largest losses where the signal is smallest. Calibrated probabilities, which were
+learned from results, are trusted more: the first draw takes them as they are, and later ones start from them.
 """
 
 from __future__ import annotations
@@ -99,18 +100,19 @@ class Density(Value):
     order: Floats
 
 
-def first_density(signals: Floats, belief: Belief) -> Floats:
+def first_density(signals: Floats, belief: Belief, calibrated: Bools | None = None) -> Floats:
     """Return the sizes of the first draw: a mixture of uniform sizes and the signals.
 
     Args:
         signals: Columns of at least 0, one line per relevant row.
         belief: How far signals are trusted, and how they are read.
+        calibrated: Which of them are calibrated probabilities; none by default.
 
     Examples:
         >>> first_density(np.array([[0.0], [2.0]]), NUMBERS).round(3).tolist()
         [0.85, 1.15]
     """
-    densities = _signal_densities(signals, belief)
+    densities = _signal_densities(signals, belief, calibrated)
     return 1 - belief.trust + belief.trust * np.mean(densities, axis=0) if densities else np.ones(len(signals))
 
 
@@ -137,21 +139,22 @@ def _are_chances(signals: Floats) -> Bools:
     return np.asarray(signals.max(axis=0, initial=0.0) <= 1)
 
 
-def _signal_densities(signals: Floats, belief: Belief) -> list[Floats]:
+def _signal_densities(signals: Floats, belief: Belief, calibrated: Bools | None = None) -> list[Floats]:
     """Return the sizes by each signal, and their roots, each 1 on average."""
+    trusted = np.zeros(signals.shape[1], np.bool_) if calibrated is None else calibrated
     densities = []
-    for column, chances in zip(signals.T, _are_chances(signals), strict=True):
-        worth = _variance(column) if belief.probabilities and chances else column
+    for column, chances, sure in zip(signals.T, _are_chances(signals), trusted, strict=True):
+        likely = column if sure or not chances else _plausible(column)
+        worth = likely * (1 - likely) if belief.probabilities and chances else column
         densities += [density / density.mean() for density in (worth, np.sqrt(worth)) if density.any()]
     return densities
 
 
-def _variance(chances: Floats) -> Floats:
-    """Return p(1 − p), with p shrunk to its mean if it would explain more of the variance than is plausible."""
+def _plausible(chances: Floats) -> Floats:
+    """Return probabilities, shrunk to their mean if they would explain more of the variance than is plausible."""
     mean = float(chances.mean())
     claimed = float(chances.var()) / max(mean * (1 - mean), 1e-300)
-    likely = mean + math.sqrt(min(MOST_EXPLAINED / max(claimed, 1e-300), 1.0)) * (chances - mean)
-    return np.asarray(likely * (1 - likely))
+    return np.asarray(mean + math.sqrt(min(MOST_EXPLAINED / max(claimed, 1e-300), 1.0)) * (chances - mean))
 
 
 def next_density(
@@ -193,24 +196,26 @@ def next_density(
     return Density(sizes, here @ theta, expected)
 
 
-def next_binary_density(sample: Sample, answers: Floats, known: Floats) -> Density:
+def next_binary_density(sample: Sample, answers: Floats, known: Floats, chances: Floats | None = None) -> Density:
     """Return how to draw next if answers are 0 or 1: in proportion to √(p(1 − p)), with a uniform floor.
 
-    The probabilities p of the answer 1 come from a logistic regression, so signals need not be calibrated. If nothing
-    that is known predicts the answers, p is nearly constant.
+    The probabilities p of the answer 1 come from a logistic regression, so signals need not be calibrated. If some are,
+    it may start from them. If nothing that is known predicts the answers, p is nearly constant.
 
     Args:
         sample: The rows asked so far.
         answers: Their answers, 0 or 1.
         known: What is known about every relevant row, in standardized columns.
+        chances: Columns of calibrated probabilities of every relevant row, if there are any.
     """
     if np.all(answers == answers[0]):
         return Density(np.ones(len(known)), np.ones(len(sample)), np.full(len(known), answers[0]))
     weights, floor = sample.weights / sample.weights.mean(), RIGHT_OR_WRONG.floor
-    chances, unseen = predict_chances(known, known[sample.ids], answers, weights)
-    sizes = _binary(chances)
+    odds = None if chances is None else _odds(chances)
+    predicted, unseen = predict_chances(known, sample.ids, answers, weights, odds)
+    sizes = _binary(predicted)
     scale = (1 - floor) / sizes.mean()
-    return Density(floor + scale * sizes, floor + scale * _binary(unseen), chances)
+    return Density(floor + scale * sizes, floor + scale * _binary(unseen), predicted)
 
 
 def _mixture(densities: Floats, stakes: Floats, pull: Floats) -> Floats:
@@ -229,6 +234,12 @@ def _binary(chances: Floats) -> Floats:
     """Return the deviation of answers that are 1 with these probabilities."""
     likely = np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE)
     return np.asarray(np.sqrt(likely * (1 - likely)))
+
+
+def _odds(chances: Floats) -> Floats:
+    """Return the log odds of these probabilities."""
+    likely = np.clip(chances, LEAST_CHANCE, 1 - LEAST_CHANCE)
+    return np.asarray(np.log(likely / (1 - likely)))
 
 
 def _even(total: float, count: int) -> list[float]:

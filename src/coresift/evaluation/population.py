@@ -16,7 +16,7 @@ from coresift.prediction import standardized
 from coresift.progress import Progress
 from coresift.recipes.known import read_signals
 from coresift.rows import Rows, open_rows
-from coresift.types import Floats, Ints, SignalTable, Value, as_array, digest, numbered
+from coresift.types import Bools, Floats, Ints, SignalTable, Value, as_array, digest, numbered
 
 # How many principal components of the rows are used to predict answers.
 COMPONENTS = 16
@@ -33,6 +33,7 @@ class Population(Value):
         rows: The numbers of the relevant rows.
         known: What is known about each, in standardized columns.
         sizes: Signals of at least 0, which can be used as sizes.
+        calibrated: Which of them are calibrated probabilities of the answer 1.
         strata: The number of each row's group; all 0 without groups.
         groups: The names of the groups.
         all_strata: The group of every row, relevant or not.
@@ -43,6 +44,7 @@ class Population(Value):
     rows: Ints
     known: Floats
     sizes: Floats
+    calibrated: Bools
     strata: Ints
     groups: tuple[Any, ...]
     all_strata: Ints
@@ -53,6 +55,11 @@ class Population(Value):
         """The totals of what is known."""
         totals: Floats = self.known.sum(axis=0)
         return totals
+
+    @property
+    def chances(self) -> Floats:
+        """The columns of calibrated probabilities."""
+        return self.sizes[:, self.calibrated]
 
     @property
     def others(self) -> Ints:
@@ -110,13 +117,13 @@ def population_of(
         raise InputError(f"There is nothing to ask, because {metric.nothing}.")
     strata, names = _groups(groups, context.n)
     parts = [standardized(metric.features(context)[relevant])]
-    sizes = np.zeros((relevant.size, 0))
+    sizes, calibrated = np.zeros((relevant.size, 0)), np.zeros(0, np.bool_)
     if signals is not None and signals.names:
         columns = signals.columns[relevant]
         roots = np.sign(columns) * np.sqrt(np.abs(columns))
         curved = [place for place, size in enumerate(signals.sizes) if size]
         parts += [signals.scales * standardized(columns), signals.scales[curved] * standardized(roots[:, curved])]
-        sizes = np.maximum(columns[:, signals.sizes], 0.0)
+        sizes, calibrated = np.maximum(columns[:, signals.sizes], 0.0), signals.calibrated[signals.sizes]
     if len(names) > 1:
         own = strata[relevant]
         parts.append(standardized((own[:, None] == _group_columns(own, len(names))).astype(np.float64)))
@@ -126,7 +133,7 @@ def population_of(
     known = np.concatenate(parts, axis=1)
     members = np.zeros(0, np.int64) if units is None else _numbered("units", units, context.n)[0][relevant]
     kept = known[:, known.any(axis=0)]
-    return Population(context.n, relevant, kept, sizes, strata[relevant], names, strata, members)
+    return Population(context.n, relevant, kept, sizes, calibrated, strata[relevant], names, strata, members)
 
 
 def opened(rows: Any, signals: Any) -> tuple[Rows | None, SignalTable | None]:
@@ -148,7 +155,9 @@ def column_of(rows: Rows | None, argument: str, values: Any) -> Any:
 
 def fingerprint(rows: Rows | None, population: Population) -> dict[str, str]:
     """Return digests of the inputs that a run's answers belong to."""
-    known = digest(population.rows, population.known, population.sizes, population.strata)
+    # The draw depends on which signals are calibrated; without any, digests are those of earlier versions.
+    calibrated = [population.calibrated] if population.calibrated.any() else []
+    known = digest(population.rows, population.known, population.sizes, population.strata, *calibrated)
     return {"rows": "none" if rows is None else rows.fingerprint(), "known": known}
 
 

@@ -16,23 +16,27 @@ class SignalTable(Value):
 
     `sizes` marks the columns that can be used as sizes directly: numbers of at least 0, not all equal. It is False for
     indicator columns (0 or 1) of classes and of missing values. `scales` is the weight of each column in a regression
-    that penalizes slopes: usually 1, less for weak factors.
+    that penalizes slopes: usually 1, less for weak factors. `calibrated` marks columns that are probabilities of the
+    answer 1 and were learned from results, so a draw can take them at their word.
     """
 
     names: tuple[str, ...]
     columns: Floats
     sizes: Bools
     scales: Floats = field(default_factory=lambda: np.zeros(0))
+    calibrated: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def __post_init__(self) -> None:
         if not self.scales.size:
             object.__setattr__(self, "scales", np.ones(len(self.names)))
-        freeze(self, columns=np.float64, sizes=np.bool_, scales=np.float64)
+        if not self.calibrated.size:
+            object.__setattr__(self, "calibrated", np.zeros(len(self.names), np.bool_))
+        freeze(self, columns=np.float64, sizes=np.bool_, scales=np.float64, calibrated=np.bool_)
         count = len(self.names)
         if self.columns.ndim != 2 or self.columns.shape[1] != count or self.sizes.shape != (count,):
             raise InputError("A signal table needs one name and one entry of sizes per column.")
-        if self.scales.shape != (count,):
-            raise InputError("A signal table needs one scale per column, or none at all.")
+        if self.scales.shape != (count,) or self.calibrated.shape != (count,):
+            raise InputError("A signal table needs one entry of scales and of calibrated per column, or none at all.")
 
     def __len__(self) -> int:
         return len(self.columns)
