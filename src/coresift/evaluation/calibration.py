@@ -3,7 +3,8 @@
 A total over all rows is estimated as Σ_S w·y + (Σ_U x − Σ_S w·x)·β, where x is known for every row and includes a
 constant. The slopes β minimize the estimated variance of exactly this (the optimal regression estimator of Montanari
 1987), with a ridge penalty that is chosen by leave-one-out errors. The same leave-one-out errors estimate the variance,
-so overfitting does not look like precision. If the regression does not help, its slopes are nearly 0. Since β is
+so overfitting does not look like precision. If the regression does not help, its slopes are nearly 0. A draw is spread
+over an order of the rows, so what neighbors in this order have in common adds nothing to the variance. Since β is
 learned from the same answers, there is a bias of the order of (number of columns)/(number of answers) times the
 standard error.
 """
@@ -28,6 +29,9 @@ MOST_LEVERAGE = 0.9
 MANY_COLUMNS = 0.1
 # A stratum needs this many rows for a mean of its own.
 CELL = 5
+# What the errors of neighbors share may be chance; it counts as far as its square is above this many squared standard
+# errors.
+SURE_ALIKE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +119,24 @@ class Calibration:
                 corrected = residuals if many else residuals * np.sqrt(1 - leverage)
                 best, chosen = error, (self._directions @ (shrunk * moments), corrected, candidate)
         slopes, errors, penalty = chosen
+        errors = errors * math.sqrt(1 - self._alike(errors))
         total = float(self.sample.weights @ answers + self._missing @ slopes) + self._along(answers, slopes)
         return Fit(total, self._moments(errors), penalty, self._unit * errors)
+
+    def _alike(self, errors: Floats) -> float:
+        """Return the part of the errors' variance that neighbors in the order of the draw share, from 0 to 1.
+
+        The draw takes its due number of rows from every stretch of the order, so this part does not vary. It is the
+        correlation of neighbors: the sum of their products over the sum of squares. If they share nothing, the variance
+        of this sum is that of the products, so two large errors side by side are no evidence.
+        """
+        first, second = self.sample.neighbors
+        products = errors[first] * errors[second]
+        shared = float(products.sum())
+        if not shared > 0:
+            return 0.0
+        sure = max(1 - SURE_ALIKE * float(products @ products) / shared**2, 0.0)
+        return sure * shared / float(errors @ errors)
 
     def _along(self, answers: Floats, slopes: Floats) -> float:
         """Return the correction of residuals that are in proportion to D, since D sums only nearly to the rows drawn.

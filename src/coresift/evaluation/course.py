@@ -90,7 +90,7 @@ class Course:
         except MaxCostError as error:
             answers, self.stopped = _partial(population.rows[ids], error), True
         self._inclusion = np.concatenate([self._inclusion, inclusion[None]])
-        self.sample = self.sample.grown(ids, strata, self._inclusion, population.strata)
+        self.sample = self.sample.grown(ids, strata, self._inclusion, population.strata, shuffled)
         self.answers = np.concatenate([self.answers, answers])
 
     def until(self, stage: int) -> Course:

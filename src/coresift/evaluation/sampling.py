@@ -36,6 +36,7 @@ class Sample(Value):
         surplus: By how much the probabilities of all rows of a stratum, D, sum to more than its number of drawn rows,
             relative to that number; one line per phase. It is not 0 because later probabilities depend on which rows
             earlier phases drew.
+        places: The place of each in the order that its phase's draw was spread over; empty if it is not known.
     """
 
     ids: Ints
@@ -46,6 +47,7 @@ class Sample(Value):
     counts: Ints
     response: float = 1.0
     surplus: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    places: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
     def empty(cls, sizes: Ints) -> Sample:
@@ -78,28 +80,49 @@ class Sample(Value):
         """The number of rows that each row stands for."""
         return 1 / self.chances
 
+    @cached_property
+    def neighbors(self) -> tuple[Ints, Ints]:
+        """The drawn rows that follow each other in the order of a draw: the first and the second of each pair."""
+        if self.places.size < len(self):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        order = np.lexsort((self.places, self.strata, self.phase))
+        first, second = order[:-1], order[1:]
+        together = (self.phase[first] == self.phase[second]) & (self.strata[first] == self.strata[second])
+        return first[together], second[together]
+
     def answered(self, answered: Bools) -> Sample:
         """Return the rows with an answer, which stand for those without."""
         if answered.all():
             return self
         response = float(self.weights[answered].sum() / self.weights.sum())
         parts = (self.ids[answered], self.phase[answered], self.inclusion[:, answered], self.strata[answered])
-        return Sample(*parts, self.sizes, self.counts, response, self.surplus)
+        return Sample(*parts, self.sizes, self.counts, response, self.surplus, self._places(answered))
 
     def within(self, stratum: int) -> Sample:
         """Return the rows of one stratum."""
         own = self.strata == stratum
         parts = (self.ids[own], self.phase[own], self.inclusion[:, own], np.zeros(np.count_nonzero(own), np.int64))
         column = slice(stratum, stratum + 1)
-        return Sample(*parts, self.sizes[column], self.counts[:, column], self.response, self.surplus[:, column])
+        surplus, places = self.surplus[:, column], self._places(own)
+        return Sample(*parts, self.sizes[column], self.counts[:, column], self.response, surplus, places)
 
     def until(self, phase: int) -> Sample:
         """Return the sample as it was after a phase."""
         own = self.phase <= phase
         parts = (self.ids[own], self.phase[own], self.inclusion[:phase, own], self.strata[own])
-        return Sample(*parts, self.sizes, self.counts[:phase], 1.0, self.surplus[:phase])
+        return Sample(*parts, self.sizes, self.counts[:phase], 1.0, self.surplus[:phase], self._places(own))
 
-    def grown(self, ids: Ints, strata: Ints, inclusion: Floats, all_strata: Ints | None = None) -> Sample:
+    def _places(self, chosen: Bools) -> Ints:
+        return self.places[chosen] if self.places.size else self.places
+
+    def grown(
+        self,
+        ids: Ints,
+        strata: Ints,
+        inclusion: Floats,
+        all_strata: Ints | None = None,
+        places: Ints | None = None,
+    ) -> Sample:
         """Return the sample with one more phase.
 
         Args:
@@ -107,12 +130,13 @@ class Sample(Value):
             strata: Their strata.
             inclusion: One line for each phase and one column for every row.
             all_strata: The stratum of every row, if there are several.
+            places: Their places in the order of the draw; by default, they are in this order.
         """
         number = len(self.counts) + 1
         counts = np.bincount(strata, minlength=self.sizes.size)[None]
         every = np.concatenate([self.ids, ids])
-        places = np.zeros(inclusion.shape[1], np.int64) if all_strata is None else all_strata
-        expected = np.bincount(places, 1 - np.prod(1 - inclusion, axis=0), self.sizes.size)
+        all_strata = np.zeros(inclusion.shape[1], np.int64) if all_strata is None else all_strata
+        expected = np.bincount(all_strata, 1 - np.prod(1 - inclusion, axis=0), self.sizes.size)
         drawn = self.counts.sum(axis=0) + counts[0]
         surplus = np.divide(expected, drawn, out=np.ones(drawn.size), where=drawn > 0) - 1
         return Sample(
@@ -123,6 +147,7 @@ class Sample(Value):
             self.sizes,
             np.concatenate([self.counts, counts]),
             surplus=np.concatenate([self.surplus, surplus[None]]),
+            places=np.concatenate([self.places, np.arange(ids.size) if places is None else places]),
         )
 
 
@@ -133,8 +158,7 @@ def draw_phase(
 
     Neighbors in the order of what is expected of them compete (ordered pivotal method), so every level of it has its
     due number of rows, as if there were many thin strata. A systematic draw has that, too, but all of it hangs on one
-    random start, so its variance depends on the population and may be above the estimate. The variance is estimated as
-    if rows were in random order, which is at most a little too large.
+    random start, so its variance depends on the population and may be above the estimate.
 
     Args:
         sizes: One size per row, above 0, also for rows that were drawn already.
@@ -145,8 +169,8 @@ def draw_phase(
         rng: Determines the order of ties, and where the draw starts.
 
     Returns:
-        Row numbers, their strata, and the inclusion probability of every row; that of a row that was drawn already is
-        what it would be if it had not been drawn.
+        Row numbers in this order, their strata, and the inclusion probability of every row; that of a row that was
+        drawn already is what it would be if it had not been drawn.
     """
     ids, chances = [np.zeros(0, np.int64)], np.zeros(sizes.size)
     for stratum in np.flatnonzero(counts):
