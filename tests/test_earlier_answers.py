@@ -382,10 +382,21 @@ def test_a_model_that_writes_like_good_models_is_expected_to_be_good():
     assert levels == pytest.approx([0.9, 0.3], abs=0.06)
 
 
+def test_a_mean_of_few_results_is_no_level():
+    """Eight models are right four times in five; two others have one result each, a wrong one."""
+    results = (RNG.random((200, 10)) < 0.8).astype(float)
+    results[1:, 8:], results[0, 8:] = np.nan, 0.0
+    table = cs.signals.history(results, kinds=["a"] * 11)
+    assert table.columns[:, 0].mean() == pytest.approx(0.8, abs=0.05)
+
+
 def test_what_is_expected_is_calibrated_and_ease_is_not():
+    """And nothing is calibrated with few models, or if none was judged like the new one."""
     results = (RNG.random((50, 8)) < RNG.random((50, 1))).astype(float)
     ease, expected = cs.signals.history(results), cs.signals.history(results, kinds=["a"] * 9)
     assert not ease.calibrated.any()
+    assert not cs.signals.history(results[:, :3], kinds=["a"] * 4).calibrated.any()
+    assert not cs.signals.history(results, kinds=["a"] * 8 + ["b"]).calibrated.any()
     assert [name for name, own in zip(expected.names, expected.calibrated, strict=True) if own] == ["chance"]
     mixed = signal_table({"noise": RNG.random(50), "history": expected}, 50)
     assert mixed.names[1:] == expected.names

@@ -229,21 +229,21 @@ def test_calibration_matches_a_slow_twin():
     assert fit.moments.third == pytest.approx(sum(thirds))
 
 
-def test_neighbors_of_a_draw_are_those_of_the_same_phase_and_stratum():
-    """Also after answers are missing, in one stratum, and after the first phase; by hand."""
-    strata, inclusion = np.array([0, 1, 0, 1, 0, 0]), np.full((1, 6), 0.5)
-    first = Sample.empty(np.array([4, 2])).grown(
-        np.arange(4), strata[:4], inclusion, strata, places=np.array([2, 1, 0, 3])
+def test_neighbors_were_drawn_next_to_each_other():
+    """In the same phase and stratum, and with nobody between them whose answer is missing; by hand."""
+    strata, inclusion = np.array([0, 0, 0, 1, 1, 0, 0]), np.full((1, 7), 0.5)
+    first = Sample.empty(np.array([5, 2])).grown(
+        np.arange(5), strata[:5], inclusion, strata, places=np.array([2, 1, 0, 4, 3])
     )
-    both = first.grown(np.array([4, 5]), strata[4:], np.tile(inclusion, (2, 1)), strata, places=np.array([1, 0]))
-    pairs = [list(zip(*(own.ids[side].tolist() for side in own.neighbors), strict=True)) for own in (first, both)]
-    assert pairs == [[(2, 0), (1, 3)], [(2, 0), (1, 3), (5, 4)]]
-    for part, expected in (
-        (both.until(1), [(2, 0), (1, 3)]),
-        (both.within(0), [(2, 0), (5, 4)]),
-        (both.answered(np.arange(6) != 0), [(1, 3), (5, 4)]),
+    both = first.grown(np.array([5, 6]), strata[5:], np.tile(inclusion, (2, 1)), strata, places=np.array([1, 0]))
+    for sample, expected in (
+        (first, [(2, 1), (1, 0), (4, 3)]),
+        (both, [(2, 1), (1, 0), (4, 3), (6, 5)]),
+        (both.until(1), [(2, 1), (1, 0), (4, 3)]),
+        (both.within(0), [(2, 1), (1, 0), (6, 5)]),
+        (both.answered(both.ids != 1), [(4, 3), (6, 5)]),
     ):
-        assert list(zip(*(part.ids[side].tolist() for side in part.neighbors), strict=True)) == expected
+        assert list(zip(*(sample.ids[side].tolist() for side in sample.neighbors), strict=True)) == expected
 
 
 def test_what_neighbors_share_does_not_count_as_variance():
@@ -263,6 +263,8 @@ def test_what_neighbors_share_does_not_count_as_variance():
         fit = Calibration(own, np.zeros((60, 0)), np.zeros(0)).fit(values[own.ids])
         assert 0.5 < part < 1
         assert fit.moments.variance == pytest.approx((1 - part) * plain)
+        tiny = Calibration(own, np.zeros((60, 0)), np.zeros(0)).fit(1e-100 * values[own.ids])
+        assert tiny.moments.variance == pytest.approx(1e-200 * fit.moments.variance)
     lonely = np.zeros(60)
     lonely[[30, 31]] = 50.0  # two large values side by side may be chance
     fit = Calibration(sample, np.zeros((60, 0)), np.zeros(0)).fit(lonely)
@@ -271,14 +273,20 @@ def test_what_neighbors_share_does_not_count_as_variance():
     assert Calibration(unordered, np.zeros((60, 0)), np.zeros(0)).fit(values).moments.variance == pytest.approx(plain)
 
 
-def test_intervals_are_as_narrow_as_a_draw_that_is_spread_over_waves():
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_intervals_are_as_narrow_as_a_draw_that_is_spread_over_waves(missing):
     """A regression on x cannot follow waves of it, but a draw along x has its part of every wave.
 
-    If the order is ignored, intervals are 1.4 times as wide as this.
+    If the order is ignored, intervals are 1.4 times as wide as this. If answers are missing, how many there are on a
+    wave is chance: with those on both sides of a gap as neighbors, intervals are .75 times as wide.
     """
     x, rng = np.linspace(0, 1, 4_000), np.random.default_rng(8)
     values = np.sin(8 * np.pi * x) + 0.7 * rng.normal(size=x.size)
-    found = [cs.evaluate(values=values, signals={"x": x}, budget=400, seed=seed).complete() for seed in range(200)]
+    found = []
+    for seed in range(200):
+        gone = np.random.default_rng(seed).random(x.size) < missing
+        answers = np.where(gone, None, values)
+        found.append(cs.evaluate(values=answers, signals={"x": x}, budget=400, seed=seed).complete())
     errors = np.array([own.value for own in found]) - values.mean()
     ratio = np.mean([own.half_width for own in found]) / (1.96 * np.sqrt(np.mean(errors**2)))
     assert 0.88 < ratio < 1.18

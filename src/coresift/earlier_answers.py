@@ -16,7 +16,7 @@ import numpy as np
 from coresift.answer_texts import Likeness, Texts
 from coresift.kriging import predictions
 from coresift.progress import Progress
-from coresift.types import Bools, Floats, Value
+from coresift.types import Bools, Floats, Ints, Value
 
 # How each model was judged; several parts, such as judge and reference, are compared one by one, too.
 Kinds = Sequence[tuple[str, ...]]
@@ -25,6 +25,8 @@ Kinds = Sequence[tuple[str, ...]]
 PRIOR_MODELS = 2.0
 # The ridge penalties, in lines: of columns, and of what is learned from lines that are alike.
 PENALTY, ALIKE_PENALTY = 100.0, 20.0
+# A model's mean tells about the new one's if it has at least this part of the results of the most complete model.
+ENOUGH = 0.25
 # The farthest value in standard deviations.
 FARTHEST = 4.0
 # Lines are compared with so many of them. Their likeness is e^(−d²/(2·reach·columns)), for a distance d.
@@ -56,8 +58,8 @@ def expected_results(
     same = [] if kinds is None else _same(kinds)
     others = np.arange(models + 1)[:, None] != np.arange(models)
     # Whose results count for a model: all others, those that were judged in the same way, and those partly so.
-    counting = [others, *(others & own[:, :-1] for own in same)]
-    means_of_others = [(centered @ own.T) / (known @ own.T.astype(np.float64) + PRIOR_MODELS) for own in counting]
+    sources = [others, *(others & own[:, :-1] for own in same)]
+    means_of_others = [(centered @ own.T) / (known @ own.T.astype(np.float64) + PRIOR_MODELS) for own in sources]
     likeness = None if texts is None else Likeness.of(texts)
     groups = _groups(models + 1, same, likeness)
     like_new = same[0][-1, :-1] if same else np.zeros(models, np.bool_)
@@ -70,7 +72,7 @@ def expected_results(
         basics = np.concatenate([basics, columns], axis=-1)
         bends.append(columns[..., 1] ** 2)
     expected, left = _learned(basics, np.stack(bends, axis=-1), centered, known)
-    return _level(means, groups) + expected, left
+    return _level(means, known.sum(axis=0), groups) + expected, left
 
 
 def _groups(models: int, same: Sequence[Bools], likeness: Likeness | None) -> Floats:
@@ -81,8 +83,17 @@ def _groups(models: int, same: Sequence[Bools], likeness: Likeness | None) -> Fl
     return np.stack(groups)
 
 
-def _level(means: Floats, groups: Floats) -> float:
-    """Return the expected mean of the new model's results, from the means of models that are like it."""
+def _level(means: Floats, counts: Ints, groups: Floats) -> float:
+    """Return the expected mean of the new model's results, from the means of models that are like it.
+
+    Args:
+        means: The mean of each earlier model's results.
+        counts: How many results it has.
+        groups: How alike models are, the new one last.
+    """
+    enough = counts >= ENOUGH * counts.max()
+    means, with_new = means[enough], np.append(enough, True)
+    groups = groups[:, with_new][:, :, with_new]
     middle, spread = float(means.mean()), float(means.std())
     if not spread > ROUNDING * float(np.abs(means).max()):
         return middle

@@ -29,6 +29,8 @@ CHANCE = 0.3
 BESIDE_EXPECTED = 0.1
 # A chance is kept at least this far from 0 and 1.
 LEAST_CHANCE = 0.02
+# With fewer earlier models than this, expected results are not called calibrated.
+FEWEST_MODELS = 4
 # The least share of a factor's variance that differences between models have.
 LEAST_SPREAD = 0.02
 
@@ -89,7 +91,7 @@ def history(
         sizes.append(bool(np.ptp(columns[-1]) > 0))
         scales.append(chance_scale)
         # Unlike an item's ease, what is expected of a model was learned by expecting earlier models' results.
-        calibrated.append(name == "expected" and sizes[-1])
+        calibrated.append(name == "expected" and sizes[-1] and _enough(matrix, kinds))
     for number, (factor, strength) in enumerate(zip(factors.T, strengths, strict=True), start=1):
         columns.append(factor)
         names.append(f"factor {number}")
@@ -108,6 +110,13 @@ def _expected(matrix: Floats, kinds: Any, texts: Any, progress: Progress) -> tup
     labels = None if kinds is None else _kinds(kinds, models)
     texts = None if texts is None else _texts(texts, items, models)
     return expected_results(matrix, labels, texts, progress)
+
+
+def _enough(matrix: Floats, kinds: Any) -> bool:
+    """Return whether there are enough earlier models to trust what they say, and one of the new model's kind."""
+    models = matrix.shape[1]
+    labels = [()] * (models + 1) if kinds is None else _kinds(kinds, models)
+    return models >= FEWEST_MODELS and labels[-1] in labels[:-1]
 
 
 def _kinds(kinds: Any, models: int) -> list[tuple[str, ...]]:

@@ -131,12 +131,13 @@ class Calibration:
         of this sum is that of the products, so two large errors side by side are no evidence.
         """
         first, second = self.sample.neighbors
-        products = errors[first] * errors[second]
+        relative = errors / max(float(np.abs(errors).max(initial=0.0)), 1e-300)
+        products = relative[first] * relative[second]
         shared = float(products.sum())
         if not shared > 0:
             return 0.0
-        sure = max(1 - SURE_ALIKE * float(products @ products) / shared**2, 0.0)
-        return sure * shared / float(errors @ errors)
+        evidence = max(1 - SURE_ALIKE * float(products @ products) / shared**2, 0.0)
+        return evidence * shared / float(relative @ relative)
 
     def _along(self, answers: Floats, slopes: Floats) -> float:
         """Return the correction of residuals that are in proportion to D, since D sums only nearly to the rows drawn.

@@ -40,7 +40,7 @@ def predict_chances(
         answers: Their answers, 0 or 1.
         weights: How many rows each of them represents, 1 on average.
         odds: Columns of log odds for every row, from calibrated probabilities. The regression starts from one of them,
-            so it has to learn only how it is off, or from none if leave-one-out errors are smaller without.
+            so it has to learn only how it is off, or from 0 if leave-one-out errors are smaller then.
 
     Examples:
         >>> features = np.linspace(-2, 2, 101)[:, None]
@@ -52,7 +52,7 @@ def predict_chances(
     asked = features[ids]
     # A ridge penalty does not depend on the axes, so wide features are replaced by as many axes as there are rows.
     axes = axes_of_wide(asked, len(asked))[1] if wide(asked) else np.eye(asked.shape[1])
-    starts = [*(np.zeros((0, len(features))) if odds is None else odds.T), np.zeros(len(features))]
+    starts = [np.zeros(len(features))] if odds is None else [*odds.T, np.zeros(len(features))]
     fits = [(fit_logistic(asked @ axes, answers, weights, start[ids]), start) for start in starts]
     (coefficients, unseen, _), start = min(fits, key=lambda pair: pair[0][2])
     return _chance(start + coefficients[0] + features @ (axes @ coefficients[1:])), _chance(unseen)

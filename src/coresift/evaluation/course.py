@@ -84,13 +84,13 @@ class Course:
             return
         # They are asked in random order, so that the first answers of a stage that is stopped represent the others.
         shuffled = rng.permutation(ids.size)
-        ids, strata = ids[shuffled], strata[shuffled]
+        ids, strata, places = ids[shuffled], strata[shuffled], shuffled
         try:
             answers = yield Request(population.rows[ids], reason, stage)
         except MaxCostError as error:
             answers, self.stopped = _partial(population.rows[ids], error), True
         self._inclusion = np.concatenate([self._inclusion, inclusion[None]])
-        self.sample = self.sample.grown(ids, strata, self._inclusion, population.strata, shuffled)
+        self.sample = self.sample.grown(ids, strata, self._inclusion, population.strata, places)
         self.answers = np.concatenate([self.answers, answers])
 
     def until(self, stage: int) -> Course:
@@ -129,7 +129,8 @@ class Course:
         expected = [self._expect(reading, target) for target in reading.targets]
         squares = np.mean([expectation.residuals**2 for expectation in expected], axis=0)
         roots, order, belief = np.sqrt(squares), expected[0].everywhere, self.setup.metric.belief
-        return next_density(reading.sample, roots, order, population.known, population.sizes, belief)
+        signals, calibrated = population.sizes, population.calibrated
+        return next_density(reading.sample, roots, order, population.known, signals, belief, calibrated)
 
     def _expect(self, reading: Reading, target: Target) -> Expectation:
         return Expectation.of(reading.sample, target.linear, self.setup.population.known)

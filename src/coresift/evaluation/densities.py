@@ -10,7 +10,7 @@ little.
 How the first draw reads a signal depends on the answers. If they are right or wrong, a signal from 0 to 1 is read as a
 probability p, and answers deviate by √(p(1 − p)). If they are numbers, a signal is a size, and it is trusted only a
 little: an overconfident model has its largest losses where the signal is smallest. Calibrated probabilities, which were
-learned from results, are trusted more: the first draw takes them as they are, and later ones start from them.
+learned from results, are trusted more: they are taken as they are, and the logistic regression may start from them.
 """
 
 from __future__ import annotations
@@ -143,9 +143,11 @@ def _signal_densities(signals: Floats, belief: Belief, calibrated: Bools | None 
     """Return the sizes by each signal, and their roots, each 1 on average."""
     trusted = np.zeros(signals.shape[1], np.bool_) if calibrated is None else calibrated
     densities = []
-    for column, chances, sure in zip(signals.T, _are_chances(signals), trusted, strict=True):
-        likely = column if sure or not chances else _plausible(column)
-        worth = likely * (1 - likely) if belief.probabilities and chances else column
+    for column, is_chance, is_trusted in zip(signals.T, _are_chances(signals), trusted, strict=True):
+        worth = column
+        if belief.probabilities and is_chance:
+            likely = column if is_trusted else _plausible(column)
+            worth = likely * (1 - likely)
         densities += [density / density.mean() for density in (worth, np.sqrt(worth)) if density.any()]
     return densities
 
@@ -164,6 +166,7 @@ def next_density(
     known: Floats,
     signals: Floats,
     belief: Belief,
+    calibrated: Bools | None = None,
 ) -> Density:
     """Return how to draw next, from the residuals of the answers so far.
 
@@ -174,6 +177,7 @@ def next_density(
         known: What is known about every relevant row, in standardized columns.
         signals: Columns of at least 0, which can be used as sizes.
         belief: What is assumed about signals before there are answers.
+        calibrated: Which signals are calibrated probabilities; none by default.
     """
     ids, weights = sample.ids, sample.weights
     squares = residuals**2
@@ -184,7 +188,7 @@ def next_density(
     intercept, slopes, unseen = ridge(known[ids], np.minimum(squares, MOST_SQUARE * middle), weights / weights.mean())
     least = LEAST_SQUARE * middle
     learned, learned_here = _root(intercept + known @ slopes, least), _root(unseen, least)
-    by_signal = [(density, density[ids]) for density in _signal_densities(signals, belief)]
+    by_signal = [(density, density[ids]) for density in _signal_densities(signals, belief, calibrated)]
     pull = np.array([*belief.pull[:2], *_even(belief.pull[2], len(by_signal))])
     pairs = [(uniform, uniform[ids]), (learned / learned.mean(), learned_here / learned.mean()), *by_signal]
     here = (1 - belief.floor) * np.stack([asked for _, asked in pairs], axis=1) + belief.floor

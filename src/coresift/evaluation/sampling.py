@@ -36,7 +36,8 @@ class Sample(Value):
         surplus: By how much the probabilities of all rows of a stratum, D, sum to more than its number of drawn rows,
             relative to that number; one line per phase. It is not 0 because later probabilities depend on which rows
             earlier phases drew.
-        places: The place of each in the order that its phase's draw was spread over; empty if it is not known.
+        places: The place of each among the rows that its phase drew, stratum by stratum, in the order that the draw was
+            spread over; empty if it is not known.
     """
 
     ids: Ints
@@ -82,12 +83,17 @@ class Sample(Value):
 
     @cached_property
     def neighbors(self) -> tuple[Ints, Ints]:
-        """The drawn rows that follow each other in the order of a draw: the first and the second of each pair."""
+        """The rows that were drawn next to each other in the order of a draw: the first and the second of each pair.
+
+        Rows between which one has no answer are no neighbors. So if a part of the rows has an answer, there are fewer
+        pairs by that part, as there should be: how many answers a stretch of the order has is then partly chance.
+        """
         if self.places.size < len(self):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        order = np.lexsort((self.places, self.strata, self.phase))
+        order = np.lexsort((self.places, self.phase))
         first, second = order[:-1], order[1:]
         together = (self.phase[first] == self.phase[second]) & (self.strata[first] == self.strata[second])
+        together &= self.places[second] == self.places[first] + 1
         return first[together], second[together]
 
     def answered(self, answered: Bools) -> Sample:
@@ -130,7 +136,7 @@ class Sample(Value):
             strata: Their strata.
             inclusion: One line for each phase and one column for every row.
             all_strata: The stratum of every row, if there are several.
-            places: Their places in the order of the draw; by default, they are in this order.
+            places: Their places in the order of the draw; by default, `ids` are in this order.
         """
         number = len(self.counts) + 1
         counts = np.bincount(strata, minlength=self.sizes.size)[None]
