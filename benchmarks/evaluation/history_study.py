@@ -170,8 +170,8 @@ def halves() -> str:
         if len(medians) == 2:
             parts.append(f"{medians[0]:.2f} and {medians[1]:.2f} for {method}")
     return (
-        f"How coresift scales its factors, and what it learns from texts, was chosen on {TUNING_MODELS} of the models, "
-        f"with other seeds. On these and "
+        f"How coresift scales its factors, what it learns from texts, and how it draws was chosen on {TUNING_MODELS} "
+        "models, with other seeds. (How it expects a model's level was checked on all of them.) On these and "
         f"on the {models.size - TUNING_MODELS} others, the median ESS by error from 80 answers is {'; '.join(parts)}.\n"
     )
 
