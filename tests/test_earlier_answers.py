@@ -403,6 +403,14 @@ def test_what_is_expected_is_calibrated_and_ease_is_not():
     assert mixed.calibrated.tolist() == [False, *expected.calibrated]
 
 
+def test_a_plan_reads_calibrated_chances_before_other_signals():
+    results = (RNG.random((400, 8)) < RNG.random((400, 1))).astype(float)
+    signals = {"noise": RNG.random(400), "history": cs.signals.history(results[:, :-1], kinds=["a"] * 8)}
+    run = cs.evaluate(values=results[:, -1], signals=signals, metric="rate", within=0.2)
+    assert run.plan().basis == "each row's chance, learned from earlier results"
+    assert run.plan().answers == run.complete().asked == 200  # a pilot has 200, however wide an interval may be
+
+
 def test_numbers_that_are_not_chances_are_no_sizes():
     table = cs.signals.history(RNG.normal(size=(30, 5)), kinds=list("aabbab"))
     assert table.names[0] == "expected"

@@ -25,8 +25,8 @@ Kinds = Sequence[tuple[str, ...]]
 PRIOR_MODELS = 2.0
 # The ridge penalties, in lines: of columns, and of what is learned from lines that are alike.
 PENALTY, ALIKE_PENALTY = 100.0, 20.0
-# A model's mean tells about the new one's if it has at least this part of the results of the most complete model.
-ENOUGH = 0.25
+# A model's mean counts for the new one's level if it has at least this part of the results of the most complete model.
+ENOUGH_RESULTS = 0.25
 # The farthest value in standard deviations.
 FARTHEST = 4.0
 # Lines are compared with so many of them. Their likeness is e^(−d²/(2·reach·columns)), for a distance d.
@@ -61,7 +61,7 @@ def expected_results(
     sources = [others, *(others & own[:, :-1] for own in same)]
     means_of_others = [(centered @ own.T) / (known @ own.T.astype(np.float64) + PRIOR_MODELS) for own in sources]
     likeness = None if texts is None else Likeness.of(texts)
-    groups = _groups(models + 1, same, likeness)
+    groups = _alike_models(models + 1, same, likeness)
     like_new = same[0][-1, :-1] if same else np.zeros(models, np.bool_)
     predicted, doubt = _predicted(centered, known, groups, like_new, likeness, progress)
     basics = np.stack([predicted, np.log(doubt), *means_of_others], axis=-1)
@@ -75,8 +75,8 @@ def expected_results(
     return _level(means, known.sum(axis=0), groups) + expected, left
 
 
-def _groups(models: int, same: Sequence[Bools], likeness: Likeness | None) -> Floats:
-    """Return how alike models are: all of them, those judged in the same way, and the same times how they write."""
+def _alike_models(models: int, same: Sequence[Bools], likeness: Likeness | None) -> Floats:
+    """Return how alike models are: all of them, those judged in the same way, and both times how alike they write."""
     groups = [np.ones((models, models)), *(own.astype(np.float64) for own in same)]
     if likeness is not None:
         groups += [own * likeness.styles for own in groups]
@@ -91,7 +91,7 @@ def _level(means: Floats, counts: Ints, groups: Floats) -> float:
         counts: How many results it has.
         groups: How alike models are, the new one last.
     """
-    enough = counts >= ENOUGH * counts.max()
+    enough = counts >= ENOUGH_RESULTS * counts.max()
     means, with_new = means[enough], np.append(enough, True)
     groups = groups[:, with_new][:, :, with_new]
     middle, spread = float(means.mean()), float(means.std())

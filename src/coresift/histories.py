@@ -91,7 +91,7 @@ def history(
         sizes.append(bool(np.ptp(columns[-1]) > 0))
         scales.append(chance_scale)
         # Unlike an item's ease, what is expected of a model was learned by expecting earlier models' results.
-        calibrated.append(name == "expected" and sizes[-1] and _enough(matrix, kinds))
+        calibrated.append(name == "expected" and sizes[-1] and _trustworthy(matrix.shape[1], kinds))
     for number, (factor, strength) in enumerate(zip(factors.T, strengths, strict=True), start=1):
         columns.append(factor)
         names.append(f"factor {number}")
@@ -112,9 +112,8 @@ def _expected(matrix: Floats, kinds: Any, texts: Any, progress: Progress) -> tup
     return expected_results(matrix, labels, texts, progress)
 
 
-def _enough(matrix: Floats, kinds: Any) -> bool:
+def _trustworthy(models: int, kinds: Any) -> bool:
     """Return whether there are enough earlier models to trust what they say, and one of the new model's kind."""
-    models = matrix.shape[1]
     labels = [()] * (models + 1) if kinds is None else _kinds(kinds, models)
     return models >= FEWEST_MODELS and labels[-1] in labels[:-1]
 

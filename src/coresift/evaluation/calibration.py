@@ -29,8 +29,7 @@ MOST_LEVERAGE = 0.9
 MANY_COLUMNS = 0.1
 # A stratum needs this many rows for a mean of its own.
 CELL = 5
-# What the errors of neighbors share may be chance; it counts as far as its square is above this many squared standard
-# errors.
+# What neighbors' errors share may be chance. It counts by the factor 1 − SURE_ALIKE/t², if it is t standard errors.
 SURE_ALIKE = 2.0
 
 
@@ -42,7 +41,7 @@ class Fit(Value):
         total: The estimated total.
         moments: Variance and skewness of the total.
         penalty: The ridge penalty that left the least variance.
-        errors: Each row's contribution to the error of the total; the variance is the sum of their squares.
+        errors: Each row's contribution to the error of the total, scaled so that their squares sum to the variance.
     """
 
     total: float
@@ -128,7 +127,7 @@ class Calibration:
 
         The draw takes its due number of rows from every stretch of the order, so this part does not vary. It is the
         correlation of neighbors: the sum of their products over the sum of squares. If they share nothing, the variance
-        of this sum is that of the products, so two large errors side by side are no evidence.
+        of this sum is about the sum of the squared products, so one pair of large errors alone shows nothing.
         """
         first, second = self.sample.neighbors
         relative = errors / max(float(np.abs(errors).max(initial=0.0)), 1e-300)

@@ -52,24 +52,25 @@ def predict_chances(
     asked = features[ids]
     # A ridge penalty does not depend on the axes, so wide features are replaced by as many axes as there are rows.
     axes = axes_of_wide(asked, len(asked))[1] if wide(asked) else np.eye(asked.shape[1])
-    starts = [np.zeros(len(features))] if odds is None else [*odds.T, np.zeros(len(features))]
-    fits = [(fit_logistic(asked @ axes, answers, weights, start[ids]), start) for start in starts]
-    (coefficients, unseen, _), start = min(fits, key=lambda pair: pair[0][2])
-    return _chance(start + coefficients[0] + features @ (axes @ coefficients[1:])), _chance(unseen)
+    turned, nothing = asked @ axes, np.zeros(len(features))
+    offsets = [nothing] if odds is None else [*odds.T, nothing]
+    fits = [(fit_logistic(turned, answers, weights, offset[ids]), offset) for offset in offsets]
+    (coefficients, unseen, _), offset = min(fits, key=lambda pair: pair[0][2])
+    return _chance(offset + coefficients[0] + features @ (axes @ coefficients[1:])), _chance(unseen)
 
 
-def fit_logistic(features: Floats, answers: Floats, weights: Floats, start: Floats) -> LogisticFit:
+def fit_logistic(features: Floats, answers: Floats, weights: Floats, offset: Floats) -> LogisticFit:
     """Return the logistic regression with the penalty that has the smallest leave-one-out deviance.
 
-    What it learns is added to `start`, the log odds that are assumed for each row.
+    What it learns is added to `offset`, the log odds that are assumed for each row.
     """
     design = np.concatenate([np.ones((len(features), 1)), features], axis=1)
     mean = (float(weights @ answers) + 0.5) / (float(weights.sum()) + 1)
     coefficients = np.zeros(design.shape[1])
-    coefficients[0] = math.log(mean / (1 - mean)) - float(weights @ start) / float(weights.sum())
-    best, best_fit = math.inf, (coefficients, start)
+    coefficients[0] = math.log(mean / (1 - mean)) - float(weights @ offset) / float(weights.sum())
+    best, best_fit = math.inf, (coefficients, offset)
     for penalty in PENALTIES:
-        coefficients, unseen = _fit(design, answers, weights, penalty, coefficients, start)
+        coefficients, unseen = _fit(design, answers, weights, penalty, coefficients, offset)
         deviance = float(weights @ (np.logaddexp(0.0, unseen) - answers * unseen))
         if deviance < best:
             best, best_fit = deviance, (coefficients, unseen)
@@ -77,7 +78,7 @@ def fit_logistic(features: Floats, answers: Floats, weights: Floats, start: Floa
 
 
 def _fit(
-    design: Floats, answers: Floats, weights: Floats, penalty: float, coefficients: Floats, start: Floats
+    design: Floats, answers: Floats, weights: Floats, penalty: float, coefficients: Floats, offset: Floats
 ) -> tuple[Floats, Floats]:
     """Maximize the penalized likelihood by Newton's method.
 
@@ -86,7 +87,7 @@ def _fit(
     penalties = np.full(coefficients.size, penalty)
     penalties[0] = INTERCEPT_PENALTY
     for _ in range(STEPS):
-        chances = _chance(start + design @ coefficients)
+        chances = _chance(offset + design @ coefficients)
         information = weights * np.maximum(chances * (1 - chances), 1e-9)
         curvature = (design * information[:, None]).T @ design + np.diag(penalties)
         slope = design.T @ (weights * (answers - chances)) - penalties * coefficients
@@ -96,7 +97,7 @@ def _fit(
             break
     influence = np.sum(design * np.linalg.solve(curvature, design.T).T, axis=1)
     expansion = np.minimum(1 / np.maximum(1 - influence * information, 1e-9), MOST_EXPANSION)
-    return coefficients, start + design @ coefficients - influence * weights * (answers - chances) * expansion
+    return coefficients, offset + design @ coefficients - influence * weights * (answers - chances) * expansion
 
 
 def _chance(odds: Floats) -> Floats:

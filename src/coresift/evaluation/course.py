@@ -84,7 +84,7 @@ class Course:
             return
         # They are asked in random order, so that the first answers of a stage that is stopped represent the others.
         shuffled = rng.permutation(ids.size)
-        ids, strata, places = ids[shuffled], strata[shuffled], shuffled
+        ids, strata, places = ids[shuffled], strata[shuffled], shuffled  # `places` is where each was before
         try:
             answers = yield Request(population.rows[ids], reason, stage)
         except MaxCostError as error:

@@ -10,7 +10,7 @@ little.
 How the first draw reads a signal depends on the answers. If they are right or wrong, a signal from 0 to 1 is read as a
 probability p, and answers deviate by √(p(1 − p)). If they are numbers, a signal is a size, and it is trusted only a
 little: an overconfident model has its largest losses where the signal is smallest. Calibrated probabilities, which were
-learned from results, are trusted more: they are taken as they are, and the logistic regression may start from them.
+learned from results, are trusted more: they are not shrunk, and the logistic regression may start from them.
 """
 
 from __future__ import annotations

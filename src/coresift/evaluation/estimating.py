@@ -165,7 +165,7 @@ def _groups(setup: Setup, reading: Reading, sample: Sample) -> tuple[dict[Any, F
         asked = int(np.count_nonzero(sample.strata == group))
         answered = int(np.count_nonzero(reading.sample.strata == group))
         if answered < min(FEWEST, int(sample.sizes[group])) or answered == 0:
-            figures[name] = Figure(math.nan, -math.inf, math.inf, math.inf, setup.confidence, 0, asked, float(answered))
+            figures[name] = _unknown(setup, int(sample.sizes[group]), asked, answered)
             thin.append(str(name))
             continue
         own, inside = read_group(setup, reading, group)
@@ -173,6 +173,11 @@ def _groups(setup: Setup, reading: Reading, sample: Sample) -> tuple[dict[Any, F
     if not thin:
         return figures, ()
     return figures, (f"Too few answers for an interval in {counted(len(thin), 'group')}: {', '.join(thin[:6])}.",)
+
+
+def _unknown(setup: Setup, rows: int, asked: int, answered: int) -> Figure:
+    """Return the figure of a group with too few answers."""
+    return Figure(math.nan, -math.inf, math.inf, math.inf, setup.confidence, rows, asked, float(answered))
 
 
 def _missing(setup: Setup, reading: Reading, sample: Sample, answers: NDArray[Any]) -> Missing | None:

@@ -10,6 +10,8 @@ import numpy as np
 
 from coresift.checks import InputError, positive, share
 from coresift.evaluation.course import Course
+from coresift.evaluation.population import Population
+from coresift.evaluation.stages import PILOT
 from coresift.inclusion import fixed_size_inclusion
 from coresift.notebook import card
 from coresift.types import Floats
@@ -89,10 +91,11 @@ def forecast(
     rows = len(course.setup.population)
     if len(course.sample):
         width_at, least, basis = _from_answers(course), len(course.sample), f"{len(course.sample):,} answers"
+        pilot = least
     else:
         width_at, basis = _from_signals(course, expected)
-        least = min(FEWEST, rows)
-    answers = budget if within is None else _answers_for(width_at, within, least, rows)
+        least, pilot = min(FEWEST, rows), min(PILOT, rows)
+    answers = budget if within is None else _answers_for(width_at, within, pilot, rows)
     assert answers is not None
     answers = min(answers if budget is None else min(answers, budget), rows)
     grid = np.unique(np.geomspace(max(least, 2), rows, STEPS).round().astype(int))
@@ -133,7 +136,7 @@ def _from_signals(course: Course, expected: float | None) -> tuple[Any, str]:
             "Before anything is answered, only rates can be planned; "
             "give expected=, the rate that you expect, or answer the first stage and plan again."
         )
-    chances, basis = _chances(setup.population.sizes, expected)
+    chances, basis = _chances(setup.population, expected)
     deviations, rows = np.sqrt(chances * (1 - chances)), len(setup.population)
     scale = 1.0 if setup.metric.among_relevant else rows / setup.context.n
     quantile = float(ndtri(0.5 + setup.confidence / 2))
@@ -148,11 +151,13 @@ def _from_signals(course: Course, expected: float | None) -> tuple[Any, str]:
     return width_at, basis
 
 
-def _chances(sizes: Floats, expected: float | None) -> tuple[Floats, str]:
+def _chances(population: Population, expected: float | None) -> tuple[Floats, str]:
     if expected is not None:
         rate = share("expected", expected)
-        return np.full(len(sizes), rate), f"a rate of {rate:g}, without signals"
-    inside = [column for column in sizes.T if column.max() <= 1]
+        return np.full(len(population), rate), f"a rate of {rate:g}, without signals"
+    if population.calibrated.any():
+        return np.clip(population.chances[:, 0], 0.01, 0.99), "each row's chance, learned from earlier results"
+    inside = [column for column in population.sizes.T if column.max() <= 1]
     if not inside:
-        return np.full(len(sizes), 0.5), "a rate of one half, the worst case, without signals"
+        return np.full(len(population), 0.5), "a rate of one half, the worst case, without signals"
     return np.clip(inside[0], 0.01, 0.99), "the first signal, read as each row's probability and trusted"

@@ -20,6 +20,9 @@ from coresift.inclusion import CERTAIN, fixed_size_inclusion
 from coresift.recipes import SPREAD_DRAW
 from coresift.types import Bools, Floats, Ints, Value
 
+# Strata with fewer answers than this are merged where answers stand for missing ones.
+FEWEST_ANSWERS = 5
+
 
 @dataclass(frozen=True, eq=False)
 class Sample(Value):
@@ -32,7 +35,8 @@ class Sample(Value):
         strata: The stratum of each.
         sizes: How many rows each stratum has.
         counts: How many rows each phase drew from each stratum, one line per phase.
-        response: The weighted share of the drawn rows that have an answer; the others are left out of the arrays.
+        response: For each, the weighted share of drawn rows like it that have an answer, or one number for all; rows
+            without an answer are left out of the arrays.
         surplus: By how much the probabilities of all rows of a stratum, D, sum to more than its number of drawn rows,
             relative to that number; one line per phase. It is not 0 because later probabilities depend on which rows
             earlier phases drew.
@@ -46,7 +50,7 @@ class Sample(Value):
     strata: Ints
     sizes: Ints
     counts: Ints
-    response: float = 1.0
+    response: Floats = field(default_factory=lambda: np.ones(1))
     surplus: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     places: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -85,8 +89,8 @@ class Sample(Value):
     def neighbors(self) -> tuple[Ints, Ints]:
         """The rows that were drawn next to each other in the order of a draw: the first and the second of each pair.
 
-        Rows between which one has no answer are no neighbors. So if a part of the rows has an answer, there are fewer
-        pairs by that part, as there should be: how many answers a stretch of the order has is then partly chance.
+        Rows with a missing answer between them are no neighbors. So if half of the rows have an answer, about half of
+        the pairs remain. That is right, because how many answers a stretch of the order has is then partly chance.
         """
         if self.places.size < len(self):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -96,29 +100,42 @@ class Sample(Value):
         together &= self.places[second] == self.places[first] + 1
         return first[together], second[together]
 
+    @property
+    def asked(self) -> int:
+        """The number of rows drawn, also of those without an answer."""
+        return int(self.counts.sum())
+
     def answered(self, answered: Bools) -> Sample:
-        """Return the rows with an answer, which stand for those without."""
+        """Return the rows with an answer, which stand for those of their stratum without; small strata are merged."""
         if answered.all():
             return self
-        response = float(self.weights[answered].sum() / self.weights.sum())
+        few = np.bincount(self.strata[answered], minlength=self.sizes.size) < FEWEST_ANSWERS
+        cells = np.where(few, self.sizes.size, np.arange(self.sizes.size))[self.strata]
+        every = np.bincount(cells, self.weights, self.sizes.size + 1)
+        there = np.bincount(cells[answered], self.weights[answered], self.sizes.size + 1)
+        # If nobody in a cell has an answer, those in the others stand for it.
+        represented = float(every[there > 0].sum() / every.sum())
+        response = represented * (there / np.where(every > 0, every, 1.0))[cells[answered]]
         parts = (self.ids[answered], self.phase[answered], self.inclusion[:, answered], self.strata[answered])
-        return Sample(*parts, self.sizes, self.counts, response, self.surplus, self._places(answered))
+        return Sample(*parts, self.sizes, self.counts, response, self.surplus, self._places_of(answered))
 
     def within(self, stratum: int) -> Sample:
         """Return the rows of one stratum."""
         own = self.strata == stratum
         parts = (self.ids[own], self.phase[own], self.inclusion[:, own], np.zeros(np.count_nonzero(own), np.int64))
         column = slice(stratum, stratum + 1)
-        surplus, places = self.surplus[:, column], self._places(own)
-        return Sample(*parts, self.sizes[column], self.counts[:, column], self.response, surplus, places)
+        response = self.response[own] if self.response.size == len(self) else self.response
+        surplus, places = self.surplus[:, column], self._places_of(own)
+        return Sample(*parts, self.sizes[column], self.counts[:, column], response, surplus, places)
 
     def until(self, phase: int) -> Sample:
         """Return the sample as it was after a phase."""
         own = self.phase <= phase
         parts = (self.ids[own], self.phase[own], self.inclusion[:phase, own], self.strata[own])
-        return Sample(*parts, self.sizes, self.counts[:phase], 1.0, self.surplus[:phase], self._places(own))
+        every = np.ones(1)
+        return Sample(*parts, self.sizes, self.counts[:phase], every, self.surplus[:phase], self._places_of(own))
 
-    def _places(self, chosen: Bools) -> Ints:
+    def _places_of(self, chosen: Bools) -> Ints:
         return self.places[chosen] if self.places.size else self.places
 
     def grown(

@@ -47,41 +47,49 @@ class Forecast:
     squares: Floats
     half_width: float = 0.0
 
+    @property
+    def answering(self) -> float:
+        """The share of the rows asked so far that have an answer."""
+        return len(self.sample) / max(self.sample.asked, 1)
+
     def variance_at(self, total: int) -> float:
-        """Return the predicted variance of the estimate from `total` answers."""
-        asked, population = len(self.sample), self.sample.population
+        """Return the predicted variance of the estimate if `total` rows are asked."""
+        asked, population = self.sample.asked, self.sample.population
         more = min(total, population) - asked
         if more <= 0:
             return self.variance
         left = population - asked
-        if more >= left:
+        if more >= left and self.answering == 1:
             return 0.0
         stands_for = self.sample.weights * (left / self.sample.weights.sum())
         sizes = self.sizes / (stands_for @ self.sizes / left)
-        chances = self.sample.chances
-        later = 1 - (1 - chances) * (1 - np.minimum(more / left * sizes, 1.0))
+        chances, response = self.sample.chances, self.sample.response
+        missed = 0.0 if more >= left else 1 - np.minimum(more / left * sizes, 1.0)
+        # As many of the rows that are asked later have an answer.
+        later = response * (1 - (1 - chances / response) * missed)
         now, then = (float(self.squares @ ((1 - drawn) / (chances * drawn))) for drawn in (chances, later))
         return self.variance * then / now if now > 0 else self.variance
 
     def width_at(self, total: int, reached: Callable[[float, int], float]) -> float:
-        """Return the predicted half-width from `total` answers.
+        """Return the predicted half-width if `total` rows are asked.
 
         Args:
-            total: The number of answers.
+            total: The number of rows.
             reached: The half-width by large-sample theory, from the variance and the number of answers. As far as the
                 interval so far is wider, the difference shrinks with the number of answers: it comes from events that
                 are too few, or were not seen at all.
         """
-        asked, population = len(self.sample), self.sample.population
-        if total >= population:
+        asked, population = self.sample.asked, self.sample.population
+        if total >= population and self.answering == 1:
             return 0.0
-        more = max(self.half_width - reached(self.variance, asked), 0.0)
-        rest = (population - total) / max(population - asked, 1)
-        return reached(self.variance_at(total), total) + more * asked / max(total, 1) * rest
+        more = max(self.half_width - reached(self.variance, len(self.sample)), 0.0)
+        rest = max(population - total, 0) / max(population - asked, 1)
+        answers = round(self.answering * total)
+        return reached(self.variance_at(total), answers) + more * asked / max(total, 1) * rest
 
     def answers_for(self, half_width: float, reached: Callable[[float, int], float]) -> int:
-        """Return the total number of answers that reaches a half-width, at most all rows."""
-        low, high = len(self.sample), self.sample.population
+        """Return the total number of rows to ask for a half-width, at most all of them."""
+        low, high = self.sample.asked, self.sample.population
         if self.width_at(low, reached) <= half_width:
             return low
         while high - low > 1:

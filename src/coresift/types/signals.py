@@ -17,7 +17,7 @@ class SignalTable(Value):
     `sizes` marks the columns that can be used as sizes directly: numbers of at least 0, not all equal. It is False for
     indicator columns (0 or 1) of classes and of missing values. `scales` is the weight of each column in a regression
     that penalizes slopes: usually 1, less for weak factors. `calibrated` marks columns that are probabilities of the
-    answer 1 and were learned from results, so a draw can take them at their word.
+    answer 1 and were learned from results, so a draw takes them as they are and does not shrink them.
     """
 
     names: tuple[str, ...]
