@@ -13,6 +13,15 @@ from coresift.checks import CoresiftWarning, InputError
 from coresift.signal_table import disagreement, from_probabilities, signal_table
 
 
+def test_a_table_shows_its_size_and_first_names():
+    shown = [repr(signal_table(np.zeros((1_200, columns)), 1_200)) for columns in (0, 2, 6)]
+    assert shown == [
+        "SignalTable(1,200 rows: no signals)",
+        "SignalTable(1,200 rows: signal 0, signal 1)",
+        "SignalTable(1,200 rows: signal 0, signal 1, signal 2, signal 3 and 2 more)",
+    ]
+
+
 def test_all_forms_of_one_column_are_the_same():
     values = np.array([1.0, 4.0, 2.0])
     plain = signal_table(values, 3)

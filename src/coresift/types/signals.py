@@ -9,8 +9,11 @@ import numpy as np
 from coresift.checks import InputError
 from coresift.types.values import Bools, Floats, Value, digest, freeze
 
+# How many signals a table names where it is shown.
+SHOWN = 4
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class SignalTable(Value):
     """One line per row and one named column per signal: finite float64 numbers, without gaps.
 
@@ -40,6 +43,11 @@ class SignalTable(Value):
 
     def __len__(self) -> int:
         return len(self.columns)
+
+    def __repr__(self) -> str:
+        more = len(self.names) - SHOWN
+        names = ", ".join(self.names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+        return f"SignalTable({len(self):,} rows: {names or 'no signals'})"
 
     def digest(self) -> str:
         """Return a digest of the numbers."""
