@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from benchmarks.evaluation import report, study
+from benchmarks.evaluation import published_factors, report, study
 from benchmarks.evaluation.faq import Settings, faq, horvitz_thompson_width
 from benchmarks.evaluation.history import Factors, fit, sigmoid
 from benchmarks.evaluation.history_limits import switched
@@ -126,3 +126,26 @@ def test_the_order_of_two_answers_follows_from_the_text_and_the_seed():
     assert orders[0] == [switched(text) for text in texts]
     assert all(abs(np.mean(order) - 0.5) < 0.1 for order in orders)
     assert all(abs(np.mean(np.equal(a, b)) - 0.5) < 0.1 for a, b in itertools.combinations(orders, 2))
+
+
+def test_published_factors_are_read_from_files_of_tensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    models, items = torch.arange(6.0).reshape(3, 2), torch.ones(5, 2)
+    for tensor, name in ((models, published_factors.FILES["models"]), (items, published_factors.FILES["items"])):
+        torch.save(tensor, tmp_path / name)
+    factors = published_factors.published(tmp_path)
+    assert factors.models.tolist() == models.tolist()
+    assert factors.items.tolist() == items.tolist()
+    drawn = published_factors.answers(factors, 2)  # the chance is σ(4 + 5)
+    assert drawn.tolist() == [1.0] * 5
+
+
+def test_figures_are_those_of_mean_widths_and_errors():
+    """Two models and two runs, by hand."""
+    truths = [np.array([1.0, 0, 0, 0]), np.array([1.0, 1, 0, 0])]
+    lines = [np.array([[0.25, 0.15, 0.35], [0.35, 0.3, 0.4]]), np.array([[0.5, 0.4, 0.6], [0.4, 0.3, 0.5]])]
+    found = published_factors.figures(lines, truths, 2)
+    baseline = (horvitz_thompson_width(0.25, 4, 2) + horvitz_thompson_width(0.5, 4, 2)) / 2
+    assert found["by_papers_width"] == pytest.approx((baseline / 0.175) ** 2)
+    assert found["by_error"] == pytest.approx((0.25 + 1 / 3) / 2 * (1 / 2 - 1 / 4) / ((0.01 + 0.01) / 4))
+    assert found["coverage"] == 0.75
