@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from coresift.checks import CoresiftWarning, InputError
 from coresift.signal_table import disagreement, from_probabilities, signal_table
+from coresift.types import SignalTable
 
 
 def test_a_table_shows_its_size_and_first_names():
@@ -20,6 +21,13 @@ def test_a_table_shows_its_size_and_first_names():
         "SignalTable(1,200 rows: signal 0, signal 1)",
         "SignalTable(1,200 rows: signal 0, signal 1, signal 2, signal 3 and 2 more)",
     ]
+
+
+def test_calibrated_signals_are_probabilities():
+    sizes, calibrated = np.array([True]), np.array([True])
+    assert SignalTable(("p",), np.array([[0.0], [1.0]]), sizes, calibrated=calibrated).calibrated.all()
+    with pytest.raises(InputError, match="must be numbers from 0 to 1"):
+        SignalTable(("p",), np.array([[0.5], [1.5]]), sizes, calibrated=calibrated)
 
 
 def test_all_forms_of_one_column_are_the_same():

@@ -1,7 +1,7 @@
 """Evaluate models that answer as the factors say that FAQ's authors published.
 
 pip install '.[benchmarks]'
-python -m benchmarks.evaluation.published_factors                  a quarter of an hour
+python -m benchmarks.evaluation.published_factors                  ten minutes
 python -m benchmarks.evaluation.published_factors --folder DIR     with the two files of factors from this folder
 
 The repository of FAQ's paper (github.com/skbwu/efficiently-evaluating-llms, Apache 2.0) has 64 factors of 2,212 models
@@ -48,7 +48,7 @@ CASES: dict[int, tuple[Settings, float]] = {
     3_008: (Settings(explore=0.0, uniform=0.05), 4.91),
 }
 NEW_MODELS, RUNS = 60, 2
-# The factors that FAQ learns from the history: their number, and the penalty.
+# The factors that FAQ learns from the history: their number, and the penalty. Neither was tuned.
 RANK, PENALTY = 16, 1.0
 NAMES = ("FAQ, published factors", "FAQ, learned factors", OURS)
 
@@ -134,8 +134,9 @@ def text() -> str:
         "Does our FAQ reach the figures of its paper? With the factors that its authors published (`python -m "
         f"benchmarks.evaluation.published_factors`), {NEW_MODELS} models take a turn as the new one, with {RUNS} runs "
         "each. The authors' real answers could not be had, so answers are drawn from the factors, which *FAQ, "
-        f"published factors* knows. *FAQ, learned factors* learns {RANK} factors from the other 2,152 models' answers; "
-        "coresift sees nothing but these answers. FAQ has the options that its authors chose for each budget.",
+        f"published factors* knows. *FAQ, learned factors* learns {RANK} factors from all other models' answers (not a "
+        "tuned number); coresift sees nothing but these answers. FAQ has the options that its authors chose for each "
+        "budget.",
         "",
         "| answers of 12,032 | method | ESS by the paper's width | published | ESS by error | coverage |",
         "|---|---|---|---|---|---|",

@@ -3,7 +3,8 @@
 Every earlier model takes a turn as the new one. What the other models' results and the texts say about its answers is
 one line per item, and a ridge regression over the lines of all models learns what such lines say about results. The
 lines of the new model then give its expected results. Lines that are alike share results beyond what is linear in
-them: a Gaussian kernel around a few of the lines adds columns.
+them: a Gaussian kernel around a few of the lines adds columns. How good the new model is overall is predicted from the
+earlier models that are judged and write like it.
 """
 
 from __future__ import annotations

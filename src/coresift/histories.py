@@ -29,7 +29,7 @@ CHANCE = 0.3
 BESIDE_EXPECTED = 0.1
 # A chance is kept at least this far from 0 and 1.
 LEAST_CHANCE = 0.02
-# With fewer earlier models than this, expected results are not called calibrated.
+# Expected results are called calibrated with at least so many earlier models, and one of the new model's kind.
 FEWEST_MODELS = 4
 # The least share of a factor's variance that differences between models have.
 LEAST_SPREAD = 0.02
@@ -58,7 +58,8 @@ def history(
         principal components of the results, with missing results imputed. A factor is scaled by the variance of the
         models along it, so a ridge regression shrinks its slope along weak factors, which are mostly noise. With kinds
         or texts, `expected` replaces ease: the new model's result, as learned from the earlier models; being linear, it
-        may be below 0 or above 1. The factors are then those of what such expectations leave open.
+        may be below 0 or above 1. The factors are then those of what such expectations leave open. With at least four
+        earlier models, one of them of the new one's kind, the chance is marked as calibrated, and `evaluate` trusts it.
 
     Examples:
         >>> table = history([[1, 1, 0], [0, float("nan"), 0], [1, 0, 1], [1, 1, 1]])
@@ -75,13 +76,15 @@ def history(
     counts = observed.sum(axis=1)
     with SINGLE_THREADED:  # several threads would add in another order, so bytes would depend on the number of cores
         if kinds is None and texts is None:
-            name = "ease"
+            name, trusted = "ease", False
             expected = (np.where(observed, matrix, 0.0).sum(axis=1) + PRIOR_MODELS * overall) / (counts + PRIOR_MODELS)
             factors, strengths = _factors(matrix, observed, expected)
             chance_scale = CHANCE
         else:
-            name = "expected"
-            expected, left = _expected(matrix, kinds, texts, choose(progress))
+            labels = None if kinds is None else _kinds(kinds, matrix.shape[1])
+            # Unlike an item's ease, what is expected of a model was learned by expecting earlier models' results.
+            name, trusted = "expected", _trustworthy(matrix.shape[1], labels)
+            expected, left = _expected(matrix, labels, texts, choose(progress))
             factors, strengths = _factors(left, observed, np.zeros(len(left)))
             strengths, chance_scale = BESIDE_EXPECTED * strengths, BESIDE_EXPECTED
     columns, names, sizes, scales, calibrated = [expected], [name], [False], [EXPECTED], [False]
@@ -90,8 +93,7 @@ def history(
         names.append("chance")
         sizes.append(bool(np.ptp(columns[-1]) > 0))
         scales.append(chance_scale)
-        # Unlike an item's ease, what is expected of a model was learned by expecting earlier models' results.
-        calibrated.append(name == "expected" and sizes[-1] and _trustworthy(matrix.shape[1], kinds))
+        calibrated.append(trusted and sizes[-1])
     for number, (factor, strength) in enumerate(zip(factors.T, strengths, strict=True), start=1):
         columns.append(factor)
         names.append(f"factor {number}")
@@ -102,20 +104,20 @@ def history(
     return SignalTable(tuple(names), np.stack(columns, axis=1), *marks)
 
 
-def _expected(matrix: Floats, kinds: Any, texts: Any, progress: Progress) -> tuple[Floats, Floats]:
+def _expected(
+    matrix: Floats, labels: list[tuple[str, ...]] | None, texts: Any, progress: Progress
+) -> tuple[Floats, Floats]:
     """Return the expected result of the new model, and what such expectations leave open of earlier results."""
     items, models = matrix.shape
     if models < 2:
         refuse("results", "at least two models with kinds or texts, to learn from", f"{models}")
-    labels = None if kinds is None else _kinds(kinds, models)
     texts = None if texts is None else _texts(texts, items, models)
     return expected_results(matrix, labels, texts, progress)
 
 
-def _trustworthy(models: int, kinds: Any) -> bool:
+def _trustworthy(models: int, labels: list[tuple[str, ...]] | None) -> bool:
     """Return whether there are enough earlier models to trust what they say, and one of the new model's kind."""
-    labels = [()] * (models + 1) if kinds is None else _kinds(kinds, models)
-    return models >= FEWEST_MODELS and labels[-1] in labels[:-1]
+    return models >= FEWEST_MODELS and (labels is None or labels[-1] in labels[:-1])
 
 
 def _kinds(kinds: Any, models: int) -> list[tuple[str, ...]]:

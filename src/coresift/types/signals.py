@@ -40,6 +40,9 @@ class SignalTable(Value):
             raise InputError("A signal table needs one name and one entry of sizes per column.")
         if self.scales.shape != (count,) or self.calibrated.shape != (count,):
             raise InputError("A signal table needs one entry of scales and of calibrated per column, or none at all.")
+        chances = self.columns[:, self.calibrated]
+        if chances.size and (chances.min() < 0 or chances.max() > 1):
+            raise InputError("Calibrated signals are probabilities, so they must be numbers from 0 to 1.")
 
     def __len__(self) -> int:
         return len(self.columns)
